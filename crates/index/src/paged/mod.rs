@@ -1,0 +1,11 @@
+//! Trees of pages: key orders, the page store contract, and the designs that stand on them.
+
+mod entry;
+mod error;
+mod key_order;
+mod page_store;
+
+pub use entry::{Columns, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
+pub use error::{Error, Result};
+pub use key_order::{ByteOrder, I64Order, KeyOrder, U64Order};
+pub use page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};

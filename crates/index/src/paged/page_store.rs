@@ -1,0 +1,198 @@
+//! The contract between a tree and whatever keeps its pages.
+//!
+//! It is written to the weakest of its hosts, a database server with a write-ahead log that knows neither
+//! multi-page snapshots nor a heap shared between processes. A tree that relies on nothing else runs on all.
+//!
+//! # Rules
+//!
+//! 1. **Identity.** Page ids are logical and stable. Header, checksum and placement are the store's own; a tree
+//!    sees `payload_len()` bytes. `(id, generation)` names one life of a page and is never given out twice.
+//! 2. **Latches.** [`PageRead::read`] latches shared, [`PageStore::batch`] exclusively. Latches are taken parent
+//!    before child, left before right, the meta page last. Who descends holds the parent until it has the child.
+//! 3. **Atomicity.** A batch latches at most [`MAX_BATCH_PAGES`] pages and may fail; its `commit` cannot, and
+//!    publishes all its pages or, after a crash, none. A batch dropped before commit has changed nothing.
+//! 4. **Allocation.** A batch never allocates: [`PageStore::reserve`] hands out a page before it. A page that no
+//!    committed batch made reachable is a leak after a crash, found by [`PageStore::sweep`].
+//! 5. **Runs.** Pages written by a [`RunWriter`] are durable before a batch that names them commits, and are
+//!    never changed; they may be pinned, which takes no latch.
+//! 6. **Retirement.** A retired page may still be read by whoever reached it before; [`PageStore::reclaim`]
+//!    returns those that nobody can reach any more.
+//! 7. **State.** What must survive is in pages. What a handle remembers it checks against the page's generation.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::Deref;
+
+use super::Result;
+
+/// The most pages one batch may latch: parent, child, sibling, meta.
+pub const MAX_BATCH_PAGES: usize = 4;
+
+/// The stable name of a page within its store: a positive 32-bit number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId(NonZeroU32);
+
+impl PageId {
+    /// The page with number `raw`; `None` for zero, which pages store where there is no page.
+    #[must_use]
+    pub const fn new(raw: u32) -> Option<Self> {
+        match NonZeroU32::new(raw) {
+            Some(raw) => Some(Self(raw)),
+            None => None,
+        }
+    }
+
+    /// The number of the page.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A fresh page that no tree names yet (rule 4): put it into a batch, or give it back with
+/// [`PageStore::release`]. Its payload is unspecified until a batch has written it.
+#[derive(Debug)]
+#[must_use = "a page that is neither written nor released is a leak until the next sweep"]
+pub struct Reserved {
+    /// The page.
+    pub id: PageId,
+    /// Names this life of the page (rule 1); greater than that of every earlier life.
+    pub generation: u64,
+}
+
+/// Reading pages: all that a lookup or a cursor asks for.
+pub trait PageRead {
+    /// A page latched shared (rule 2), or an immutable page of a snapshot, which needs no latch. Holds the payload.
+    type Guard<'s>: Deref<Target = [u8]>
+    where
+        Self: 's;
+
+    /// Bytes a tree may use in each page: a multiple of 8, from 256 up to 65,528.
+    fn payload_len(&self) -> usize;
+
+    /// Latches the page shared and returns its payload.
+    ///
+    /// # Errors
+    ///
+    /// The page does not exist, could not be read, or fails its checksum.
+    fn read(&self, id: PageId) -> Result<Self::Guard<'_>>;
+}
+
+/// Changing pages.
+pub trait PageStore: PageRead {
+    /// Exclusive latches on the pages of one atomic change.
+    type Batch<'s>: Batch
+    where
+        Self: 's;
+    /// An unlatched guard on an immutable page.
+    type Pin<'s>: Deref<Target = [u8]>
+    where
+        Self: 's;
+    /// Writes immutable pages.
+    type RunWriter<'s>: RunWriter
+    where
+        Self: 's;
+    /// The conditional lock of [`PageStore::try_maintain`], released when dropped.
+    type Maintenance<'s>
+    where
+        Self: 's;
+
+    /// Latches up to [`MAX_BATCH_PAGES`] distinct pages exclusively, in the order given, which must obey rule 2.
+    /// Pages reserved but not yet written may be among them.
+    ///
+    /// # Errors
+    ///
+    /// A page could not be read, or the store cannot promise that the commit will succeed. No latch is held then.
+    fn batch(&self, ids: &[PageId]) -> Result<Self::Batch<'_>>;
+
+    /// Hands out a fresh page.
+    ///
+    /// # Errors
+    ///
+    /// The store is full.
+    fn reserve(&self) -> Result<Reserved>;
+
+    /// Takes back a reserved page that was not written.
+    fn release(&self, reserved: Reserved);
+
+    /// Begins to write pages outside of any batch (rule 5).
+    ///
+    /// # Errors
+    ///
+    /// The store cannot accept writes.
+    fn run_writer(&self) -> Result<Self::RunWriter<'_>>;
+
+    /// An unlatched guard on a page that was written by a [`RunWriter`] and never put into a batch since (rule 5).
+    ///
+    /// # Errors
+    ///
+    /// As for [`PageRead::read`].
+    fn pin(&self, id: PageId) -> Result<Self::Pin<'_>>;
+
+    /// Declares pages unreachable from every root, by a batch already committed (rule 6).
+    fn retire(&self, pages: &[PageId]);
+
+    /// Makes retired pages that no reader can reach available again; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot accept writes.
+    fn reclaim(&self) -> Result<usize>;
+
+    /// Retires every page that is allocated, not reserved by a live handle, not retired, and not `reachable`;
+    /// returns them in ascending order. To be called when no operation is under way.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot accept writes.
+    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>>;
+
+    /// The right to run a maintenance job on a node, unless somebody has it already. It outlives latches and
+    /// excludes nobody else; a job whose holder vanished before publishing is lost without harm.
+    fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>>;
+}
+
+/// An atomic change of a few pages (rule 3).
+pub trait Batch {
+    /// The payload of the `index`-th page of the batch.
+    ///
+    /// # Panics
+    ///
+    /// If the batch has no such page.
+    fn page(&self, index: usize) -> &[u8];
+
+    /// Runs `apply` on the payloads, in the order in which the pages were named, and publishes them together.
+    fn commit(self, apply: impl FnOnce(&mut [&mut [u8]]));
+}
+
+/// Writes immutable pages, durable before a batch that names them commits (rule 5). Pages are reserved through the
+/// writer, so that it may place them side by side.
+pub trait RunWriter {
+    /// Reserves the next page, so that its id can be written into the page before it.
+    ///
+    /// # Errors
+    ///
+    /// The store is full.
+    fn reserve(&mut self) -> Result<Reserved>;
+
+    /// Writes a page reserved by this writer. `payload` may be shorter than a page; the rest is zero.
+    ///
+    /// # Errors
+    ///
+    /// The page could not be written.
+    fn write(&mut self, page: Reserved, payload: &[u8]) -> Result<()>;
+
+    /// Ends the run: every page written is as durable as rule 5 asks. Pages of a writer dropped without this are
+    /// leaks.
+    ///
+    /// # Errors
+    ///
+    /// The pages could not be made durable.
+    fn finish(self) -> Result<()>;
+}
