@@ -1,4 +1,5 @@
 //! The contract of paged indexes, and of the stores they stand on.
 
+mod model;
 mod orders;
 mod suite;

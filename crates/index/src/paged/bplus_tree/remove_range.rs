@@ -85,7 +85,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
                         .map(|range| node.heap_len_of(range))
                         .sum(),
                 );
-                if latched.id != self.root && self.is_sparse(&self.leaf, node.count() - count, heap_len) {
+                if latched.id != self.root && self.is_sparse_leaf(node.count() - count, heap_len) {
                     self.merge_around(&from_cut.point.as_point());
                 }
             }
