@@ -64,10 +64,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     fn merge_at(&self, level: u8, point: &Point<'_>) -> Result<Option<Outcome>> {
         let mut look_above = false;
         for steps_left in [0, 1] {
-            let Some(mut latched) = self.latch(level, point)? else {
+            let Some(mut latched) = self.latch(&self.branch, level, point)? else {
                 return Ok(None);
             };
-            let node = Node::parse(latched.batch.page(0), &self.branch, latched.id, level)?;
+            let node = latched.node(&self.branch);
             let count = node.count();
             look_above = self.is_sparse(&self.branch, level, count, node.heap_len());
             let slot = node.slot_of(&self.order, point)?;
@@ -146,7 +146,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// Moves the right node's entries into the left one, if they fit and no split is pending between the two.
     fn merge_pair<R: RowLayout>(&self, batch: S::Batch<'_>, pair: &Pair, shape: &Shape<R>) -> Result<bool> {
         let parent = Branch::parse(batch.page(0), &self.branch, pair.parent, pair.level)?;
-        let (count, capacity) = (parent.count(), parent.capacity());
+        let extent = parent.extent();
         let pages = [batch.page(1).to_vec(), batch.page(2).to_vec()];
         let left = Node::parse(&pages[0], shape, pair.left, pair.level - 1)?;
         let right = Node::parse(&pages[1], shape, pair.right, pair.level - 1)?;
@@ -173,7 +173,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             ..Frame::of(&left)
         };
         batch.commit(|pages| {
-            let mut parent = NodeMut::new(pages[0], &self.branch, count, capacity);
+            let mut parent = NodeMut::new(pages[0], &self.branch, pair.parent, extent);
             parent.remove(pair.left_slot + 1..pair.left_slot + 2);
             parent.finish();
             sequence.write(pages[1], &frame);
