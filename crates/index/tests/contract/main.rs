@@ -4,4 +4,5 @@ mod crash;
 mod damage;
 mod model;
 mod orders;
+mod page_stores;
 mod suite;
