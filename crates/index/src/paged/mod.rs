@@ -1,6 +1,8 @@
 //! Trees of pages: key orders, the page store contract, and the designs that stand on them.
 
 pub mod bplus_tree;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod entry;
 mod error;
 mod heap_pages;

@@ -18,8 +18,10 @@ mod search;
 mod shape;
 mod split;
 mod tree;
+mod verify;
 
 pub use config::Config;
 pub use cursor::Cursor;
 pub use entry_ref::{EntryRef, LeafSlice};
 pub use tree::{BPlusTree, OwnedEntry, OwnedRow};
+pub use verify::{Problem, Report};

@@ -1,0 +1,3 @@
+//! The contract of paged indexes, and of the stores they stand on.
+
+mod suite;
