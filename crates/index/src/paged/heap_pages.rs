@@ -218,9 +218,11 @@ impl HeapPages {
         })
     }
 
-    /// Whether the page is retired.
-    pub(super) fn is_retired(&self, id: PageId) -> bool {
-        self.is_in_state(id, RETIRED)
+    /// The pages in use that are not `reachable`, ascending.
+    pub(super) fn unreachable(&self, reachable: &dyn Fn(PageId) -> bool) -> Vec<PageId> {
+        self.ids()
+            .filter(|&id| self.is_in_state(id, LIVE) && !reachable(id))
+            .collect()
     }
 }
 
@@ -307,10 +309,7 @@ impl PageStore for HeapPages {
     }
 
     fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>> {
-        let leaked: Vec<PageId> = self
-            .ids()
-            .filter(|&id| self.is_in_state(id, LIVE) && !reachable(id))
-            .collect();
+        let leaked = self.unreachable(reachable);
         self.retire(&leaked);
         Ok(leaked)
     }

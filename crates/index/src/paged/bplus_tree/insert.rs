@@ -1,12 +1,11 @@
 //! Inserting an entry into a leaf or a pivot into a branch, and splitting what overflows.
 
-use super::assemble::{Sequence, fence_between};
+use super::assemble::Sequence;
 use super::descend::Latched;
 use super::edit::NodeMut;
-use super::fresh::Fresh;
-use super::item::{EntryItem, Item, child_bytes};
+use super::item::{EntryItem, Item};
 use super::node::{Frame, Node, level_of};
-use super::point::{Point, PointBuf};
+use super::point::Point;
 use super::shape::Shape;
 use super::split::cut;
 use super::tree::BPlusTree;
@@ -115,99 +114,12 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             batch.commit(|pages| sequence.write(pages[0], &Frame::of(&node)));
             return Ok(());
         }
-        if let Some(fence) = self.split(batch, &node, &sequence, is_full)? {
-            self.complete_committed_split(level + 1, &fence);
-        }
-        Ok(())
-    }
-
-    /// Tells the parent of a split that has been committed. If that fails, what was asked for is done all the same:
-    /// the split is left pending, and the next writer who meets it meets the error too, if it lasts.
-    pub(super) fn complete_committed_split(&self, level: u8, fence: &PointBuf) {
-        self.complete_split(level, &fence.as_point()).ok();
-    }
-
-    /// Writes the entries of an overflowing node to it and a new right sibling, in one batch; returns the fence
-    /// between them, which the parent is yet to learn. A root keeps its place and becomes the parent itself.
-    fn split<R: RowLayout>(
-        &self,
-        mut batch: S::Batch<'_>,
-        node: &Node<'_, R>,
-        sequence: &Sequence<'_, R>,
-        is_append: bool,
-    ) -> Result<Option<PointBuf>> {
-        let shape = node.shape();
-        let left_all = sequence.len() - 1;
-        let left_len = if is_append && {
-            let fence_len = if shape.keys {
-                sequence.point(left_all)?.key.len()
-            } else {
-                0
-            };
-            sequence.part(0..left_all).fits(fence_len)
-        } {
-            left_all
+        let last = sequence.len() - 1;
+        let left_len = if is_full && sequence.part(0..last).fits(sequence.fence_len_at(last)?) {
+            last
         } else {
-            cut(sequence, shape, node, self.config.split_percent)?
+            cut(&sequence, shape, &node, self.config.split_percent)?
         };
-        let (left, right) = (
-            sequence.part(0..left_len),
-            sequence.part(left_len..sequence.len()),
-        );
-        let first_right = sequence.point(left_len)?;
-        let fence = if node.level() == 0 {
-            fence_between(&self.order, &sequence.point(left_len - 1)?, &first_right)
-        } else {
-            first_right.to_buf()
-        };
-        let mut fresh = Fresh::new(&self.store);
-        let is_root = node.id() == self.root;
-        let left_page = if is_root {
-            let page = fresh.reserve()?;
-            batch.add(page.id)?;
-            Some(page)
-        } else {
-            None
-        };
-        let right_page = fresh.reserve()?;
-        batch.add(right_page.id)?;
-        let level = node.level();
-        let left_frame = Frame {
-            level,
-            generation: left_page.map_or(node.generation(), |page| page.generation),
-            right: Some(right_page.id),
-            high: Some(fence.as_point()),
-        };
-        let right_frame = Frame {
-            generation: right_page.generation,
-            ..Frame::of(node)
-        };
-        if let Some(left_page) = left_page {
-            let children = [child_bytes(left_page.id), child_bytes(right_page.id)];
-            let mut pivots = Sequence::new(&self.branch);
-            let lowest = PointBuf::default();
-            pivots.push_entry(EntryItem::pivot(&self.order, lowest.as_point(), &children[0]));
-            pivots.push_entry(EntryItem::pivot(&self.order, fence.as_point(), &children[1]));
-            let root_frame = Frame {
-                level: level + 1,
-                ..Frame::of(node)
-            };
-            batch.commit(|pages| {
-                left.write(pages[1], &left_frame);
-                right.write(pages[2], &right_frame);
-                pivots.write(pages[0], &root_frame);
-            });
-        } else {
-            batch.commit(|pages| {
-                left.write(pages[0], &left_frame);
-                right.write(pages[1], &right_frame);
-            });
-        }
-        fresh.written();
-        if level == 0 && node.high().is_none() {
-            self.edge
-                .remember(right_page.id, right_page.generation, first_right.prefix);
-        }
-        Ok((!is_root).then_some(fence))
+        self.spread(batch, &node, &sequence, &[left_len])
     }
 }

@@ -23,7 +23,7 @@ enum Outcome {
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// Whether a node left with `count` entries should be merged, if it can be.
-    fn is_sparse<R: RowLayout>(&self, shape: &Shape<R>, count: usize, heap_len: usize) -> bool {
+    pub(super) fn is_sparse<R: RowLayout>(&self, shape: &Shape<R>, count: usize, heap_len: usize) -> bool {
         shape.fits_within(count, heap_len, self.config.merge_percent)
     }
 
