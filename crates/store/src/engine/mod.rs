@@ -104,6 +104,12 @@ impl Engine {
         }
     }
 
+    /// As [`fail`](Self::fail) if the disk failed. A full disk, damage and bad requests are definite answers: nothing
+    /// was written that matters, and writing may go on.
+    fn fail_unless_full(&self, error: Error) -> Error {
+        if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) { self.fail(error) } else { error }
+    }
+
     /// Remembers a failure after which nothing may be written (rule 5), and returns it.
     fn fail(&self, error: Error) -> Error {
         let mut failed = self.failed.lock();

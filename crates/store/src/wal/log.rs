@@ -20,8 +20,9 @@ use super::segment::{Segment, list};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
-/// Disk space is claimed in steps of this many bytes.
-const CLAIM_BYTES: u64 = 1 << 20;
+/// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept in memory by the
+/// thousand.
+const CLAIM_BYTES: u64 = if cfg!(test) { 8 << 10 } else { 1 << 20 };
 
 /// The log, open for appending.
 #[derive(Debug)]

@@ -27,10 +27,14 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
+    /// A checkpoint was begun that no other record made necessary: it moves the log's end, so that a store which
+    /// has lost the newest superblock finds that the log before it is gone.
+    Checkpoint,
 }
 
 const APPEND: u8 = 1;
 const DELETE: u8 = 2;
+const CHECKPOINT: u8 = 3;
 /// Behind the kind and the table.
 const FIRST_SEQUENCE_OFFSET: usize = 5;
 
@@ -61,31 +65,32 @@ impl Record {
         out.into_bytes()
     }
 
+    /// The body of the record that announces a checkpoint.
+    pub(crate) fn checkpoint_body() -> Vec<u8> {
+        vec![CHECKPOINT]
+    }
+
     /// The record whose body is `body`, or what is wrong with it.
     pub(crate) fn decode(body: &[u8]) -> Result<Self, &'static str> {
         let mut fields = Reader::new(body);
         let short = "its body is cut short";
         let kind = fields.u8().ok_or(short)?;
-        let table = TableId(fields.u32().ok_or(short)?);
         let record = match kind {
-            APPEND => Self::Append {
-                table,
-                block: RowBlock::decode(&mut fields)?,
-            },
-            DELETE => {
-                let mut deletion = || {
-                    let times: RangeInclusive<i64> = fields.i64()?..=fields.i64()?;
-                    Some(Deletion {
-                        times,
-                        from_sequence: fields.u64()?,
-                        at: fields.u64()?,
-                    })
-                };
-                Self::Delete {
-                    table,
-                    deletion: deletion().ok_or(short)?,
-                }
+            APPEND => {
+                let table = TableId(fields.u32().ok_or(short)?);
+                let block = RowBlock::decode(&mut fields)?;
+                Self::Append { table, block }
             }
+            DELETE => {
+                let mut delete = || {
+                    let table = TableId(fields.u32()?);
+                    let times: RangeInclusive<i64> = fields.i64()?..=fields.i64()?;
+                    let (from_sequence, at) = (fields.u64()?, fields.u64()?);
+                    Some(Self::Delete { table, deletion: Deletion { times, from_sequence, at } })
+                };
+                delete().ok_or(short)?
+            }
+            CHECKPOINT => Self::Checkpoint,
             _ => return Err("its kind is unknown"),
         };
         if fields.is_empty() {
