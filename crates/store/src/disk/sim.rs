@@ -126,7 +126,9 @@ impl SimDisk {
             capacity: u64::MAX,
             rng: Rng::new(seed),
         };
-        Self { state: Arc::new(Mutex::new(state)) }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// Adds a note to the record.
@@ -139,13 +141,40 @@ impl SimDisk {
     pub(crate) fn record(&self) -> Trace {
         let mut state = self.state.lock();
         state.record = Some(Vec::new());
-        Trace { files: state.files.clone(), names: state.names.clone(), events: Vec::new() }
+        Trace {
+            files: state.files.clone(),
+            names: state.names.clone(),
+            events: Vec::new(),
+        }
     }
 
     /// What was recorded since the trace was begun.
     pub(crate) fn trace(&self, mut begun: Trace) -> Trace {
         begun.events = self.state.lock().record.clone().unwrap_or_default();
         begun
+    }
+
+    /// Another disk with the same files.
+    pub(crate) fn copy(&self) -> Self {
+        let state = self.state.lock();
+        Self::of_files(state.files.clone(), state.names.clone(), state.dirs.clone(), 0)
+    }
+
+    /// All files.
+    pub(crate) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let state = self.state.lock();
+        state
+            .names
+            .iter()
+            .map(|(name, &inode)| (name.clone(), state.files[inode].clone()))
+            .collect()
+    }
+
+    /// Changes some bits of a byte of a file.
+    pub(crate) fn change(&self, name: &Path, at: usize, bits: u8) {
+        let mut state = self.state.lock();
+        let inode = state.names[name];
+        state.files[inode][at] ^= bits;
     }
 
     /// Copies all files to a directory of the operating system, to be looked at.
@@ -186,9 +215,20 @@ impl Trace {
         self.events.len()
     }
 
+    /// How often a file was synced.
+    pub(crate) fn syncs(&self) -> usize {
+        self.events
+            .iter()
+            .filter(|event| matches!(event, Event::Sync(_)))
+            .count()
+    }
+
     /// Begins before the first event.
     pub(crate) fn replay(&self) -> Replay<'_> {
-        let durable = |bytes: &Vec<u8>| Durable { bytes: bytes.clone(), unsynced: Vec::new() };
+        let durable = |bytes: &Vec<u8>| Durable {
+            bytes: bytes.clone(),
+            unsynced: Vec::new(),
+        };
         Replay {
             events: self.events.iter(),
             files: self.files.iter().map(durable).collect(),
@@ -213,7 +253,11 @@ impl Replay<'_> {
         match self.events.next()? {
             Event::Names(changes) => {
                 let inodes = changes.iter().filter_map(|(_, inode)| *inode);
-                let count = inodes.map(|inode| inode + 1).max().unwrap_or(0).max(self.files.len());
+                let count = inodes
+                    .map(|inode| inode + 1)
+                    .max()
+                    .unwrap_or(0)
+                    .max(self.files.len());
                 self.files.resize_with(count, Durable::default);
                 self.unsynced_names.push(changes);
             }
@@ -228,7 +272,9 @@ impl Replay<'_> {
                 });
             }
             Event::Write(inode, offset, bytes) => {
-                self.files[*inode].unsynced.push(Change::Write(*offset, bytes.clone()));
+                self.files[*inode]
+                    .unsynced
+                    .push(Change::Write(*offset, bytes.clone()));
             }
             Event::SetLen(inode, len) => self.files[*inode].unsynced.push(Change::SetLen(*len)),
             Event::Sync(inode) => self.files[*inode].sync(|| true),
@@ -255,7 +301,11 @@ impl Replay<'_> {
         });
         let files = files.collect();
         // Directories are made before anything is worth losing; the model does not lose them.
-        let dirs = names.keys().flat_map(|name| name.ancestors().skip(1)).map(Path::to_owned).collect();
+        let dirs = names
+            .keys()
+            .flat_map(|name| name.ancestors().skip(1))
+            .map(Path::to_owned)
+            .collect();
         SimDisk::of_files(files, names, dirs, seed)
     }
 }
@@ -340,12 +390,18 @@ impl State {
     /// Counts a call; the fault that is set for it, if one is.
     fn called(&mut self) -> Option<FaultKind> {
         self.calls += 1;
-        self.fault.filter(|fault| fault.call == self.calls).map(|fault| fault.kind)
+        self.fault
+            .filter(|fault| fault.call == self.calls)
+            .map(|fault| fault.kind)
     }
 
     /// Counts a call that takes no space.
     fn call(&mut self) -> io::Result<()> {
-        if self.called().is_some() { Err(injected()) } else { Ok(()) }
+        if self.called().is_some() {
+            Err(injected())
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts a call after which `inode` has at least `len` bytes; `Ok(true)` if it is to be done in part and fail.
@@ -363,7 +419,10 @@ impl State {
     }
 
     fn used(&self) -> u64 {
-        self.names.values().map(|&inode| self.files[inode].len() as u64).sum()
+        self.names
+            .values()
+            .map(|&inode| self.files[inode].len() as u64)
+            .sum()
     }
 }
 
@@ -371,7 +430,11 @@ impl Disk for SimDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.call()?;
-        if state.dirs.insert(path.into()) { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+        if state.dirs.insert(path.into()) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::AlreadyExists.into())
+        }
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -386,14 +449,20 @@ impl Disk for SimDisk {
         state.files.push(Vec::new());
         state.names.insert(path.into(), inode);
         state.did(Event::Names(vec![(path.into(), Some(inode))]));
-        Ok(Box::new(SimFile { disk: self.clone(), inode }))
+        Ok(Box::new(SimFile {
+            disk: self.clone(),
+            inode,
+        }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state.lock();
         state.call()?;
         let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Box::new(SimFile { disk: self.clone(), inode }))
+        Ok(Box::new(SimFile {
+            disk: self.clone(),
+            inode,
+        }))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -437,7 +506,10 @@ impl Disk for SimDisk {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         state.locked.insert(path.into(), holder.into());
-        Ok(Box::new(SimLock { disk: self.clone(), path: path.into() }))
+        Ok(Box::new(SimLock {
+            disk: self.clone(),
+            path: path.into(),
+        }))
     }
 
     fn lock_holder(&self, path: &Path) -> String {
@@ -465,7 +537,11 @@ impl DiskFile for SimFile {
         let mut state = self.disk.state.lock();
         let state = &mut *state;
         let in_part = state.call_for_space(Some(self.inode), offset + bytes.len() as u64)?;
-        let done = if in_part { &bytes[..state.rng.index(bytes.len() + 1)] } else { bytes };
+        let done = if in_part {
+            &bytes[..state.rng.index(bytes.len() + 1)]
+        } else {
+            bytes
+        };
         write(&mut state.files[self.inode], index(offset), done);
         state.did(Event::Write(self.inode, offset, done.into()));
         if in_part { Err(injected()) } else { Ok(()) }
@@ -500,7 +576,11 @@ impl DiskFile for SimFile {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state.lock();
         let outcome = state.call();
-        state.did(if outcome.is_ok() { Event::Sync(self.inode) } else { Event::SyncFailed(self.inode) });
+        state.did(if outcome.is_ok() {
+            Event::Sync(self.inode)
+        } else {
+            Event::SyncFailed(self.inode)
+        });
         outcome
     }
 }

@@ -85,9 +85,9 @@ impl Engine {
             if !must {
                 return Ok(());
             }
-            self.log.append(&Record::checkpoint_body())?;
+            self.log.append(&Record::mark_body())?;
         }
-        let log_start = self.log.rotate().map_err(|error| self.fail_unless_full(error))?;
+        let log_start = self.log.rotate().map_err(|error| self.fail_if_unknown(error))?;
         // Rows become visible before any flush can contain them (rule 3).
         self.visible.fetch_max(commit.next_sequence, Ordering::AcqRel);
         self.publish(view.sealed_before(Arc::new(Generation::new(log_start, commit.next_sequence))));
@@ -112,7 +112,7 @@ impl Engine {
             .try_for_each(|generation| drain_generation(&self.pages, &mut catalogue, generation));
         if let Err(error) = drained.and_then(|()| change(&self.pages, &mut catalogue)) {
             self.pages.roll_back();
-            return Err(self.fail_unless_full(error));
+            return Err(self.fail_if_unknown(error));
         }
         let active = view.active().clone();
         let meta = CheckpointMeta {

@@ -104,10 +104,15 @@ impl Engine {
         }
     }
 
-    /// As [`fail`](Self::fail) if the disk failed. A full disk, damage and bad requests are definite answers: nothing
-    /// was written that matters, and writing may go on.
-    fn fail_unless_full(&self, error: Error) -> Error {
-        if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) { self.fail(error) } else { error }
+    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, damage and bad requests are
+    /// definite answers: nothing was written that matters, and writing may go on.
+    fn fail_if_unknown(&self, error: Error) -> Error {
+        let definite = matches!(error, Error::Io { action: "read", .. });
+        if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) && !definite {
+            self.fail(error)
+        } else {
+            error
+        }
     }
 
     /// Remembers a failure after which nothing may be written (rule 5), and returns it.

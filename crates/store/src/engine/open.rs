@@ -137,6 +137,22 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
+    /// later, it is not taken for one that was being written.
+    fn drop(&mut self) {
+        if !self.view().active().is_empty() && self.check_writable().is_ok() {
+            let vouched = self
+                .log
+                .append(&Record::mark_body())
+                .and_then(|end| self.log.write_to(end));
+            if let Err(error) = vouched {
+                tracing::debug!(%error, "the end of the log could not be marked");
+            }
+        }
+    }
+}
+
 /// Rebuilds what was in memory when the store was last closed, or died.
 struct Recovery<'p> {
     path: &'p Path,
@@ -174,7 +190,7 @@ impl Recovery<'_> {
                 self.next_sequence = deletion.at + 1;
                 self.generation.delete(table, deletion);
             }
-            Record::Checkpoint => {}
+            Record::Mark => {}
         }
         if self.generation.bytes() >= self.head_bytes {
             self.drain(end)

@@ -24,8 +24,15 @@ fn run(disk: &SimDisk, seed: u64) -> Result<Run, Error> {
     let mut rng = Rng::new(seed);
     let store = open(disk, options())?;
     create_tables(&store)?;
-    let writers = (0..WRITERS).map(|number| Writer::new(number, OPERATIONS, seed)).collect();
-    let mut run = Run { writers, acknowledged: [0; WRITERS], store, errors: Vec::new() };
+    let writers = (0..WRITERS)
+        .map(|number| Writer::new(number, OPERATIONS, seed))
+        .collect();
+    let mut run = Run {
+        writers,
+        acknowledged: [0; WRITERS],
+        store,
+        errors: Vec::new(),
+    };
     while run.writers.iter().any(|writer| !writer.is_done()) {
         let number = rng.index(WRITERS);
         if run.writers[number].is_done() {
@@ -67,7 +74,11 @@ impl Run {
             writer.check(&store, acknowledged, writer.begun())?;
         }
         let report = store.verify().map_err(|error| error.to_string())?;
-        if report.problems.is_empty() { Ok(()) } else { Err(format!("{:?}", report.problems)) }
+        if report.problems.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{:?}", report.problems))
+        }
     }
 }
 
@@ -97,16 +108,24 @@ fn each_call_may_fail() {
                 Err(_) => {
                     failed += 1;
                     let store = open(&disk, options()).unwrap_or_else(|error| panic!("{fault:?}: {error}"));
-                    let report = store.verify().unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+                    let report = store
+                        .verify()
+                        .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
                     assert!(report.problems.is_empty(), "{fault:?}: {:?}", report.problems);
                 }
                 Ok(run) => {
                     failed += u64::from(!run.errors.is_empty());
-                    run.check_open().unwrap_or_else(|problem| panic!("{fault:?}, still open: {problem}"));
+                    run.check_open()
+                        .unwrap_or_else(|problem| panic!("{fault:?}, still open: {problem}"));
                     if let Err(Error::ReadOnly { .. }) = run.store.flush() {
                         refused += 1;
                     }
-                    let Run { writers, acknowledged, store, errors } = run;
+                    let Run {
+                        writers,
+                        acknowledged,
+                        store,
+                        errors,
+                    } = run;
                     drop(store);
                     // With power loss on top, then without.
                     let trace = disk.trace(begun);
@@ -116,17 +135,25 @@ fn each_call_may_fail() {
                     let image = replay.image(call);
                     let closed = open(&image, options());
                     let store = closed.unwrap_or_else(|error| panic!("{fault:?}, after power loss: {error}"));
-                    let run = Run { writers, acknowledged, store, errors };
+                    let run = Run {
+                        writers,
+                        acknowledged,
+                        store,
+                        errors,
+                    };
                     for (writer, &acknowledged) in run.writers.iter().zip(&run.acknowledged) {
                         let checked = writer.check(&run.store, acknowledged, writer.begun());
                         checked.unwrap_or_else(|problem| panic!("{fault:?}, after power loss: {problem}"));
                     }
-                    run.check_reopened(&disk).unwrap_or_else(|problem| panic!("{fault:?}, reopened: {problem}"));
+                    run.check_reopened(&disk)
+                        .unwrap_or_else(|problem| panic!("{fault:?}, reopened: {problem}"));
                 }
             }
         }
     }
-    println!("{calls} calls, each failing in 3 ways: {failed} runs with an error, {refused} stores refusing writes");
+    println!(
+        "{calls} calls, each failing in 3 ways: {failed} runs with an error, {refused} stores refusing writes"
+    );
     assert!(failed > calls, "most calls are noticed when they fail");
     assert!(refused > 0, "failed syncs and writes end writing");
 }
@@ -152,15 +179,30 @@ fn a_full_disk_changes_nothing_and_writing_goes_on_once_there_is_space() {
         for error in &run.errors {
             assert!(matches!(error, Error::NoSpace { .. }), "{percent} %: {error}");
         }
-        run.check_open().unwrap_or_else(|problem| panic!("{percent} %: {problem}"));
+        run.check_open()
+            .unwrap_or_else(|problem| panic!("{percent} %: {problem}"));
         disk.set_capacity(u64::MAX);
-        run.store.flush().unwrap_or_else(|error| panic!("{percent} %, with space again: {error}"));
-        run.check_open().unwrap_or_else(|problem| panic!("{percent} %, with space again: {problem}"));
-        let Run { writers, acknowledged, store, errors } = run;
+        run.store
+            .flush()
+            .unwrap_or_else(|error| panic!("{percent} %, with space again: {error}"));
+        run.check_open()
+            .unwrap_or_else(|problem| panic!("{percent} %, with space again: {problem}"));
+        let Run {
+            writers,
+            acknowledged,
+            store,
+            errors,
+        } = run;
         drop(store);
         let store = open(&disk, options()).expect("opens");
-        let run = Run { writers, acknowledged, store, errors };
-        run.check_open().unwrap_or_else(|problem| panic!("{percent} %, reopened: {problem}"));
+        let run = Run {
+            writers,
+            acknowledged,
+            store,
+            errors,
+        };
+        run.check_open()
+            .unwrap_or_else(|problem| panic!("{percent} %, reopened: {problem}"));
         assert!(run.store.verify().expect("reads").problems.is_empty());
     }
     assert!(full > 20, "the disk was full in {full} runs");

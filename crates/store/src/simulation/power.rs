@@ -1,10 +1,13 @@
 //! Power cut anywhere.
 
+use std::time::{Duration, Instant};
+
 use bedload_testkit::Rng;
 use parking_lot::Mutex;
 
 use super::workload::{WRITERS, Writer, create_tables, open, options};
 use crate::disk::sim::{Note, Replay, SimDisk, Trace};
+use crate::options::Durability;
 use crate::store::Store;
 
 /// Cuts tried in a test run, over all traces; `BEDLOAD_POWER_CUTS` asks for more.
@@ -13,17 +16,22 @@ const CUTS: u64 = 3_000;
 const OPERATIONS: usize = 12;
 
 fn cuts() -> u64 {
-    std::env::var("BEDLOAD_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS)
+    std::env::var("BEDLOAD_POWER_CUTS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(CUTS)
 }
 
 /// Runs all writers, one operation at a time in a seeded order, with flushes and a snapshot in between; returns what
 /// was done to the disk.
-fn interleaved_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
+fn interleaved_trace(seed: u64, operations: usize, durability: Durability) -> (Trace, Vec<Writer>) {
     let disk = SimDisk::new(seed);
     let begun = disk.record();
     let mut rng = Rng::new(seed);
-    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, operations, seed)).collect();
-    let store = open(&disk, options()).expect("creates");
+    let mut writers: Vec<Writer> = (0..WRITERS)
+        .map(|number| Writer::new(number, operations, seed))
+        .collect();
+    let store = open(&disk, options().durability(durability)).expect("creates");
     create_tables(&store).expect("fresh tables");
     let mut snapshot = store.snapshot();
     while writers.iter().any(|writer| !writer.is_done()) {
@@ -50,8 +58,9 @@ fn interleaved_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
 fn threaded_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
     let disk = SimDisk::new(seed);
     let begun = disk.record();
-    let writers: Vec<Mutex<Writer>> =
-        (0..WRITERS).map(|number| Mutex::new(Writer::new(number, operations, seed))).collect();
+    let writers: Vec<Mutex<Writer>> = (0..WRITERS)
+        .map(|number| Mutex::new(Writer::new(number, operations, seed)))
+        .collect();
     let store = open(&disk, options().background(true)).expect("creates");
     create_tables(&store).expect("fresh tables");
     std::thread::scope(|scope| {
@@ -75,7 +84,10 @@ fn threaded_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
         });
     });
     store.close().expect("a sound disk");
-    (disk.trace(begun), writers.into_iter().map(Mutex::into_inner).collect())
+    (
+        disk.trace(begun),
+        writers.into_iter().map(Mutex::into_inner).collect(),
+    )
 }
 
 /// A cut: after which event of a trace, and the seed of what survives it.
@@ -91,7 +103,10 @@ fn cut_everywhere(name: &str, trace: &Trace, writers: &[Writer], seed: u64, per_
     let mut cuts = 0;
     each_event(trace, seed, |event, replay, progress| {
         for outcome in 0..per_event {
-            let cut = Cut { event, seed: (seed << 32) ^ ((event as u64) << 4) ^ outcome };
+            let cut = Cut {
+                event,
+                seed: (seed << 32) ^ ((event as u64) << 4) ^ outcome,
+            };
             try_cut(name, seed, replay, writers, progress, cut);
             cuts += 1;
         }
@@ -123,7 +138,10 @@ fn each_event(trace: &Trace, seed: u64, mut visit: impl FnMut(usize, &Replay<'_>
 
 fn try_cut(name: &str, seed: u64, replay: &Replay<'_>, writers: &[Writer], progress: &Progress, cut: Cut) {
     if let Err(problem) = check(&replay.image(cut.seed), writers, progress, cut.seed) {
-        let Cut { event, seed: image_seed } = cut;
+        let Cut {
+            event,
+            seed: image_seed,
+        } = cut;
         let dir = std::env::temp_dir().join(format!("bedload-power-{name}-{seed}-{event}"));
         let exported = replay.image(image_seed).export(&dir);
         panic!(
@@ -157,7 +175,9 @@ fn check(image: &SimDisk, writers: &[Writer], progress: &Progress, seed: u64) ->
                 outcome = open(&again, options())
                     .map_err(text)
                     .and_then(|store| check_store(&store, writers, progress))
-                    .map_err(|problem| format!("power lost again after event {event} of the recovery: {problem}"));
+                    .map_err(|problem| {
+                        format!("power lost again after event {event} of the recovery: {problem}")
+                    });
             }
         });
         outcome?;
@@ -170,7 +190,11 @@ fn check_store(store: &Store, writers: &[Writer], progress: &Progress) -> Result
         writer.check(store, progress.acknowledged[number], progress.begun[number])?;
     }
     let report = store.verify().map_err(|error| error.to_string())?;
-    if report.problems.is_empty() { Ok(()) } else { Err(format!("{:?}", report.problems)) }
+    if report.problems.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{:?}", report.problems))
+    }
 }
 
 #[test]
@@ -183,7 +207,7 @@ fn acknowledged_operations_survive_power_cuts() {
     let (mut cuts, mut seed) = (0, 0);
     while cuts < wanted {
         seed += 1;
-        let (trace, writers) = interleaved_trace(seed, OPERATIONS);
+        let (trace, writers) = interleaved_trace(seed, OPERATIONS, Durability::Always);
         cuts += cut_everywhere("interleaved", &trace, &writers, seed, per_event);
         let (trace, writers) = threaded_trace(seed, OPERATIONS);
         cuts += cut_everywhere("threaded", &trace, &writers, seed, per_event);
@@ -193,12 +217,99 @@ fn acknowledged_operations_survive_power_cuts() {
 
 /// One cut of an interleaved trace once more, as a failure prints it.
 fn again(text: &str) {
-    let parts: Vec<u64> = text.split(':').map(|part| part.parse().expect("seed:event:outcome")).collect();
-    let [seed, event, image_seed] = parts[..] else { panic!("seed:event:outcome, not {text:?}") };
-    let (trace, writers) = interleaved_trace(seed, OPERATIONS);
+    let parts: Vec<u64> = text
+        .split(':')
+        .map(|part| part.parse().expect("seed:event:outcome"))
+        .collect();
+    let [seed, event, image_seed] = parts[..] else {
+        panic!("seed:event:outcome, not {text:?}")
+    };
+    let (trace, writers) = interleaved_trace(seed, OPERATIONS, Durability::Always);
     each_event(&trace, seed, |at, replay, progress| {
         if at as u64 == event {
-            try_cut("interleaved", seed, replay, &writers, progress, Cut { event: at, seed: image_seed });
+            try_cut(
+                "interleaved",
+                seed,
+                replay,
+                &writers,
+                progress,
+                Cut {
+                    event: at,
+                    seed: image_seed,
+                },
+            );
         }
     });
+}
+
+#[test]
+fn relaxed_commits_lose_the_newest_and_nothing_before() {
+    let mut lost = 0;
+    for seed in 1..4 {
+        let (trace, writers) = interleaved_trace(seed, OPERATIONS, Durability::Relaxed);
+        let mut order = Vec::new();
+        let mut begun = 0;
+        each_event(&trace, seed, |event, replay, progress| {
+            // Operations were done one at a time: the one that was just begun is the next in their order.
+            if progress.begun.iter().sum::<usize>() > order.len() {
+                let writer =
+                    (0..WRITERS).find(|&w| progress.begun[w] > order.iter().filter(|&&o| o == w).count());
+                order.extend(writer);
+            }
+            begun = order.len();
+            let store = open(&replay.image(event as u64), options()).expect("opens after power loss");
+            if begun == 0 {
+                return;
+            }
+            let held: Vec<Vec<usize>> = writers
+                .iter()
+                .map(|writer| writer.operations_in(&store).expect("reads"))
+                .collect();
+            let of_prefix = |end: usize, writer: usize| order[..end].iter().filter(|&&o| o == writer).count();
+            let prefix = (0..=begun)
+                .rev()
+                .find(|&end| (0..WRITERS).all(|writer| held[writer].contains(&of_prefix(end, writer))));
+            let prefix =
+                prefix.unwrap_or_else(|| panic!("seed {seed}, event {event}: {held:?} is no prefix"));
+            lost += begun - prefix;
+            assert_eq!(store.verify().expect("reads").problems, []);
+        });
+    }
+    assert!(
+        lost > 0,
+        "without waiting for the disk, power loss takes something"
+    );
+}
+
+#[test]
+fn commits_of_a_group_share_syncs() {
+    const COMMITS: usize = 20;
+    let every = Duration::from_millis(20);
+    let disk = SimDisk::new(1);
+    let store = open(&disk, options().durability(Durability::Group { every })).expect("creates");
+    create_tables(&store).expect("fresh tables");
+    let (trace, begun) = (disk.record(), Instant::now());
+    std::thread::scope(|scope| {
+        for number in 0..WRITERS {
+            let store = &store;
+            scope.spawn(move || {
+                let mut writer = Writer::new(number, COMMITS, 3);
+                while !writer.is_done() {
+                    writer.step(store).expect("a sound disk");
+                }
+            });
+        }
+    });
+    let syncs = disk.trace(trace).syncs();
+    let most = begun.elapsed().as_millis() / every.as_millis() + 2;
+    // Two more for each time the log goes on in a new segment.
+    assert!(
+        syncs as u128 <= most + 8,
+        "{syncs} syncs, {most} expected at most"
+    );
+    assert!(
+        syncs < WRITERS * COMMITS / 2,
+        "{syncs} syncs for {} commits",
+        WRITERS * COMMITS
+    );
 }

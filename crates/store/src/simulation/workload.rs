@@ -24,11 +24,20 @@ pub(super) const STORE: &str = "/store";
 
 /// Small pages, small heads, a small cache: everything happens often.
 pub(super) fn options() -> Options {
-    Options::new().create(true).page_bytes(4096).head_bytes(64 << 10).cache_bytes(1 << 20).background(false)
+    Options::new()
+        .create(true)
+        .page_bytes(4096)
+        .head_bytes(64 << 10)
+        .cache_bytes(1 << 20)
+        .background(false)
 }
 
 pub(super) fn open(disk: &SimDisk, options: Options) -> Result<Store> {
-    Ok(Store::new(Engine::open(Arc::new(disk.clone()), Path::new(STORE), options)?))
+    Ok(Store::new(Engine::open(
+        Arc::new(disk.clone()),
+        Path::new(STORE),
+        options,
+    )?))
 }
 
 fn columns() -> SchemaRef {
@@ -55,8 +64,13 @@ type ModelRow = (i64, i64);
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
-    Append { rows: i64 },
-    Delete { from: i64, to: i64 },
+    Append {
+        rows: i64,
+    },
+    Delete {
+        from: i64,
+        to: i64,
+    },
     /// Takes back what was appended since the operation before the last.
     Retract,
 }
@@ -96,10 +110,15 @@ impl Writer {
             let op = match below(10) {
                 0 => {
                     let from = below(id + 1) - 50;
-                    Op::Delete { from, to: from + below(200) }
+                    Op::Delete {
+                        from,
+                        to: from + below(200),
+                    }
                 }
                 1 if number > 2 => Op::Retract,
-                2 => Op::Append { rows: 100 + below(300) },
+                2 => Op::Append {
+                    rows: 100 + below(300),
+                },
                 3..=5 => Op::Append { rows: 1 },
                 _ => Op::Append { rows: 1 + below(30) },
             };
@@ -117,7 +136,14 @@ impl Writer {
             ops.push(op);
             states.push(rows);
         }
-        Self { number, ops, states, next: 0, next_id: 0, marks: [None; 2] }
+        Self {
+            number,
+            ops,
+            states,
+            next: 0,
+            next_id: 0,
+            marks: [None; 2],
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -149,10 +175,22 @@ impl Writer {
         self.next
     }
 
+    /// How many operations lead to what the store's table holds; several numbers if some changed nothing.
+    pub(super) fn operations_in(&self, store: &Store) -> Result<Vec<usize>> {
+        let found = read(&store.table(&table_name(self.number))?)?;
+        let states = self.states.iter().enumerate();
+        Ok(states
+            .filter(|(_, state)| **state == found)
+            .map(|(n, _)| n)
+            .collect())
+    }
+
     /// Fails unless the table holds what it may after at least `acknowledged` and at most `begun` operations; returns
     /// after how many.
     pub(super) fn check(&self, store: &Store, acknowledged: usize, begun: usize) -> Result<usize, String> {
-        let table = store.table(&table_name(self.number)).map_err(|error| error.to_string())?;
+        let table = store
+            .table(&table_name(self.number))
+            .map_err(|error| error.to_string())?;
         let found = read(&table).map_err(|error| error.to_string())?;
         (acknowledged..=begun).rev().find(|&n| self.states[n] == found).ok_or_else(|| {
             let after = self.states.iter().position(|state| *state == found);
@@ -172,7 +210,9 @@ fn append(table: &Table, ids: std::ops::Range<i64>) -> Result<()> {
     let batch = RecordBatch::try_new(
         columns(),
         vec![
-            Arc::new(TimestampMillisecondArray::from_iter_values(ids.clone().map(time_of))),
+            Arc::new(TimestampMillisecondArray::from_iter_values(
+                ids.clone().map(time_of),
+            )),
             Arc::new(Int64Array::from_iter_values(ids)),
             Arc::new(texts),
         ],

@@ -27,14 +27,15 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
-    /// A checkpoint was begun that no other record made necessary: it moves the log's end, so that a store which
-    /// has lost the newest superblock finds that the log before it is gone.
-    Checkpoint,
+    /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the log's end, so that
+    /// a store which has lost the newest superblock finds that the log before it is gone; when the store is closed
+    /// it vouches for the records before it.
+    Mark,
 }
 
 const APPEND: u8 = 1;
 const DELETE: u8 = 2;
-const CHECKPOINT: u8 = 3;
+const MARK: u8 = 3;
 /// Behind the kind and the table.
 const FIRST_SEQUENCE_OFFSET: usize = 5;
 
@@ -65,9 +66,9 @@ impl Record {
         out.into_bytes()
     }
 
-    /// The body of the record that announces a checkpoint.
-    pub(crate) fn checkpoint_body() -> Vec<u8> {
-        vec![CHECKPOINT]
+    /// The body of the record that marks a position.
+    pub(crate) fn mark_body() -> Vec<u8> {
+        vec![MARK]
     }
 
     /// The record whose body is `body`, or what is wrong with it.
@@ -86,11 +87,18 @@ impl Record {
                     let table = TableId(fields.u32()?);
                     let times: RangeInclusive<i64> = fields.i64()?..=fields.i64()?;
                     let (from_sequence, at) = (fields.u64()?, fields.u64()?);
-                    Some(Self::Delete { table, deletion: Deletion { times, from_sequence, at } })
+                    Some(Self::Delete {
+                        table,
+                        deletion: Deletion {
+                            times,
+                            from_sequence,
+                            at,
+                        },
+                    })
                 };
                 delete().ok_or(short)?
             }
-            CHECKPOINT => Self::Checkpoint,
+            MARK => Self::Mark,
             _ => return Err("its kind is unknown"),
         };
         if fields.is_empty() {

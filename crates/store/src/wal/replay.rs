@@ -120,7 +120,10 @@ fn read_segment(
     }
     let rest = records.get(offset_of(end.position)..).unwrap_or_default();
     // Space that was claimed and not written reads as zero.
-    let written = rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    let written = rest
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .map_or(0, |last| last + 1);
     let synced = synced_behind(&rest[..written], end.position);
     if synced > end.position {
         let place = format!("the record at offset {}", segment.offset(end.position));
