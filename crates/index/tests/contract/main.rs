@@ -1,5 +1,7 @@
 //! The contract of paged indexes, and of the stores they stand on.
 
+mod concurrent;
+mod counts;
 mod crash;
 mod damage;
 mod model;
