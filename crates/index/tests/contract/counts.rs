@@ -119,7 +119,7 @@ fn a_load_writes_each_page_once() {
     });
     let report = tree.verify().expect("verified");
     assert_eq!(calls.commits, 1, "the root alone");
-    assert_eq!(calls.reserves as usize, report.leaves + report.branches - 1);
+    assert_eq!(calls.reserves, (report.leaves + report.branches - 1) as u64);
     assert!(fill(&tree) >= 92, "{}", fill(&tree));
 }
 
@@ -271,4 +271,31 @@ fn what_does_not_fit_is_refused() {
         matches!(wide, Err(Error::EntryTooLarge { .. })),
         "not four rows fit on a page"
     );
+}
+
+#[test]
+fn work_within_a_leaf_allocates_nothing() {
+    let tree = BPlusTree::create(
+        HeapPages::new(1024),
+        U64Order,
+        FixedRow::<8>,
+        Config::new().ties(false),
+    );
+    let tree = tree.expect("created");
+    for key in keys(2) {
+        tree.insert(entry(&key)).expect("inserted");
+    }
+    let probes: Vec<[u8; 8]> = keys(2).into_iter().step_by(501).collect();
+    let allocations = allocation_counter::measure(|| {
+        for key in &probes {
+            tree.insert(entry(key)).expect("replaced");
+            let is_same = tree
+                .get_with(key, 0, |entry| entry.fixed(0) == key)
+                .expect("read");
+            assert_eq!(is_same, Some(true));
+            assert!(tree.remove(key, 0).expect("removed"));
+            tree.insert(entry(key)).expect("inserted in the gap");
+        }
+    });
+    assert_eq!(allocations.count_total, 0, "{allocations:?}");
 }
