@@ -39,7 +39,7 @@
 //! 9. Latches are taken from parent to child and from left to right, and new pages last. Whoever holds a node
 //!    exclusively waits only for what lies below or to the right of it. So there is no deadlock.
 //! 10. What a handle remembers of the right edge is latched without its parent, and is a hint: its generation tells
-//!    that the page has not begun another life, its kind that it has not been unlinked.
+//!     that the page has not begun another life, its kind that it has not been unlinked.
 //! 11. No latch is held while a caller's source is asked for entries, nor between two calls of a cursor.
 //!
 //! # Departures from Lehman and Yao
