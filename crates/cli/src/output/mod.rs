@@ -1,0 +1,3 @@
+//! Answers on their way out.
+
+pub(crate) mod stdout;
