@@ -1,0 +1,141 @@
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+
+use bedload_testkit::contract::{
+    ConcurrentIndex, Direction, OneThread, Plan, Removed, U64Keys, check, check_ascending_writers,
+    check_disjoint_writers, check_histories, check_ranges_over_writers,
+};
+
+/// A way to be wrong under concurrency, and only there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Reads the old value, lets others run, writes the new one: a removal in between is undone.
+    RemovesInTwoSteps,
+    /// Forgets its place between two parts of a range.
+    RangeRestarts,
+}
+
+#[derive(Debug)]
+struct Locked {
+    entries: Mutex<BTreeMap<u64, u64>>,
+    fault: Fault,
+}
+
+impl Locked {
+    fn new(fault: Fault) -> Self {
+        Self {
+            entries: Mutex::default(),
+            fault,
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.entries.lock().expect("nobody panics under the lock")
+    }
+
+    fn part(&self, bounds: (Bound<u64>, Bound<u64>), direction: Direction, limit: usize) -> Vec<(u64, u64)> {
+        let entries = self.entries();
+        let inside = entries
+            .iter()
+            .filter(|(key, _)| std::ops::RangeBounds::contains(&bounds, key))
+            .map(|(&key, &value)| (key, value));
+        match direction {
+            Direction::Forward => inside.take(limit).collect(),
+            Direction::Backward => inside.rev().take(limit).collect(),
+        }
+    }
+}
+
+impl ConcurrentIndex for Locked {
+    type Keys = U64Keys;
+
+    fn keys(&self) -> &U64Keys {
+        &U64Keys
+    }
+
+    fn insert(&self, key: &u64, value: u64) {
+        self.entries().insert(*key, value);
+    }
+
+    fn get(&self, key: &u64) -> Option<u64> {
+        self.entries().get(key).copied()
+    }
+
+    fn remove(&self, key: &u64) -> Removed {
+        if self.fault == Fault::RemovesInTwoSteps {
+            let seen = self.get(key);
+            thread::yield_now();
+            self.entries().remove(key);
+            return seen.into();
+        }
+        self.entries().remove(key).into()
+    }
+
+    fn range(&self, bounds: (Bound<u64>, Bound<u64>), direction: Direction, limit: usize) -> Vec<(u64, u64)> {
+        if self.fault == Fault::RangeRestarts && direction == Direction::Forward {
+            let mut first = self.part(bounds, direction, limit.min(10));
+            let Some(&(last, _)) = first.last() else {
+                return first;
+            };
+            let position = first.len();
+            thread::yield_now();
+            let everything = self.part(bounds, direction, limit);
+            first.extend(
+                everything
+                    .into_iter()
+                    .skip(position)
+                    .filter(|&(key, _)| key > last),
+            );
+            return first;
+        }
+        self.part(bounds, direction, limit)
+    }
+
+    fn first(&self) -> Option<(u64, u64)> {
+        self.entries()
+            .first_key_value()
+            .map(|(&key, &value)| (key, value))
+    }
+
+    fn last(&self) -> Option<(u64, u64)> {
+        self.entries().last_key_value().map(|(&key, &value)| (key, value))
+    }
+
+    fn check_structure(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn plan(operations: usize) -> Plan {
+    Plan { seed: 2, operations }
+}
+
+#[test]
+fn a_right_index_passes() {
+    let right = || Locked::new(Fault::None);
+    check(|| OneThread(right()), plan(5_000));
+    check_disjoint_writers(right, 4, plan(20_000));
+    check_ascending_writers(right, 4, plan(2_000));
+    check_ranges_over_writers(right, 2, 2, plan(4_000));
+    check_histories(right, 8, plan(10_000));
+}
+
+#[test]
+fn a_removal_in_two_steps_is_no_linearizable_removal() {
+    let wrong = || Locked::new(Fault::RemovesInTwoSteps);
+    let outcome = catch_unwind(AssertUnwindSafe(|| check_histories(wrong, 8, plan(200_000))));
+    assert!(outcome.is_err());
+}
+
+#[test]
+fn a_range_that_loses_its_place_is_found() {
+    let wrong = || Locked::new(Fault::RangeRestarts);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        check_ranges_over_writers(wrong, 2, 2, plan(200_000))
+    }));
+    assert!(outcome.is_err());
+}

@@ -1,0 +1,4 @@
+//! The suite itself under test: it passes an index that is right and finds the fault in each that is wrong.
+
+mod concurrent;
+mod sequential;
