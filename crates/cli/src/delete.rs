@@ -6,7 +6,7 @@ use crate::args::DeleteArgs;
 use crate::exit::{Failure, Result};
 use crate::output::stdout::Stdout;
 use crate::sortedness::grouped;
-use crate::{query, store};
+use crate::store;
 
 pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     if args.range.from.is_none() && args.range.to.is_none() {
@@ -15,9 +15,8 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let range = store::tick_range(table.schema(), &args.range)?;
-    let rows = query::count(&table, range)?;
+    let rows = table.range(range)?.count()?;
     table.delete_range(range)?;
-    drop(table);
     store.close()?;
 
     let mut out = Stdout::lock();

@@ -4,7 +4,6 @@
 use std::fmt::Display;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use bedload::Table;
@@ -15,7 +14,7 @@ use crate::ingest::{self, Report};
 use crate::input::{OnError, display_name};
 use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format};
-use crate::query::{self, Query};
+use crate::query::Query;
 use crate::sortedness::{Column, grouped};
 use crate::{sortedness, store};
 
@@ -100,7 +99,7 @@ impl Demo<'_> {
                 from: Some(format!("2013-02-{day:02}T00:00:00-05:00")),
                 to: Some(format!("2013-02-{:02}T00:00:00-05:00", day + 1)),
             };
-            let rows = query::count(&table, store::tick_range(table.schema(), &range)?)?;
+            let rows = table.range(store::tick_range(table.schema(), &range)?)?.count()?;
             say(&format!("{:>11} on 2013-02-{day:02}", grouped(rows)))?;
         }
 
@@ -115,8 +114,7 @@ impl Demo<'_> {
             5,
             true,
         )?;
-        drop(table);
-        Ok(store.close()?)
+        Ok(())
     }
 
     /// Prints the rows of a range, and the command that would.
@@ -160,15 +158,11 @@ impl Demo<'_> {
                 format!("{} is damaged", self.store.display()),
             ));
         }
-        let stored = query::count(
-            &store::table(&store, TABLE)?,
-            (Bound::Unbounded, Bound::Unbounded),
-        )?;
+        let stored = store::table(&store, TABLE)?.range(..)?.count()?;
         let (pages, rows) = (grouped(report.pages), grouped(stored));
         say(&format!(
             "{rows:>11} rows read back, {pages} pages checked, nothing damaged"
-        ))?;
-        Ok(store.close()?)
+        ))
     }
 
     fn draw(&self) -> Result<()> {

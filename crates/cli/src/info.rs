@@ -8,8 +8,8 @@ use crate::exit::{Failure, Result};
 use crate::output::stdout::Stdout;
 use crate::schema::type_name;
 use crate::sortedness::grouped;
+use crate::store;
 use crate::times::format_ticks;
-use crate::{output, store};
 
 pub(crate) fn run(args: &InfoArgs) -> Result<()> {
     let store = store::open(&args.store)?;
@@ -29,22 +29,22 @@ pub(crate) fn run(args: &InfoArgs) -> Result<()> {
             "format   version {}, pages of {} bytes",
             info.format_version, info.page_bytes
         ))?;
+        let [used, file, log] = [info.used_bytes, info.file_bytes, info.wal_bytes].map(grouped);
         out.line(&format!(
-            "size     {} bytes, log {} bytes",
-            grouped(info.file_bytes),
-            grouped(info.wal_bytes)
+            "size     {used} bytes in pages, {file} bytes in the file, {log} bytes of log"
         ))?;
         for table in &info.tables {
             out.line(&table_text(table)?)?;
         }
     }
-    Ok(store.close()?)
+    Ok(())
 }
 
 fn store_json(info: &StoreInfo) -> Value {
     json!({
         "format_version": info.format_version,
         "page_bytes": info.page_bytes,
+        "used_bytes": info.used_bytes,
         "file_bytes": info.file_bytes,
         "wal_bytes": info.wal_bytes,
         "tables": info.tables.iter().map(table_json).collect::<Vec<_>>(),
@@ -58,7 +58,6 @@ fn table_json(table: &TableInfo) -> Value {
     json!({
         "name": table.name,
         "rows": table.rows,
-        "bytes": table.bytes,
         "time_column": store::time_name(&table.schema),
         "first_tick": table.first,
         "last_tick": table.last,
@@ -74,7 +73,6 @@ fn table_text(table: &TableInfo) -> Result<String> {
     };
     let mut text = format!("\ntable    {}\nrows     {}", table.name, grouped(table.rows));
     if table.rows > 0 {
-        text += &format!(", {:.1} bytes a row", output::per_row(table.bytes, table.rows));
         text += &format!("\ntimes    {} to {}", time(table.first)?, time(table.last)?);
     }
     let fields = table.schema.arrow().fields();

@@ -1,13 +1,20 @@
 //! The `bedload` command.
 
 mod args;
+mod delete;
+mod demo;
 mod exit;
+mod info;
+mod ingest;
 mod input;
 mod output;
 mod picture;
+mod query;
 mod schema;
 mod sortedness;
+mod store;
 mod times;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -32,7 +39,13 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> Result<()> {
     match command {
+        Command::Ingest(args) => ingest::run(args),
+        Command::Query(args) => query::run(args),
+        Command::Info(args) => info::run(args),
         Command::Sortedness(args) => sortedness::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Delete(args) => delete::run(args),
+        Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bedload", &mut script);

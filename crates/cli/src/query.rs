@@ -21,8 +21,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     };
     let schema = query.schema(&table)?;
     let answer = Answer::begin(args.format, args.output.as_deref(), &schema, &args.null)?;
-    query.stream(&table, answer)?;
-    Ok(store.close()?)
+    query.stream(&table, answer).map(drop)
 }
 
 /// Which rows and columns of a table are asked for, and in which order.
@@ -86,13 +85,4 @@ impl Query<'_> {
         answer.finish()?;
         Ok(rows)
     }
-}
-
-/// How many rows of a table lie in a range.
-pub(crate) fn count(table: &Table, range: TickRange) -> Result<u64> {
-    let mut rows = 0;
-    for batch in table.range(range)?.columns(&[store::time_name(table.schema())])? {
-        rows += batch?.num_rows() as u64;
-    }
-    Ok(rows)
 }

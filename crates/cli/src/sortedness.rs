@@ -1,7 +1,5 @@
 //! `bedload sortedness`: how far a column of a file is from sorted.
 
-use std::path::Path;
-
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
@@ -17,7 +15,7 @@ use crate::picture::Picture;
 const BATCH_ROWS: usize = 65_536;
 
 pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
-    let column = Column::read(&args.file, &args.column, args)?;
+    let column = Column::read(args)?;
     let measured = column.sortedness();
     if let Some(path) = &args.picture {
         column
@@ -55,10 +53,11 @@ enum Keys {
 
 impl Column {
     /// Reads one column of a file. Rows without a value are counted and left out.
-    pub(crate) fn read(path: &Path, name: &str, args: &SortednessArgs) -> Result<Self> {
+    pub(crate) fn read(args: &SortednessArgs) -> Result<Self> {
+        let (path, name) = (&args.file, &args.column);
         let wanted = Wanted {
             time: None,
-            columns: Some(vec![name.to_owned()]),
+            columns: Some(vec![name.clone()]),
             given: Vec::new(),
             table: None,
             time_unit: None,

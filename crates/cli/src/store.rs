@@ -5,6 +5,7 @@ use std::path::Path;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use bedload::{Error, Store, Table, TableSchema};
+use bedload_index::paged;
 
 use crate::args::RangeArgs;
 use crate::exit::{Failure, Result, Status};
@@ -34,8 +35,8 @@ pub(crate) fn table(store: &Store, name: &str) -> Result<Table> {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::Io { .. } | Error::NoSpace { .. } => Status::Io,
-            Error::Corrupt { .. } => Status::Damaged,
+            Error::Io { .. } | Error::NoSpace { .. } | Error::ReadOnly { .. } => Status::Io,
+            Error::Corrupt { .. } | Error::Index(paged::Error::Corrupt { .. }) => Status::Damaged,
             Error::NotAStore { .. } => Status::NotAStore,
             Error::NewerFormat { .. } => Status::NewerStore,
             Error::Locked { .. } => Status::Busy,
@@ -73,6 +74,7 @@ pub(crate) fn tick_range(schema: &TableSchema, range: &RangeArgs) -> Result<Tick
 pub(crate) fn time_type(schema: &TableSchema) -> (TimeUnit, Option<&str>) {
     match schema.arrow().field(schema.time_column()).data_type() {
         DataType::Timestamp(unit, zone) => (*unit, zone.as_deref()),
+        // A table's time column is never of another type.
         _ => (schema.time_unit(), None),
     }
 }

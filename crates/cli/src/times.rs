@@ -1,7 +1,12 @@
 //! Times as people write them, and as columns keep them: whole ticks of a unit since 1970-01-01T00:00:00.
 
+use std::sync::Arc;
+
+use arrow::array::Int64Array;
 use arrow::array::timezone::Tz;
-use arrow::datatypes::TimeUnit;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, TimeUnit};
+use arrow::util::display::array_value_to_string;
 use chrono::{MappedLocalTime, NaiveDate, NaiveDateTime, TimeDelta, TimeZone};
 
 /// Ticks of a unit in a second.
@@ -195,6 +200,14 @@ pub(crate) fn parse_bound(text: &str, unit: TimeUnit, zone: Option<&str>) -> Res
                 unit_name(unit)
             )
         })
+}
+
+/// A number of ticks as a time of the calendar; as a number if the calendar does not reach that far.
+pub(crate) fn format_ticks(ticks: i64, unit: TimeUnit, zone: Option<&str>) -> Result<String, String> {
+    let data_type = DataType::Timestamp(unit, zone.map(Arc::from));
+    let array = cast(&Int64Array::from(vec![ticks]), &data_type).map_err(|error| error.to_string())?;
+    let text = array_value_to_string(&array, 0);
+    Ok(text.unwrap_or_else(|_| format!("{ticks} {} since 1970", unit_name(unit))))
 }
 
 /// Seconds by which the clocks of `zone` are ahead of UTC when they read `local`.

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
     if args.json {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let ok = problems.is_empty();
-        let object = json!({ "ok": ok, "pages": report.pages, "rows": report.rows, "problems": problems });
+        let object = json!({ "ok": ok, "pages": report.pages, "log_records": report.log_records, "problems": problems });
         out.line(&object)?;
     } else {
         for problem in &report.problems {
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
         }
     }
     match report.problems.len() {
-        0 => Ok(store.close()?),
+        0 => Ok(()),
         problems => {
             let plural = if problems == 1 { "problem" } else { "problems" };
             let store = args.store.display();

@@ -116,11 +116,10 @@ impl Run<'_> {
 
     fn append(&mut self, batch: &RecordBatch, places: &[usize]) -> Result<()> {
         let batch = self.target.fit(batch, places)?;
-        let appended = self.target.table().append(&batch)?;
-        self.measure.appended(
-            &appended,
-            batch.column(self.target.table().schema().time_column()),
-        )?;
+        let table = self.target.table();
+        let appended = table.append(&batch)?;
+        self.measure
+            .appended(&appended, batch.column(table.schema().time_column()))?;
         (self.acknowledge)(self.measure.rows());
         Ok(())
     }

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use super::target::Target;
 use crate::exit::Result;
 use crate::input::Rejects;
-use crate::output::per_row;
 use crate::output::stdout::Stdout;
 use crate::sortedness::{self, grouped};
 
@@ -21,9 +20,11 @@ pub(crate) struct Report {
     /// The first of them.
     pub(crate) listed: Vec<String>,
     pub(crate) elapsed: Duration,
-    /// Rows of the table, and bytes that they take.
+    /// Rows of the table, and of all tables.
     pub(crate) table_rows: u64,
-    pub(crate) table_bytes: u64,
+    pub(crate) store_rows: u64,
+    /// Bytes that the rows of all tables take.
+    pub(crate) store_bytes: u64,
 }
 
 impl Report {
@@ -46,7 +47,8 @@ impl Report {
             listed: rejects.listed().to_vec(),
             elapsed,
             table_rows: found.map_or(0, |table| table.rows),
-            table_bytes: found.map_or(0, |table| table.bytes),
+            store_rows: info.tables.iter().map(|table| table.rows).sum(),
+            store_bytes: info.used_bytes,
         })
     }
 
@@ -59,8 +61,9 @@ impl Report {
         self.sortedness.rows as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
+    /// Bytes of the store for each row in it, those of earlier runs included.
     pub(crate) fn bytes_per_row(&self) -> f64 {
-        per_row(self.table_bytes, self.table_rows)
+        self.store_bytes as f64 / self.store_rows.max(1) as f64
     }
 
     pub(super) fn print(&self, as_json: bool) -> Result<()> {
@@ -71,9 +74,9 @@ impl Report {
         out.line(&sortedness::text(&self.sortedness))?;
         out.line(&format!("{:>11.0} rows a second", self.rows_per_second()))?;
         out.line(&format!(
-            "{:>11.1} bytes a row, of the {} in the table",
+            "{:>11.1} bytes a row, of the {} in the store",
             self.bytes_per_row(),
-            grouped(self.table_rows)
+            grouped(self.store_rows)
         ))?;
         if !self.skipped.is_empty() {
             // Not part of the answer, but of what should be looked at.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use bedload::{Mark, Options, Store, Table, TableSchema};
+use bedload::{Error, Mark, Options, Store, Table, TableSchema};
 
 use crate::exit::{Failure, Result};
 use crate::input::{Wanted, same_type};
 use crate::schema::type_name;
-use crate::store::{self, time_name, time_type};
+use crate::store::{time_name, time_type};
 use crate::times::unit_name;
 
 /// What is there before the run.
@@ -33,7 +33,7 @@ pub(super) struct Target {
 
 /// What there was before the run, for [`Target::undo`].
 enum Before {
-    /// Nothing, or an empty directory.
+    /// Nothing, or a directory with nothing in it that counts.
     Nothing { directory: bool },
     /// A store without this table.
     Store,
@@ -44,14 +44,18 @@ enum Before {
 impl Target {
     /// Looks what is there, without changing anything.
     pub(super) fn find(path: &Path, table: &str) -> Result<Found> {
-        if is_vacant(path)? {
-            return Ok(Found {
-                path: path.to_owned(),
-                store: None,
-                table: None,
-            });
-        }
-        let store = store::open(path)?;
+        let store = match Store::open(path) {
+            Ok(store) => store,
+            // Nothing, or what a creation left that was cut short. If it is something else, creating will say so.
+            Err(Error::NotAStore { .. }) => {
+                return Ok(Found {
+                    path: path.to_owned(),
+                    store: None,
+                    table: None,
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
         let exists = store.tables().iter().any(|name| name == table);
         let table = if exists { Some(store.table(table)?) } else { None };
         Ok(Found {
@@ -59,17 +63,6 @@ impl Target {
             store: Some(store),
             table,
         })
-    }
-}
-
-/// Whether there is nothing at `path`, or an empty directory.
-fn is_vacant(path: &Path) -> Result<bool> {
-    match fs::read_dir(path) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
-        // A file: the store says what it makes of it.
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(false),
-        Err(error) => Err(Failure::io(path, &error)),
     }
 }
 
@@ -203,7 +196,6 @@ impl Target {
     }
 
     pub(super) fn close(self) -> Result<()> {
-        drop(self.table);
         Ok(self.store.close()?)
     }
 
@@ -215,20 +207,10 @@ impl Target {
             table,
             before,
         } = self;
+        // Closing would flush, for which a full disk has no room. What is undone is durable without it.
         let undone = match before {
-            Before::Table(mark) => {
-                let retracted = table.retract_since(mark);
-                drop(table);
-                retracted.and_then(|()| store.close()).map_err(Failure::from)
-            }
-            Before::Store => {
-                let name = table.name().to_owned();
-                drop(table);
-                store
-                    .drop_table(&name)
-                    .and_then(|()| store.close())
-                    .map_err(Failure::from)
-            }
+            Before::Table(mark) => table.retract_since(mark).map_err(Failure::from),
+            Before::Store => store.drop_table(table.name()).map_err(Failure::from),
             Before::Nothing { directory } => {
                 drop(table);
                 remove_store(store, &path, directory)
@@ -247,7 +229,7 @@ fn put_back(failure: Failure, undone: Result<()>) -> Failure {
     }
 }
 
-/// Removes a store that this run created, but not the empty directory that it may have found.
+/// Removes a store that this run created, but not the directory that it may have found.
 fn remove_store(store: Store, path: &Path, directory: bool) -> Result<()> {
     // A store that cannot be closed, because the disk is full, can still be removed.
     drop(store);

@@ -7,11 +7,15 @@ mod rejects;
 
 use std::path::Path;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
 
 use self::bytes::{Content, Progress};
-pub(crate) use self::rejects::{OnError, Place, Reason, Reject, Rejects};
+pub(crate) use self::parquet::same_type;
+pub(crate) use self::rejects::{OnError, Rejects};
+use self::rejects::{Place, Reason, Reject};
 use crate::exit::{Failure, Result};
 
 /// The name that stands for standard input.
@@ -58,6 +62,13 @@ impl Wanted {
         };
         if let Some(time) = &self.time {
             place_of(time)?;
+            if let Some(given) = self.given_field(time)
+                && !matches!(given.data_type(), DataType::Timestamp(..))
+            {
+                return Err(Failure::usage(format!(
+                    "--schema: the time column {time} must be a timestamp(…)"
+                )));
+            }
         }
         for field in &self.given {
             place_of(field.name())?;
@@ -142,6 +153,29 @@ impl Input {
     pub(crate) fn progress(&self) -> (u64, Option<u64>) {
         (self.progress.read(), self.progress.total())
     }
+}
+
+/// A batch of the rows that are to be kept; all if `keep` is `None`.
+///
+/// Rows are filtered before they become a batch, because a row without a time makes none.
+fn batch_of(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+    keep: Option<&BooleanArray>,
+) -> Result<RecordBatch, ArrowError> {
+    let (columns, rows) = match keep {
+        Some(keep) => {
+            let kept = columns
+                .iter()
+                .map(|column| filter(column.as_ref(), keep))
+                .collect::<Result<_, _>>()?;
+            (kept, keep.true_count())
+        }
+        None => (columns, rows),
+    };
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options)
 }
 
 /// How messages name a file.

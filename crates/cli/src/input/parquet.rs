@@ -4,13 +4,13 @@ use std::fs::File;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options, filter_record_batch, is_not_null};
+use arrow::compute::{CastOptions, cast_with_options, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted};
+use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
 use crate::schema::type_name;
 
@@ -112,13 +112,15 @@ impl Rows for ParquetRows {
             let name = self.schema.field(time).name();
             for row in (0..rows).filter(|&row| times.is_null(row)) {
                 let place = Place::Row(first_row + row as u64 + 1);
-                let detail = format!("no time in column {name} (--on-error skip leaves such rows out)");
+                let detail = format!("no time in column {name}");
+                let remedy = Some("--on-error skip leaves such rows out".to_owned());
                 rejects.reject(
                     &self.name,
                     Reject {
                         place,
                         reason: Reason::NoTime,
                         detail,
+                        remedy,
                     },
                 )?;
             }
@@ -134,19 +136,9 @@ impl Rows for ParquetRows {
             self.progress.set(u64::try_from(read).unwrap_or(total));
         }
 
-        let lenient: Vec<Field> = self
-            .schema
-            .fields()
-            .iter()
-            .map(|field| field.as_ref().clone().with_nullable(true))
-            .collect();
-        let kept = RecordBatch::try_new(Arc::new(Schema::new(lenient)), columns)
-            .and_then(|batch| match keep {
-                Some(keep) => filter_record_batch(&batch, &keep),
-                None => Ok(batch),
-            })
-            .and_then(|batch| batch.with_schema(Arc::clone(&self.schema)));
-        kept.map(Some).map_err(|error| self.failure(&error))
+        batch_of(&self.schema, columns, rows, keep.as_ref())
+            .map(Some)
+            .map_err(|error| self.failure(&error))
     }
 }
 

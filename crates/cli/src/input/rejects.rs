@@ -32,7 +32,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "{line}"),
-            Self::Row(row) => write!(f, "row {row}"),
+            Self::Row(row) => write!(f, " row {row}"),
         }
     }
 }
@@ -74,6 +74,8 @@ pub(crate) struct Reject {
     pub(crate) reason: Reason,
     /// The reason in full: the value, the column, what was expected.
     pub(crate) detail: String,
+    /// What can be done about it, if that is worth saying when the run ends here.
+    pub(crate) remedy: Option<String>,
 }
 
 /// The rows that were not taken.
@@ -99,9 +101,14 @@ impl Rejects {
             place,
             reason,
             detail,
+            remedy,
         } = reject;
         if self.on_error == OnError::Fail {
-            return Err(Failure::input(format!("{file}:{place}: {detail}")));
+            let failure = Failure::input(format!("{file}:{place}: {detail}"));
+            return Err(match remedy {
+                Some(remedy) => failure.with_note(&remedy),
+                None => failure,
+            });
         }
         if self.listed.len() < LISTED {
             self.listed.push(format!("{file}:{place}: {detail}"));
@@ -118,9 +125,5 @@ impl Rejects {
     /// How many rows were left out for each reason.
     pub(crate) fn by_reason(&self) -> &BTreeMap<Reason, u64> {
         &self.by_reason
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        self.by_reason.values().sum()
     }
 }

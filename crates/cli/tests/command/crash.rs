@@ -8,7 +8,15 @@ use bedload_testkit::Rng;
 
 use crate::harness::Place;
 
-const ROUNDS: u64 = 50;
+/// Rounds of a run; many more if the environment asks for a soak.
+fn rounds() -> u64 {
+    if std::env::var_os("BEDLOAD_SOAK").is_some() {
+        2000
+    } else {
+        50
+    }
+}
+
 const ROWS: u64 = 20_000;
 const BATCH_ROWS: u64 = 100;
 
@@ -27,9 +35,10 @@ fn ticks(round: u64, seed: u64) -> Vec<u64> {
 fn killed_at_any_point_no_acknowledged_row_is_lost() {
     let place = Place::new();
     let mut random = Rng::new(0xbed_10ad);
+    let rounds = rounds();
     let mut cut_short = 0;
     let mut kept_in_all = 0;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let ticks = ticks(round, random.next_u64());
         let rows: String = ticks
             .iter()
@@ -96,7 +105,7 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
             "round {round}: {kept} rows, {acknowledged} were acknowledged"
         );
         assert!(
-            kept % BATCH_ROWS == 0,
+            kept.is_multiple_of(BATCH_ROWS),
             "round {round}: {kept} rows are no whole batches"
         );
         // Exactly the first rows of the file, each once, by time and then by arrival.
@@ -107,8 +116,8 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
     }
 
     assert!(
-        cut_short > ROUNDS / 2,
-        "{cut_short} of {ROUNDS} rounds were killed before their end"
+        cut_short > rounds / 2,
+        "{cut_short} of {rounds} rounds were killed before their end"
     );
     let info = place.json("info s --json");
     assert_eq!(info["tables"][0]["rows"], kept_in_all);

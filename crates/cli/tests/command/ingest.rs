@@ -56,7 +56,8 @@ fn the_batch_size_changes_nothing_about_what_is_left_out() {
         (report["rows"].clone(), report["skipped"].clone())
     };
     let expected = run(1000);
-    assert_eq!(expected.0, 113);
+    let good = (0..200).filter(|i| ![0, 3, 5].contains(&(i % 7))).count();
+    assert_eq!(expected.0, good);
     for rows in [1, 2, 7, 50, 199, 200] {
         assert_eq!(run(rows), expected, "{rows}");
     }

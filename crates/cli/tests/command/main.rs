@@ -1,5 +1,10 @@
 //! Drives the `bedload` command as a user does: arguments in, exit code, output and error line out.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that meets an error it does not expect has failed"
+)]
+
 mod crash;
 mod demo;
 mod errors;

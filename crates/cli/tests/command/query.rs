@@ -131,7 +131,7 @@ fn descriptions_for_people_and_machines() {
 
     let report = place.json("verify s --json");
     assert_eq!(report["ok"], true);
-    assert_eq!(report["rows"], 20);
+    assert!(report["pages"].as_u64().unwrap() > 0);
     assert_eq!(report["problems"], serde_json::json!([]));
 }
 

@@ -137,6 +137,12 @@ fn every_unit_of_the_time_column() {
         ("ns", i64::MIN, i64::MAX),
     ] {
         for zone in ["", ", UTC", ", America/New_York"] {
+            // Before 1883 New York kept an offset of odd seconds, which a written time does not show.
+            let least = if zone.contains("York") {
+                greatest / 253_402_300_799 * -2_000_000_000
+            } else {
+                least
+            };
             let ticks = [3, least, -1, 0, greatest, -2, 1];
             let text = ticks
                 .iter()

@@ -21,12 +21,12 @@ struct Candidates {
 }
 
 /// The narrowest type that holds all `values` as they are written: a number with leading zeros is a text, because a
-/// number would lose them. Values in `nulls`, and empty ones, tell nothing. Integers are times if `time_unit` says
-/// of what unit, and so are dates.
+/// number would lose them. Values in `nulls`, and empty ones, tell nothing. For a column of times there is `time`: dates
+/// are times then, and so are integers if it says of what unit.
 pub(super) fn infer_type<'a>(
     values: impl Iterator<Item = &'a [u8]>,
     nulls: &[String],
-    time_unit: Option<TimeUnit>,
+    time: Option<Option<TimeUnit>>,
 ) -> DataType {
     let mut candidates = Candidates {
         values: 0,
@@ -51,7 +51,7 @@ pub(super) fn infer_type<'a>(
             return DataType::Utf8;
         }
     }
-    candidates.narrowest(time_unit)
+    candidates.narrowest(time)
 }
 
 impl Candidates {
@@ -80,7 +80,8 @@ impl Candidates {
         !(self.boolean || self.int64 || self.uint64 || self.float64 || self.date || self.timestamp)
     }
 
-    fn narrowest(&self, time_unit: Option<TimeUnit>) -> DataType {
+    fn narrowest(&self, time: Option<Option<TimeUnit>>) -> DataType {
+        let unit = time.flatten();
         if self.values == 0 {
             return DataType::Utf8;
         }
@@ -88,7 +89,7 @@ impl Candidates {
             return DataType::Boolean;
         }
         if self.int64 {
-            return match time_unit {
+            return match unit {
                 Some(unit) => DataType::Timestamp(unit, None),
                 None => DataType::Int64,
             };
@@ -99,12 +100,12 @@ impl Candidates {
         if self.float64 {
             return DataType::Float64;
         }
-        if self.date && time_unit.is_none() {
+        if self.date && time.is_none() {
             return DataType::Date32;
         }
         if self.timestamp {
             let zone = (self.zoned == Some(true)).then(|| Arc::from("UTC"));
-            return DataType::Timestamp(time_unit.unwrap_or(unit_for_digits(self.fraction_digits)), zone);
+            return DataType::Timestamp(unit.unwrap_or(unit_for_digits(self.fraction_digits)), zone);
         }
         DataType::Utf8
     }
@@ -171,13 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_makes_times_of_integers_and_dates() {
-        let infer =
-            |value: &str| infer_type([value.as_bytes()].into_iter(), &[], Some(TimeUnit::Millisecond));
-        assert_eq!(infer("17"), DataType::Timestamp(TimeUnit::Millisecond, None));
+    fn dates_and_integers_of_a_column_of_times() {
+        let infer = |value: &str, unit| infer_type([value.as_bytes()].into_iter(), &[], Some(unit));
         assert_eq!(
-            infer("2013-01-01"),
+            infer("17", Some(TimeUnit::Millisecond)),
             DataType::Timestamp(TimeUnit::Millisecond, None)
+        );
+        assert_eq!(infer("17", None), DataType::Int64);
+        assert_eq!(
+            infer("2013-01-01", Some(TimeUnit::Nanosecond)),
+            DataType::Timestamp(TimeUnit::Nanosecond, None)
+        );
+        assert_eq!(
+            infer("2013-01-01", None),
+            DataType::Timestamp(TimeUnit::Second, None)
         );
     }
 }

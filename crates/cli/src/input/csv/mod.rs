@@ -10,13 +10,12 @@ mod records;
 use std::io::BufRead;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use self::columns::{Cells, Problem};
 use self::records::{RecordReader, Records};
-use super::{Place, Reason, Reject, Rejects, Rows, Wanted};
+use super::{Place, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
 use crate::schema::type_name;
 use crate::times::WrittenTime;
@@ -26,6 +25,9 @@ pub(super) const SAMPLE_ROWS: usize = 65_536;
 
 /// Bytes of rows that are held at once, at most, but for one record.
 const HELD_BYTES: usize = 64 << 20;
+
+/// What can be done about any row that is rejected.
+const SKIP: &str = "--on-error skip leaves such rows out";
 
 /// A CSV text with a header.
 pub(super) struct CsvRows {
@@ -110,9 +112,9 @@ impl CsvRows {
         let data_type = match given {
             Some(data_type) => data_type,
             None => {
-                let unit = if is_time { self.wanted.time_unit } else { None };
+                let time = is_time.then_some(self.wanted.time_unit);
                 let values = (0..self.held.len()).map(|row| self.held.field(row, place));
-                infer::infer_type(values, &self.wanted.nulls, unit)
+                infer::infer_type(values, &self.wanted.nulls, time)
             }
         };
         if is_time && inferred {
@@ -177,43 +179,26 @@ impl CsvRows {
         let name = column.field.name();
         let text = String::from_utf8_lossy(self.held.field(row, column.place));
         let type_name = type_name(column.field.data_type());
-        let remedy = match problem {
-            Problem::Missing | Problem::NotUtf8 => String::new(),
-            _ if column.is_time => " (--on-error skip leaves such rows out)".to_owned(),
-            _ if column.inferred => format!(
-                " (the type was inferred from the first rows; give another with --schema '{name}:utf8')"
-            ),
-            _ => String::new(),
-        };
+        let quoted = excerpt(&text);
         let detail = match problem {
-            Problem::Missing => format!("no time in column {name} (--on-error skip leaves such rows out)"),
+            Problem::Missing => format!("no time in column {name}"),
             Problem::NotUtf8 => format!("column {name} holds bytes that are not UTF-8"),
-            Problem::NoTime => format!("`{}` in column {name} is not a time{remedy}", excerpt(&text)),
-            Problem::NotOfType => {
-                format!(
-                    "`{}` in column {name} is not of type {type_name}{remedy}",
-                    excerpt(&text)
-                )
+            Problem::NoTime => format!("`{quoted}` in column {name} is not a time"),
+            Problem::NotOfType => format!("`{quoted}` in column {name} is not of type {type_name}"),
+            Problem::Zone => {
+                let has = WrittenTime::parse(&text).is_some_and(|time| time.offset_seconds.is_some());
+                let has = if has { "has" } else { "lacks" };
+                format!("`{quoted}` in column {name} {has} an offset from UTC, unlike its type {type_name}")
             }
-            Problem::Zone => format!(
-                "`{}` in column {name} {} an offset from UTC, unlike the column's type {type_name}{remedy}",
-                excerpt(&text),
-                if WrittenTime::parse(&text).is_some_and(|time| time.offset_seconds.is_some()) {
-                    "has"
-                } else {
-                    "lacks"
-                },
-            ),
-            Problem::TooFine => format!(
-                "`{}` in column {name} is finer than the column's type {type_name}; give another with --schema",
-                excerpt(&text)
-            ),
-            Problem::OutOfRange => {
-                format!(
-                    "`{}` in column {name} is beyond the range of {type_name}",
-                    excerpt(&text)
-                )
-            }
+            Problem::TooFine => format!("`{quoted}` in column {name} is finer than its type {type_name}"),
+            Problem::OutOfRange => format!("`{quoted}` in column {name} is beyond the range of {type_name}"),
+        };
+        let remedy = match problem {
+            Problem::Missing | Problem::NotUtf8 => Some(SKIP.to_owned()),
+            _ if column.inferred => Some(format!(
+                "the type was inferred from the first rows: give another with --schema '{name}:…', or {SKIP}"
+            )),
+            _ => Some(SKIP.to_owned()),
         };
         let reason = match problem {
             Problem::Missing => Reason::NoTime,
@@ -225,6 +210,7 @@ impl CsvRows {
             place: Place::Line(self.held.field_line(row, column.place)),
             reason,
             detail,
+            remedy,
         }
     }
 }
@@ -279,10 +265,12 @@ impl Rows for CsvRows {
             while let Some(left_out) = misshapen.next_if(|left_out| left_out.before_row <= row) {
                 let expected = self.width;
                 let detail = format!("{} fields, where the header has {expected}", left_out.width);
+                let (place, remedy) = (Place::Line(left_out.line), Some(SKIP.to_owned()));
                 let reject = Reject {
-                    place: Place::Line(left_out.line),
+                    place,
                     reason: Reason::FieldCount,
                     detail,
+                    remedy,
                 };
                 rejects.reject(&self.name, reject)?;
             }
@@ -294,30 +282,15 @@ impl Rows for CsvRows {
         if rows.is_empty() {
             return Ok(None);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let lenient = Schema::new(
-            self.schema
-                .fields()
-                .iter()
-                .map(|field| field.as_ref().clone().with_nullable(true))
-                .collect::<Vec<_>>(),
-        );
-        let batch =
-            RecordBatch::try_new_with_options(Arc::new(lenient), arrays, &options).map_err(internal)?;
-        let batch = if problems.is_empty() {
-            batch
-        } else {
-            let keep: BooleanArray = problems.iter().map(|problem| Some(problem.is_none())).collect();
-            filter_record_batch(&batch, &keep).map_err(internal)?
-        };
-        batch
-            .with_schema(Arc::clone(&self.schema))
+        let keep: Option<BooleanArray> =
+            (!problems.is_empty()).then(|| problems.iter().map(|problem| Some(problem.is_none())).collect());
+        batch_of(&self.schema, arrays, rows.len(), keep.as_ref())
             .map(Some)
             .map_err(internal)
     }
 }
 
-/// Arrays of the right length and type make a batch, and a batch can be filtered.
+/// Arrays of the right length and type make a batch, and can be filtered.
 fn internal(error: arrow::error::ArrowError) -> Failure {
     Failure::input(format!("rows do not form a batch: {error}"))
 }
