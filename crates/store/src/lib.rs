@@ -51,6 +51,8 @@ mod options;
 mod pages;
 mod rows;
 mod scan;
+#[cfg(test)]
+mod simulation;
 mod store;
 mod wal;
 

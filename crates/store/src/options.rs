@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::disk::OsDisk;
 use crate::engine::Engine;
@@ -17,6 +18,12 @@ pub enum Durability {
     /// the same time share one sync.
     #[default]
     Always,
+    /// As `Always`, but a sync begins no sooner than `every` after the one before it: fewer and larger syncs, later
+    /// answers. A commit waits for at most `every` and two syncs.
+    Group {
+        /// The least time between two syncs.
+        every: Duration,
+    },
     /// Once its rows are with the operating system: they survive the death of the process. Loss of power may take
     /// the newest commits, never one without all that came after it: at most the last 8 MiB of log or the last
     /// second, whichever is less (without the background thread: the last 8 MiB, until the next commit after a

@@ -11,7 +11,7 @@ mod key_order;
 mod mimic_pages;
 mod page_store;
 
-pub use entry::{Columns, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
+pub use entry::{Columns, Entries, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
 pub use error::{Error, Result};
 pub use faulty_pages::{Calls, Fault, FaultyBatch, FaultyPages, FaultyRunWriter, InjectedFault};
 pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, HeapRunWriter};

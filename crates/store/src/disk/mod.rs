@@ -6,6 +6,8 @@
 //! written whole or not at all; after a failed sync nothing is known about what was written since the last one.
 
 mod os;
+#[cfg(test)]
+pub(crate) mod sim;
 
 use std::fmt::Debug;
 use std::io;

@@ -71,6 +71,7 @@ impl Engine {
         drop(commit);
         let durable = match self.options.durability {
             Durability::Always => self.log.sync_to(position),
+            Durability::Group { every } => self.log.sync_paced(position, every),
             Durability::Relaxed => self.log.write_to(position).and_then(|waiting| {
                 if waiting >= RELAXED_BYTES || self.wake.sync_is_due(Instant::now()) {
                     self.log.sync_to(position)?;

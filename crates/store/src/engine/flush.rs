@@ -14,6 +14,7 @@ use super::view::{Generation, View};
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
 use crate::rows::{Deletion, Head, RowsInOrder, TableSchema};
+use crate::wal::Record;
 
 /// The tree of a table, over pages that are being changed.
 pub(super) type Tree<'p> = BPlusTree<I64Order, Columns, &'p WorkingPages>;
@@ -27,7 +28,7 @@ impl Engine {
 
     pub(super) fn flush_locked(&self, _flushing: &MutexGuard<'_, ()>) -> Result<()> {
         self.check_writable()?;
-        self.seal()?;
+        self.seal(false)?;
         if self.view().sealed().is_empty() {
             return Ok(());
         }
@@ -41,7 +42,7 @@ impl Engine {
         if self.view().catalogue.named(name).is_ok() {
             return Err(Error::TableExists { name: name.into() });
         }
-        self.seal()?;
+        self.seal(true)?;
         self.drain(|pages, catalogue| {
             let tree = Tree::create(pages, I64Order, schema.layout().clone(), tree_config())?;
             catalogue.add(name, schema.clone(), tree.root());
@@ -54,7 +55,7 @@ impl Engine {
         let _flushing = self.flush.lock();
         self.check_writable()?;
         let table = self.view().catalogue.named(name)?.clone();
-        self.seal()?;
+        self.seal(true)?;
         self.drain(|pages, catalogue| {
             let tree = tree_of(pages, &table)?;
             let owned: Vec<_> = tree.verify()?.pages.into_iter().collect();
@@ -75,18 +76,29 @@ impl Engine {
         )
     }
 
-    /// Begins a new active generation, unless the present one is empty.
-    fn seal(&self) -> Result<()> {
+    /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
+    /// happens only if it `must`.
+    fn seal(&self, must: bool) -> Result<()> {
         let commit = self.commit.lock();
         let view = self.view();
         if view.active().is_empty() {
-            return Ok(());
+            if !must {
+                return Ok(());
+            }
+            self.log.append(&Record::mark_body())?;
         }
+        let log_start = self.log.rotate().map_err(|error| self.fail_if_unknown(error))?;
         // Rows become visible before any flush can contain them (rule 3).
-        let log_start = self.log.rotate().map_err(|error| self.fail(error))?;
         self.visible.fetch_max(commit.next_sequence, Ordering::AcqRel);
         self.publish(view.sealed_before(Arc::new(Generation::new(log_start, commit.next_sequence))));
         Ok(())
+    }
+
+    /// Makes a checkpoint, whether or not anything was committed.
+    pub(super) fn checkpoint(&self) -> Result<()> {
+        let _flushing = self.flush.lock();
+        self.seal(true)?;
+        self.drain(|_, _| Ok(()))
     }
 
     /// Drains the sealed generations, changes the catalogue with `change`, makes a checkpoint and publishes it. The
@@ -100,7 +112,7 @@ impl Engine {
             .try_for_each(|generation| drain_generation(&self.pages, &mut catalogue, generation));
         if let Err(error) = drained.and_then(|()| change(&self.pages, &mut catalogue)) {
             self.pages.roll_back();
-            return Err(error);
+            return Err(self.fail_if_unknown(error));
         }
         let active = view.active().clone();
         let meta = CheckpointMeta {
@@ -117,8 +129,11 @@ impl Engine {
             Err(CheckpointError::Unknown(error)) => return Err(self.fail(error)),
         };
         self.publish(View::new(version, Arc::new(catalogue), active.clone()));
-        // What remains of the log after a failure here is removed after the next checkpoint.
-        self.log.remove_before(active.log_start)
+        if let Err(error) = self.log.remove_before(active.log_start) {
+            // It takes space and nothing else, until the next checkpoint.
+            tracing::warn!(%error, "a part of the log that is no longer needed could not be removed");
+        }
+        Ok(())
     }
 }
 

@@ -105,8 +105,8 @@ impl Engine {
         let mut state = self.wake.state.lock();
         if !state.flush && !state.stop {
             match self.options.durability {
-                Durability::Always => self.wake.changed.wait(&mut state),
                 Durability::Relaxed => drop(self.wake.changed.wait_for(&mut state, RELAXED_INTERVAL)),
+                _ => self.wake.changed.wait(&mut state),
             }
         }
         if state.stop {

@@ -104,6 +104,17 @@ impl Engine {
         }
     }
 
+    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, damage and bad requests are
+    /// definite answers: nothing was written that matters, and writing may go on.
+    fn fail_if_unknown(&self, error: Error) -> Error {
+        let definite = matches!(error, Error::Io { action: "read", .. });
+        if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) && !definite {
+            self.fail(error)
+        } else {
+            error
+        }
+    }
+
     /// Remembers a failure after which nothing may be written (rule 5), and returns it.
     fn fail(&self, error: Error) -> Error {
         let mut failed = self.failed.lock();

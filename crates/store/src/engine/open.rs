@@ -72,12 +72,7 @@ impl Engine {
         let file = disk
             .open(&path)
             .map_err(|source| Error::io(&path, "open", source))?;
-        let (superblock, damaged) = PageFile::read_superblock(&path, &*file)?;
-        if let Some(damage) = damaged
-            && superblock.checkpoint > 1
-        {
-            tracing::warn!(%damage, "one superblock is not whole; going on from the other");
-        }
+        let (superblock, damage) = PageFile::read_superblock(&path, &*file)?;
         let page_bytes = superblock.page_bytes as usize;
         let pages = options.cache_bytes / page_bytes;
         let dirty = pages / DIRTY_SHARE;
@@ -111,7 +106,7 @@ impl Engine {
             ..
         } = recovery;
         let view = View::new(working.published(), Arc::new(catalogue), Arc::new(generation));
-        Ok(Self {
+        let engine = Self {
             dir: dir.into(),
             options,
             store_id: superblock.store_id,
@@ -124,7 +119,37 @@ impl Engine {
             failed: Mutex::new(None),
             wake: Wake::new(),
             _lock: lock,
-        })
+        };
+        if let Some(damage) = damage {
+            engine.renew_superblock(&damage);
+        }
+        Ok(engine)
+    }
+
+    /// Writes over a superblock that is not whole. It is the one of a checkpoint that was cut short: had it been
+    /// complete, the log that the other one needs would be gone, and the store not open.
+    fn renew_superblock(&self, damage: &Error) {
+        tracing::debug!(%damage, "a checkpoint was cut short");
+        if let Err(error) = self.checkpoint() {
+            // The other superblock is as good as ever.
+            tracing::warn!(%error, "the superblock of a checkpoint that was cut short could not be renewed");
+        }
+    }
+}
+
+impl Drop for Engine {
+    /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
+    /// later, it is not taken for one that was being written.
+    fn drop(&mut self) {
+        if !self.view().active().is_empty() && self.check_writable().is_ok() {
+            let vouched = self
+                .log
+                .append(&Record::mark_body())
+                .and_then(|end| self.log.write_to(end));
+            if let Err(error) = vouched {
+                tracing::debug!(%error, "the end of the log could not be marked");
+            }
+        }
     }
 }
 
@@ -165,6 +190,7 @@ impl Recovery<'_> {
                 self.next_sequence = deletion.at + 1;
                 self.generation.delete(table, deletion);
             }
+            Record::Mark => {}
         }
         if self.generation.bytes() >= self.head_bytes {
             self.drain(end)

@@ -148,7 +148,7 @@ impl PageFile {
     }
 
     /// The superblock of the newest checkpoint that was completed, and what is wrong with the other slot, if
-    /// anything is.
+    /// anything is. (Before the second checkpoint one slot was never written, and nothing is wrong with it.)
     pub(crate) fn read_superblock(path: &Path, file: &dyn DiskFile) -> Result<(Superblock, Option<Error>)> {
         let read = |offset| -> Result<Superblock> {
             let mut bytes = vec![0; SUPERBLOCK_BYTES];
@@ -167,7 +167,10 @@ impl PageFile {
             (Err(error @ Error::NewerFormat { .. }), _) | (_, Err(error @ Error::NewerFormat { .. })) => {
                 Err(error)
             }
-            (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => Ok((good, Some(bad))),
+            (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => {
+                let bad = Some(bad).filter(|_| good.checkpoint > 1);
+                Ok((good, bad))
+            }
             (Err(bad), Err(_)) => Err(bad),
         }
     }

@@ -138,9 +138,7 @@ impl WorkingPages {
 
     /// What is wrong with the superblocks.
     pub(crate) fn check_superblocks(&self) -> Result<Option<Error>> {
-        let (newest, damage) = PageFile::read_superblock(self.file.path(), &*self.file.file)?;
-        // Before the second checkpoint one slot was never written.
-        Ok(damage.filter(|_| newest.checkpoint > 1))
+        PageFile::read_superblock(self.file.path(), &*self.file.file).map(|(_, damage)| damage)
     }
 
     /// Bytes of the data file in use, and all of them.

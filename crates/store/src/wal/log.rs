@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -20,8 +21,9 @@ use super::segment::{Segment, list};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
-/// Disk space is claimed in steps of this many bytes.
-const CLAIM_BYTES: u64 = 1 << 20;
+/// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept in memory by the
+/// thousand.
+const CLAIM_BYTES: u64 = if cfg!(test) { 8 << 10 } else { 1 << 20 };
 
 /// The log, open for appending.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ struct State {
     /// Space is claimed up to this position.
     claimed: u64,
     leading: bool,
+    /// When the last sync of those that are paced began.
+    last_sync: Instant,
     failed: Option<Arc<str>>,
 }
 
@@ -74,6 +78,7 @@ impl Log {
             synced: position,
             claimed: position,
             leading: false,
+            last_sync: Instant::now(),
             failed: None,
         };
         Ok(Self {
@@ -122,7 +127,12 @@ impl Log {
     ///
     /// The disk failed; whether the records are durable is unknown.
     pub(crate) fn sync_to(&self, position: u64) -> Result<()> {
-        self.lead_until(|state| state.synced >= position, true)
+        self.sync_paced(position, Duration::ZERO)
+    }
+
+    /// As [`sync_to`](Self::sync_to), with a sync beginning no sooner than `pace` after the one before.
+    pub(crate) fn sync_paced(&self, position: u64, pace: Duration) -> Result<()> {
+        self.lead_until(|state| state.synced >= position, Some(pace))
     }
 
     /// Returns once everything before `position` has been given to the operating system: it survives the process,
@@ -132,7 +142,7 @@ impl Log {
     ///
     /// As for [`sync_to`](Self::sync_to).
     pub(crate) fn write_to(&self, position: u64) -> Result<u64> {
-        self.lead_until(|state| state.written >= position, false)?;
+        self.lead_until(|state| state.written >= position, None)?;
         let state = self.state.lock();
         Ok(state.written - state.synced)
     }
@@ -181,7 +191,8 @@ impl Log {
         self.end().saturating_sub(position)
     }
 
-    fn lead_until(&self, done: impl Fn(&State) -> bool, sync: bool) -> Result<()> {
+    /// Leads or waits until `done`; a leader syncs if there is a pace for it.
+    fn lead_until(&self, done: impl Fn(&State) -> bool, sync: Option<Duration>) -> Result<()> {
         let mut state = self.state.lock();
         loop {
             if done(&state) {
@@ -193,7 +204,13 @@ impl Log {
                 continue;
             }
             state.leading = true;
-            let outcome = Self::lead(&mut state, sync);
+            if let Some(pace) = sync.filter(|pace| !pace.is_zero()) {
+                let due = state.last_sync + pace;
+                let wait = due.saturating_duration_since(Instant::now());
+                MutexGuard::unlocked(&mut state, || std::thread::sleep(wait));
+                state.last_sync = Instant::now();
+            }
+            let outcome = Self::lead(&mut state, sync.is_some());
             state.leading = false;
             if let Err(error) = &outcome {
                 state.failed = Some(error.to_string().into());

@@ -27,10 +27,15 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
+    /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the log's end, so that
+    /// a store which has lost the newest superblock finds that the log before it is gone; when the store is closed
+    /// it vouches for the records before it.
+    Mark,
 }
 
 const APPEND: u8 = 1;
 const DELETE: u8 = 2;
+const MARK: u8 = 3;
 /// Behind the kind and the table.
 const FIRST_SEQUENCE_OFFSET: usize = 5;
 
@@ -61,31 +66,39 @@ impl Record {
         out.into_bytes()
     }
 
+    /// The body of the record that marks a position.
+    pub(crate) fn mark_body() -> Vec<u8> {
+        vec![MARK]
+    }
+
     /// The record whose body is `body`, or what is wrong with it.
     pub(crate) fn decode(body: &[u8]) -> Result<Self, &'static str> {
         let mut fields = Reader::new(body);
         let short = "its body is cut short";
         let kind = fields.u8().ok_or(short)?;
-        let table = TableId(fields.u32().ok_or(short)?);
         let record = match kind {
-            APPEND => Self::Append {
-                table,
-                block: RowBlock::decode(&mut fields)?,
-            },
+            APPEND => {
+                let table = TableId(fields.u32().ok_or(short)?);
+                let block = RowBlock::decode(&mut fields)?;
+                Self::Append { table, block }
+            }
             DELETE => {
-                let mut deletion = || {
+                let mut delete = || {
+                    let table = TableId(fields.u32()?);
                     let times: RangeInclusive<i64> = fields.i64()?..=fields.i64()?;
-                    Some(Deletion {
-                        times,
-                        from_sequence: fields.u64()?,
-                        at: fields.u64()?,
+                    let (from_sequence, at) = (fields.u64()?, fields.u64()?);
+                    Some(Self::Delete {
+                        table,
+                        deletion: Deletion {
+                            times,
+                            from_sequence,
+                            at,
+                        },
                     })
                 };
-                Self::Delete {
-                    table,
-                    deletion: deletion().ok_or(short)?,
-                }
+                delete().ok_or(short)?
             }
+            MARK => Self::Mark,
             _ => return Err("its kind is unknown"),
         };
         if fields.is_empty() {

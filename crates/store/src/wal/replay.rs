@@ -119,7 +119,12 @@ fn read_segment(
         apply(record, end.position)?;
     }
     let rest = records.get(offset_of(end.position)..).unwrap_or_default();
-    let synced = synced_behind(rest, end.position);
+    // Space that was claimed and not written reads as zero.
+    let written = rest
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .map_or(0, |last| last + 1);
+    let synced = synced_behind(&rest[..written], end.position);
     if synced > end.position {
         let place = format!("the record at offset {}", segment.offset(end.position));
         return Err(Error::corrupt(
@@ -128,7 +133,7 @@ fn read_segment(
             "it had been durable and is not whole",
         ));
     }
-    end.torn = rest.iter().any(|&byte| byte != 0);
+    end.torn = written > 0;
     if end.torn && !last {
         // A segment is left only when all of it is durable.
         let place = format!("the record at offset {}", segment.offset(end.position));

@@ -48,12 +48,10 @@ impl Segment {
         header.resize(SEGMENT_HEADER_BYTES - 4, 0);
         let crc = crc32c::crc32c(&header);
         header.extend_from_slice(&crc.to_le_bytes());
-        let durable = file.write_at(0, &header).and_then(|()| file.sync());
-        if let Err(source) = durable.and_then(|()| disk.sync_dir(dir)) {
-            // Best effort: an empty segment would be skipped by recovery all the same.
-            let _ = disk.remove(&path);
-            return Err(Error::io(&path, "write", source));
-        }
+        // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
+        file.write_at(0, &header).map_err(io("write"))?;
+        file.sync().map_err(io("sync"))?;
+        disk.sync_dir(dir).map_err(io("sync the directory of"))?;
         Ok(Self { path, file, start })
     }
 

@@ -222,11 +222,10 @@ impl<L: RowLayout> Columns<'_, L> {
     fn copy_node(mut self, heap: &mut Heap, node: &Node<'_, L>, range: Range<usize>) {
         let shape = self.shape;
         self.put(HEADER_LEN, 8, node.prefixes()[range.clone()].as_flattened());
-        self.put(
-            Shape::<L>::tie_column(self.capacity),
-            8,
-            node.ties(range.clone()).as_flattened(),
-        );
+        if shape.ties {
+            let ties = node.ties(range.clone()).as_flattened();
+            self.put(Shape::<L>::tie_column(self.capacity), 8, ties);
+        }
         let mut column = shape.fixed_columns(self.capacity);
         for (index, &width) in shape.layout.fixed_widths().iter().enumerate() {
             self.put(column, usize::from(width), node.fixed(index, range.clone()));

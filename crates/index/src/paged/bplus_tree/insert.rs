@@ -4,7 +4,7 @@ use super::assemble::Sequence;
 use super::descend::Latched;
 use super::edit::NodeMut;
 use super::item::{EntryItem, Item};
-use super::node::{Frame, Node, level_of};
+use super::node::{Frame, Node};
 use super::point::Point;
 use super::shape::Shape;
 use super::split::cut;
@@ -27,7 +27,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             Some(latched) => latched,
             None => self.latch_leaf(&point)?,
         };
-        let node = Node::parse(latched.batch.page(0), &self.leaf, latched.id, 0)?;
+        let node = latched.node(&self.leaf);
         let (index, replaces) = node.find(&self.order, 0, &point)?;
         self.put(latched, &self.leaf, 0, index, replaces, &item)
     }
@@ -35,11 +35,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// Latches the leaf that covers `point`, and remembers it if it is the rightmost.
     pub(super) fn latch_leaf(&self, point: &Point<'_>) -> Result<Latched<'_, S>> {
         let latched = loop {
-            if let Some(latched) = self.latch(0, point)? {
+            if let Some(latched) = self.latch(&self.leaf, 0, point)? {
                 break latched;
             }
         };
-        let node = Node::parse(latched.batch.page(0), &self.leaf, latched.id, 0)?;
+        let node = latched.node(&self.leaf);
         if node.high().is_none() && node.count() > 0 {
             self.edge.remember(latched.id, node.generation(), node.prefix(0));
         }
@@ -49,26 +49,22 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// Latches the rightmost leaf without a descent, if it is remembered, still is what it was, and covers `point`.
     pub(super) fn latch_edge(&self, point: &Point<'_>) -> Option<Latched<'_, S>> {
         let leaf = self.edge.leaf_for(point.prefix)?;
-        let covers = |page: &[u8]| -> Result<Option<bool>> {
-            if level_of(page, leaf.page)? != 0 {
-                return Ok(None);
-            }
-            let node = Node::parse(page, &self.leaf, leaf.page, 0)?;
-            if node.generation() != leaf.generation || node.high().is_some() || node.count() == 0 {
-                return Ok(None);
-            }
-            Ok(Some(node.point(0)?.cmp(&self.order, point).is_le()))
-        };
         // Whatever is wrong with the page, the descent that follows says so if it still concerns the tree.
-        let batch = self.store.batch(&[leaf.page]).ok();
-        match batch.as_ref().map(|batch| covers(batch.page(0))) {
-            Some(Ok(Some(true))) => batch.map(|batch| Latched { id: leaf.page, batch }),
-            Some(Ok(Some(false))) => None,
-            _ => {
-                self.edge.forget(leaf);
-                None
-            }
-        }
+        let batch = self.store.batch(&[leaf.page]);
+        let latched = batch
+            .and_then(|batch| Latched::parse(leaf.page, batch, &self.leaf, 0))
+            .ok();
+        let latched = latched.filter(|latched| {
+            let node = latched.node(&self.leaf);
+            node.generation() == leaf.generation && node.high().is_none() && node.count() > 0
+        });
+        let Some(latched) = latched else {
+            self.edge.forget(leaf);
+            return None;
+        };
+        let first = latched.node(&self.leaf).point(0);
+        let covers = first.is_ok_and(|first| first.cmp(&self.order, point).is_le());
+        covers.then_some(latched)
     }
 
     /// Puts `item` at `index` of a latched node of the given level, in place of what is there if `replaces`;
@@ -82,9 +78,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         replaces: bool,
         item: &EntryItem<'_>,
     ) -> Result<()> {
-        let Latched { id, batch } = latched;
-        let node = Node::parse(batch.page(0), shape, id, level)?;
-        let (count, capacity) = (node.count(), node.capacity());
+        let node = latched.node(shape);
+        let (id, count, extent) = (latched.id, node.count(), node.extent());
         let heap_len = item.heap_len(shape);
         let is_edge = node.high().is_none() && index == count && !replaces;
         let percent = if level == 0 { self.config.fill_percent } else { 100 };
@@ -95,9 +90,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         } else {
             node.has_room(heap_len) && !is_full
         };
+        let batch = latched.batch;
         if in_place {
             batch.commit(|pages| {
-                let mut node = NodeMut::new(pages[0], shape, count, capacity);
+                let mut node = NodeMut::new(pages[0], shape, id, extent);
                 if replaces {
                     node.replace(index, item);
                 } else {
@@ -108,7 +104,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             return Ok(());
         }
         let old = batch.page(0).to_vec();
-        let node = Node::parse(&old, shape, id, level)?;
+        let node = Node::trusted(&old, shape, id, extent);
         let sequence = Sequence::with_item(node, index, replaces, *item)?;
         if !is_full && sequence.fits(node.fence_len()) {
             batch.commit(|pages| sequence.write(pages[0], &Frame::of(&node)));

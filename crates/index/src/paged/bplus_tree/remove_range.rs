@@ -54,7 +54,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
                 return Ok(count_removed);
             }
             let latched = self.latch_leaf(&from_cut.point.as_point())?;
-            let node = Node::parse(latched.batch.page(0), &self.leaf, latched.id, 0)?;
+            let node = latched.node(&self.leaf);
             let start = node.rank(&self.order, &from_cut)?;
             let end = to_cut
                 .as_ref()
@@ -65,10 +65,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             let next = node.high().map(Cut::before);
             let count = selected.iter().map(Range::len).sum::<usize>();
             if count > 0 {
+                let extent = node.extent();
                 let old = latched.batch.page(0).to_vec();
-                let node = Node::parse(&old, &self.leaf, latched.id, 0)?;
+                let node = Node::trusted(&old, &self.leaf, latched.id, extent);
                 latched.batch.commit(|pages| {
-                    let mut leaf = NodeMut::new(pages[0], &self.leaf, node.count(), node.capacity());
+                    let mut leaf = NodeMut::new(pages[0], &self.leaf, node.id(), extent);
                     for range in selected.iter().rev() {
                         leaf.remove(range.clone());
                     }
@@ -85,7 +86,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
                         .map(|range| node.heap_len_of(range))
                         .sum(),
                 );
-                if latched.id != self.root && self.is_sparse(&self.leaf, node.count() - count, heap_len) {
+                if latched.id != self.root && self.is_sparse_leaf(node.count() - count, heap_len) {
                     self.merge_around(&from_cut.point.as_point());
                 }
             }

@@ -4,7 +4,6 @@
 //! opportunistic bulk loading); the others are merged into their leaves.
 
 use super::assemble::{Piece, Sequence};
-use super::descend::Latched;
 use super::edit::NodeMut;
 use super::item::{EntryItem, Staging};
 use super::node::{Frame, Node};
@@ -111,11 +110,12 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     fn insert_staged(&self, staging: &Staging, start: usize) -> Result<usize> {
         let keys = self.leaf.keys;
         let first = staging.point(start, keys);
-        let Latched { id, batch } = match self.latch_edge(&first) {
+        let latched = match self.latch_edge(&first) {
             Some(latched) => latched,
             None => self.latch_leaf(&first)?,
         };
-        let node = Node::parse(batch.page(0), &self.leaf, id, 0)?;
+        let node = latched.node(&self.leaf);
+        let (id, extent) = (latched.id, node.extent());
         let is_append = node.high().is_none()
             && (node.count() == 0 || node.point(node.count() - 1)?.cmp(&self.order, &first).is_lt());
         let end = if is_append {
@@ -135,9 +135,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             None
         };
         if let Some(places) = places {
-            let (count, capacity) = (node.count(), node.capacity());
-            batch.commit(|pages| {
-                let mut node = NodeMut::new(pages[0], &self.leaf, count, capacity);
+            let count = node.count();
+            latched.batch.commit(|pages| {
+                let mut node = NodeMut::new(pages[0], &self.leaf, id, extent);
                 for place in &places {
                     let item = staging.item(place.staged);
                     let index = place.index + node.count() - count;
@@ -151,8 +151,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             });
             return Ok(end - start);
         }
-        let old = batch.page(0).to_vec();
-        let node = Node::parse(&old, &self.leaf, id, 0)?;
+        let old = latched.batch.page(0).to_vec();
+        let batch = latched.batch;
+        let node = Node::trusted(&old, &self.leaf, id, extent);
         node.check_slots(0..node.count())?;
         let mut sequence = self.merged(node, staging, start..end)?;
         let nodes_max = self.spread_max(&node);

@@ -170,8 +170,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         view: impl FnOnce(EntryRef<'_, O, L>) -> R,
     ) -> Result<Option<R>> {
         let point = Point::new(&self.order, Position { key, tie })?;
-        let (id, page) = self.descend(Target::At(point), None)?;
-        let node = Node::parse(&page, &self.leaf, id, 0)?;
+        let leaf = self.descend(Target::At(point), None)?;
+        let node = leaf.node(&self.leaf);
         match node.find(&self.order, 0, &point)? {
             (index, true) => Ok(Some(view(EntryRef::new(&self.order, node, index)?))),
             _ => Ok(None),
