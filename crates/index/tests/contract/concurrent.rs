@@ -10,7 +10,7 @@ use bedload_index::paged::{
 };
 use bedload_testkit::Rng;
 
-use crate::orders::CarelessOrder;
+use bedload_index::paged::contract::CarelessOrder;
 
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 150;

@@ -11,7 +11,7 @@ use bedload_index::paged::{
 use bedload_testkit::Rng;
 
 use crate::model::{Checked, Operation, Oracle, Supply};
-use crate::orders::CarelessOrder;
+use bedload_index::paged::contract::CarelessOrder;
 
 const NUMBERS: u64 = 60;
 const OPERATIONS: usize = 120;

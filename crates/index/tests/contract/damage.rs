@@ -10,9 +10,9 @@ use bedload_index::paged::{
 use bedload_testkit::Rng;
 
 use crate::model::{Supply, borrowed, row};
-use crate::orders::CarelessOrder;
 use bedload_index::paged::Entries;
 use bedload_index::paged::bplus_tree::OwnedEntry;
+use bedload_index::paged::contract::CarelessOrder;
 
 const PAYLOAD_LEN: usize = 512;
 const NUMBERS: u64 = 300;

@@ -5,6 +5,5 @@ mod counts;
 mod crash;
 mod damage;
 mod model;
-mod orders;
 mod page_stores;
 mod suite;
