@@ -7,4 +7,5 @@ mod damage;
 mod model;
 mod orders;
 mod page_stores;
+mod snapshot;
 mod suite;
