@@ -25,5 +25,5 @@ pub use error::{Error, Result};
 pub use faulty_pages::{Calls, Fault, FaultyBatch, FaultyPages, FaultyRunWriter, InjectedFault};
 pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, HeapRunWriter};
 pub use key_order::{ByteOrder, I64Order, KeyOrder, U64Order};
-pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter, PATIENCE};
+pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter};
 pub use page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};

@@ -161,11 +161,12 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
         self.shape.fits(self.len, self.heap_len() + fence_len)
     }
 
-    /// Writes the entries into `page`, which none of them lies on. They fit.
+    /// Writes the entries into `page`, which none of them lies on. They fit. Of what the page held nothing is left.
     pub(super) fn write(&self, page: &mut [u8], frame: &Frame<'_>) {
         let capacity = self
             .shape
             .capacity_for(self.len, self.heap_len(), frame.fence_len(self.shape));
+        page.fill(0);
         node::write_header(page, self.shape, capacity, frame);
         let mut heap = Heap {
             start: self.shape.payload_len - frame.fence_len(self.shape),

@@ -366,8 +366,12 @@ mod tests {
             tie: 1,
             key: b"zebra",
         };
-        let mut page = vec![0; 256];
+        let mut page = vec![0xaa; 256];
         Sequence::new(&shape).write(&mut page, &frame(high));
+        assert!(
+            page[48..256 - high.key.len()].iter().all(|&byte| byte == 0),
+            "nothing is left of what was there"
+        );
         assert!(Node::parse(&page, &shape, page_id(), 0).is_ok());
         let spoilt = [
             (0, 0),     // magic

@@ -80,6 +80,23 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     ///
     /// O(leaves touched · log n) pages. Nothing is latched while the source is asked.
     ///
+    /// ```
+    /// use bedload_index::paged::bplus_tree::{BPlusTree, Config};
+    /// use bedload_index::paged::{Entries, Entry, HeapPages, NoRow, Row, U64Order};
+    ///
+    /// # fn main() -> bedload_index::paged::Result<()> {
+    /// let pages = HeapPages::new(4096);
+    /// let tree = BPlusTree::create(&pages, U64Order, NoRow, Config::new())?;
+    /// for stragglers_every in [1, 7] {
+    ///     let keys: Vec<_> = (0..5000).step_by(stragglers_every).map(U64Order::key).collect();
+    ///     let entries = keys.iter().map(|key| Entry { key, tie: 0, row: Row::default() });
+    ///     assert_eq!(tree.insert_sorted(&mut Entries::new(entries))?, keys.len() as u64);
+    /// }
+    /// assert_eq!(tree.verify()?.entries, 5000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for [`insert`](Self::insert), or the source failed, or its entries do not ascend. All entries before the
