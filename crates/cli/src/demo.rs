@@ -204,7 +204,7 @@ fn ingest_text(report: &Report) -> String {
     let measures = sortedness::text(&report.sortedness);
     let measures: Vec<&str> = measures.lines().skip(1).collect();
     text += &measures.join("\n");
-    text += &format!("\n{:>11.0} rows a second\n", report.rows_per_second());
+    text += &format!("\n{:>11} rows a second\n", grouped(report.rows_per_second()));
     text + &format!("{:>11.1} bytes a row", report.bytes_per_row())
 }
 

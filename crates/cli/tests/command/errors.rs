@@ -123,10 +123,33 @@ fn a_time_that_is_none_is_named_with_file_and_line() {
         "bad.csv:5: `soon` in column t is not a time; --on-error skip leaves such rows out"
     );
 
+    // Without a type the first rows tell it, whichever of them are bad.
     let message = place.run("ingest s t bad.csv --time t").fails(1);
     assert!(
         message.starts_with("bad.csv:5: `soon` in column t is not a time"),
         "{message}"
+    );
+    place.write("worse.csv", "t\nsoon\n2013-01-01\n");
+    let message = place.run("ingest s t worse.csv --time t").fails(1);
+    assert!(
+        message.starts_with("worse.csv:2: `soon` in column t is not a time"),
+        "{message}"
+    );
+    place.write("worst.csv", "t\nsoon\nlater\n");
+    for arguments in [
+        "ingest s t worst.csv --time t",
+        "ingest s t worst.csv --time t --on-error skip",
+    ] {
+        assert_eq!(
+            place.run(arguments).fails(1),
+            "worst.csv:2: `soon` in column t is not a time"
+        );
+    }
+    place.write("none.csv", "t,n\n");
+    let message = place.run("ingest s t none.csv --time t").fails(1);
+    assert_eq!(
+        message,
+        "none.csv: no rows to tell the type of column t: give it with --schema"
     );
 
     place.write("empty.csv", "t,text\n2013-01-01,a\n,\"b\n\"\n");
