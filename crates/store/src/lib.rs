@@ -42,6 +42,9 @@
 //!
 //! How the parts work together is told in `ARCHITECTURE.md`, what stands on disk in `docs/format.md`.
 
+#[cfg(target_endian = "big")]
+compile_error!("rows are copied to disk as they stand in memory, and the format is little-endian");
+
 mod codec;
 mod disk;
 mod engine;

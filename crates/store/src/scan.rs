@@ -17,6 +17,7 @@ use bedload_index::paged::bplus_tree::BPlusTree;
 use crate::engine::{TableEntry, View, tree_config};
 use crate::error::{Error, Result};
 use crate::rows::{BatchBuilder, Deletion, Place, Projection, RowSource};
+use crate::store::Shared;
 
 use head_rows::HeadRows;
 use tree_rows::TreeRows;
@@ -66,6 +67,8 @@ pub struct Scan {
     reverse: bool,
     /// Rows still to be given.
     remaining: u64,
+    /// Keeps the store open, and so its pages where they are.
+    shared: Option<Arc<Shared>>,
 }
 
 impl Scan {
@@ -103,7 +106,14 @@ impl Scan {
             to,
             reverse: false,
             remaining: u64::MAX,
+            shared: None,
         }
+    }
+
+    /// Keeps the store open as long as the scan.
+    pub(crate) fn holding(mut self, shared: Arc<Shared>) -> Self {
+        self.shared = Some(shared);
+        self
     }
 
     /// Only these columns, in this order.
@@ -187,7 +197,11 @@ impl Scan {
             Some(last) if output.builder.len() > 0 => {
                 self.pass(last);
                 self.remaining -= output.builder.len() as u64;
-                output.builder.finish().map(Some)
+                let batch = output.builder.finish().map_err(|error| {
+                    let place = format!("a row of table {:?}", self.table.name);
+                    Error::corrupt(self.view.pages.path(), place, error.to_string())
+                })?;
+                Ok(Some(batch))
             }
             _ => Ok(None),
         }

@@ -15,15 +15,16 @@ use crate::scan::Scan;
 
 /// A store: tables of time-stamped rows in one directory, open in one process at a time.
 ///
-/// Cheap to clone; all clones are the same open store, which closes when the last of them, and of its tables, is
-/// dropped. Everything may be called from several threads.
+/// Cheap to clone; all clones are the same open store, which closes when the last of them, and of its tables,
+/// snapshots and scans, is dropped. Everything may be called from several threads.
 #[derive(Debug, Clone)]
 pub struct Store {
     shared: Arc<Shared>,
 }
 
+/// What keeps a store open.
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     /// Dropped first: the thread ends before the engine goes.
     _flusher: Option<Flusher>,
     engine: Arc<Engine>,
@@ -113,7 +114,11 @@ impl Store {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (view, visible) = self.shared.engine.snapshot();
-        Snapshot { view, visible }
+        Snapshot {
+            shared: self.shared.clone(),
+            view,
+            visible,
+        }
     }
 
     /// Moves all rows committed so far from memory and the log into pages. Nothing needs this for safety; it makes
@@ -175,6 +180,7 @@ pub struct Appended {
 /// A moment in the life of a table: what was appended before it, and what since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
+    store: [u8; 16],
     table: TableId,
     sequence: u64,
 }
@@ -213,7 +219,8 @@ impl Table {
     /// The table was dropped.
     pub fn range(&self, times: impl RangeBounds<i64>) -> Result<Scan> {
         let (view, visible) = self.shared.engine.snapshot();
-        scan(&view, visible, &self.entry, times)
+        let scan = scan(&view, visible, &self.entry, times)?;
+        Ok(scan.holding(self.shared.clone()))
     }
 
     /// Removes all rows whose time lies in a range.
@@ -251,6 +258,7 @@ impl Table {
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark {
+            store: self.shared.engine.store_id(),
             table: self.entry.id,
             sequence: self.shared.engine.next_sequence(),
         }
@@ -262,7 +270,7 @@ impl Table {
     ///
     /// The mark is of another table; the table was dropped; the disk is full or fails.
     pub fn retract_since(&self, mark: Mark) -> Result<()> {
-        if mark.table != self.entry.id {
+        if (mark.store, mark.table) != (self.shared.engine.store_id(), self.entry.id) {
             return Err(Error::schema(format!(
                 "the mark is not one of table {:?}",
                 self.entry.name
@@ -289,6 +297,7 @@ impl Table {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Snapshot {
+    shared: Arc<Shared>,
     view: Arc<View>,
     visible: u64,
 }
@@ -311,7 +320,8 @@ impl Snapshot {
     /// There is no such table.
     pub fn range(&self, table: &str, times: impl RangeBounds<i64>) -> Result<Scan> {
         let entry = self.view.catalogue.named(table)?.clone();
-        scan(&self.view, self.visible, &entry, times)
+        let scan = scan(&self.view, self.visible, &entry, times)?;
+        Ok(scan.holding(self.shared.clone()))
     }
 }
 

@@ -95,7 +95,10 @@ pub(crate) fn borrowed<R>(
     use_entries(&mut entries)
 }
 
-pub(crate) type Oracle = BTreeMap<(Vec<u8>, u64), OwnedEntry>;
+/// A key and a tie.
+type Id = (Vec<u8>, u64);
+
+pub(crate) type Oracle = BTreeMap<Id, OwnedEntry>;
 
 /// An operation: which, and two numbers to take its operands from.
 pub(crate) type Operation = (u8, u64, u64);
@@ -110,7 +113,7 @@ pub(crate) struct Checked<O: KeyOrder, L: RowLayout, S: PageStore> {
 }
 
 impl<O: Supply, L: RowLayout, S: PageStore> Checked<O, L, S> {
-    fn place(&self, number: u64, spelling: u64) -> (Vec<u8>, u64) {
+    fn place(&self, number: u64, spelling: u64) -> Id {
         let key = self.tree.order().key(number / self.ties % self.numbers, spelling);
         (key, number % self.ties)
     }
@@ -124,11 +127,11 @@ impl<O: Supply, L: RowLayout, S: PageStore> Checked<O, L, S> {
         }
     }
 
-    fn id(&self, key: &[u8], tie: u64) -> (Vec<u8>, u64) {
+    fn id(&self, key: &[u8], tie: u64) -> Id {
         (self.tree.order().canonical(key), tie)
     }
 
-    fn bounds(&self, a: u64, b: u64) -> (Bound<(Vec<u8>, u64)>, Bound<(Vec<u8>, u64)>) {
+    fn bounds(&self, a: u64, b: u64) -> (Bound<Id>, Bound<Id>) {
         let bound = |number: u64, kind: u64| match kind % 5 {
             0 => Bound::Unbounded,
             1 | 2 => Bound::Included(self.place(number, kind)),
@@ -143,15 +146,15 @@ impl<O: Supply, L: RowLayout, S: PageStore> Checked<O, L, S> {
         }
     }
 
-    fn within(&self, from: &Bound<(Vec<u8>, u64)>, to: &Bound<(Vec<u8>, u64)>) -> Vec<OwnedEntry> {
-        let id = |(key, tie): &(Vec<u8>, u64)| self.id(key, *tie);
+    fn within(&self, from: &Bound<Id>, to: &Bound<Id>) -> Vec<OwnedEntry> {
+        let id = |(key, tie): &Id| self.id(key, *tie);
         let (from, to) = (from.as_ref().map(id), to.as_ref().map(id));
-        let is_above = |id: &(Vec<u8>, u64)| match &from {
+        let is_above = |id: &Id| match &from {
             Bound::Unbounded => true,
             Bound::Included(from) => id >= from,
             Bound::Excluded(from) => id > from,
         };
-        let is_below = |id: &(Vec<u8>, u64)| match &to {
+        let is_below = |id: &Id| match &to {
             Bound::Unbounded => true,
             Bound::Included(to) => id <= to,
             Bound::Excluded(to) => id < to,
@@ -261,7 +264,7 @@ impl<O: Supply, L: RowLayout, S: PageStore> Checked<O, L, S> {
         let all = self.numbers * self.ties;
         let len = [1, 3, 12, 60, 400][(b % 5) as usize];
         let stride = 1 + a % 9;
-        let start = if b % 3 == 0 {
+        let start = if b.is_multiple_of(3) {
             all - (len * stride).min(all)
         } else {
             a % all
@@ -308,7 +311,7 @@ fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Result<(), S
     }
 }
 
-fn position(bound: &Bound<(Vec<u8>, u64)>) -> Bound<Position<'_>> {
+fn position(bound: &Bound<Id>) -> Bound<Position<'_>> {
     bound.as_ref().map(|(key, tie)| Position { key, tie: *tie })
 }
 
@@ -463,7 +466,11 @@ fn load<O: Supply, L: RowLayout>(order: &O, layout: &L, ties: u64, count: u64, c
     );
     // What was loaded is a tree like any other.
     for number in 0..300 {
-        let operation = (11_u8.wrapping_mul(number as u8), number * 13, number * 7);
+        let operation = (
+            [0, 11, 6, 1, 12, 7][(number % 6) as usize],
+            number * 13,
+            number * 7,
+        );
         checked.apply(operation).expect("applied after loading");
     }
     checked.check().expect("sound after changes");

@@ -49,8 +49,17 @@ enum Event {
 /// What a test notes: an operation of a writer has begun, or its end was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
-    Begun { writer: usize },
-    Acknowledged { writer: usize },
+    Begun {
+        writer: usize,
+    },
+    Acknowledged {
+        writer: usize,
+    },
+    /// A recovered store was found to hold this many operations.
+    Recovered {
+        writer: usize,
+        operations: usize,
+    },
 }
 
 /// Names a file, whatever it is called.
@@ -72,6 +81,8 @@ pub(crate) enum FaultKind {
     NoSpace,
     /// A write is done in part, a sync has an unknown effect, and the call fails.
     Partial,
+    /// The process dies: the call and all after it fail, and nothing of them is done.
+    Death,
 }
 
 /// A simulated disk. Clones are the same disk.
@@ -390,9 +401,9 @@ impl State {
     /// Counts a call; the fault that is set for it, if one is.
     fn called(&mut self) -> Option<FaultKind> {
         self.calls += 1;
-        self.fault
-            .filter(|fault| fault.call == self.calls)
-            .map(|fault| fault.kind)
+        let fault = self.fault?;
+        let is_dead = fault.kind == FaultKind::Death && fault.call <= self.calls;
+        (is_dead || fault.call == self.calls).then_some(fault.kind)
     }
 
     /// Counts a call that takes no space.
@@ -575,13 +586,17 @@ impl DiskFile for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state.lock();
-        let outcome = state.call();
-        state.did(if outcome.is_ok() {
-            Event::Sync(self.inode)
-        } else {
-            Event::SyncFailed(self.inode)
-        });
-        outcome
+        match state.called() {
+            None => {
+                state.did(Event::Sync(self.inode));
+                Ok(())
+            }
+            Some(FaultKind::Death) => Err(injected()),
+            Some(_) => {
+                state.did(Event::SyncFailed(self.inode));
+                Err(injected())
+            }
+        }
     }
 }
 

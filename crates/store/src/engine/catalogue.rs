@@ -72,9 +72,12 @@ impl Catalogue {
     }
 
     /// Adds a table whose tree begins at `root`.
-    pub(crate) fn add(&mut self, name: &str, schema: Arc<TableSchema>, root: PageId) {
+    pub(crate) fn add(&mut self, name: &str, schema: Arc<TableSchema>, root: PageId) -> Result<()> {
         let id = TableId(self.next_table);
-        self.next_table += 1;
+        self.next_table = self
+            .next_table
+            .checked_add(1)
+            .ok_or_else(|| Error::schema("the store has had as many tables as it can number"))?;
         self.put(TableEntry {
             id,
             name: name.into(),
@@ -83,11 +86,17 @@ impl Catalogue {
             rows: 0,
             end_sequence: 0,
         });
+        Ok(())
     }
 
     /// Replaces what is known of a table, or adds it.
     pub(crate) fn put(&mut self, table: TableEntry) {
         self.tables.insert(table.id, Arc::new(table));
+    }
+
+    /// Whether there was a table of this number that is gone.
+    pub(crate) fn was_dropped(&self, id: TableId) -> bool {
+        id.0 < self.next_table && self.get(id).is_none()
     }
 
     pub(crate) fn remove(&mut self, id: TableId) {

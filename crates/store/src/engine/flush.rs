@@ -45,8 +45,7 @@ impl Engine {
         self.seal(true)?;
         self.drain(|pages, catalogue| {
             let tree = Tree::create(pages, I64Order, schema.layout().clone(), tree_config())?;
-            catalogue.add(name, schema.clone(), tree.root());
-            Ok(())
+            catalogue.add(name, schema.clone(), tree.root())
         })
     }
 
@@ -85,20 +84,13 @@ impl Engine {
             if !must {
                 return Ok(());
             }
-            self.log.append(&Record::mark_body())?;
+            self.log.append(&Record::no_op_body())?;
         }
         let log_start = self.log.rotate().map_err(|error| self.fail_if_unknown(error))?;
         // Rows become visible before any flush can contain them (rule 3).
         self.visible.fetch_max(commit.next_sequence, Ordering::AcqRel);
         self.publish(view.sealed_before(Arc::new(Generation::new(log_start, commit.next_sequence))));
         Ok(())
-    }
-
-    /// Makes a checkpoint, whether or not anything was committed.
-    pub(super) fn checkpoint(&self) -> Result<()> {
-        let _flushing = self.flush.lock();
-        self.seal(true)?;
-        self.drain(|_, _| Ok(()))
     }
 
     /// Drains the sealed generations, changes the catalogue with `change`, makes a checkpoint and publishes it. The
@@ -189,7 +181,7 @@ fn drain_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<T
                 |entry| entry.tie() >= deletion.from_sequence,
                 |_| {},
             )?;
-            table.rows -= removed;
+            table.rows = table.rows.saturating_sub(removed);
         }
     }
     let rows = head.in_order();

@@ -17,6 +17,7 @@ mod commit;
 mod flush;
 mod flusher;
 mod open;
+mod recovery;
 mod verify;
 mod view;
 
@@ -64,6 +65,10 @@ struct CommitState {
 impl Engine {
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    pub(crate) fn store_id(&self) -> [u8; 16] {
+        self.store_id
     }
 
     pub(crate) fn dir(&self) -> &Path {

@@ -1,117 +1,67 @@
-//! Creating a store, and opening one: the newest good superblock, and the log behind it replayed.
+//! Creating a store, and opening one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
 use super::catalogue::Catalogue;
-use super::flush::drain_generation;
 use super::flusher::Wake;
+use super::recovery::{Recovered, recover};
 use super::view::{Generation, View};
 use super::{CommitState, Engine};
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::pages::{CheckpointError, CheckpointMeta, PageFile, WorkingPages};
-use crate::wal::{Log, Record, cut, replay};
+use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
+use crate::wal::{Log, Record};
 
 /// The files of a store, within its directory.
 const DATA_FILE: &str = "data";
 const LOCK_FILE: &str = "lock";
 const LOG_DIR: &str = "log";
 
-/// A quarter of the page memory holds changed pages, the rest pages that were read.
-const DIRTY_SHARE: usize = 4;
-
 impl Engine {
+    /// Opens the store in `dir`, creating it if it is not there and the options say so.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self> {
-        let data = dir.join(DATA_FILE);
-        let entries = match disk.list(dir) {
-            Ok(entries) => Some(entries),
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => None,
-            Err(source) if source.kind() == std::io::ErrorKind::NotADirectory => {
-                return Err(Error::NotAStore {
-                    path: dir.into(),
-                    reason: "it is a file".into(),
-                });
-            }
-            Err(source) => return Err(Error::io(dir, "read", source)),
-        };
+        let found = entries(&*disk, dir)?;
         let missing = |reason: &str| Error::NotAStore {
             path: dir.into(),
             reason: reason.into(),
         };
-        match entries {
-            Some(entries) if entries.contains(&data) => Self::open_existing(disk, dir, options),
-            _ if !options.create => Err(missing("there is no data file in it")),
+        let has_data = |entries: &[PathBuf]| entries.contains(&dir.join(DATA_FILE));
+        match &found {
+            Some(entries) if has_data(entries) => {}
+            _ if !options.create => return Err(missing("there is no data file in it")),
             // A creation that was cut short leaves a lock and an empty log behind, and is begun again.
             Some(entries) if entries.iter().any(|entry| !is_remnant(entry)) => {
-                Err(missing("the directory holds other files"))
+                return Err(missing("the directory holds other files"));
             }
-            entries => {
-                if entries.is_none() {
-                    disk.create_dir(dir)
-                        .map_err(|source| Error::io(dir, "create", source))?;
-                    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                        disk.sync_dir(parent)
-                            .map_err(|source| Error::io(parent, "sync", source))?;
-                    }
-                }
-                create_files(&*disk, dir, &options)?;
-                Self::open_existing(disk, dir, options)
-            }
+            Some(_) => {}
+            None => create_dir(&*disk, dir)?,
         }
-    }
-
-    fn open_existing(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self> {
         let lock = lock(&*disk, dir)?;
-        let path = dir.join(DATA_FILE);
-        let log_dir = dir.join(LOG_DIR);
-        let file = disk
-            .open(&path)
-            .map_err(|source| Error::io(&path, "open", source))?;
-        let (superblock, damage) = PageFile::read_superblock(&path, &*file)?;
-        let page_bytes = superblock.page_bytes as usize;
-        let pages = options.cache_bytes / page_bytes;
-        let dirty = pages / DIRTY_SHARE;
-        let (working, catalogue) = WorkingPages::open(path.clone(), file, &superblock, pages - dirty, dirty)?;
-        let mut recovery = Recovery {
-            path: &path,
-            store_id: superblock.store_id,
-            catalogue: Catalogue::decode(&path, &catalogue)?,
-            working,
-            generation: Generation::new(superblock.log_start, superblock.next_sequence),
-            next_sequence: superblock.next_sequence,
-            head_bytes: options.head_bytes,
-        };
-        let end = replay(
-            &*disk,
-            &log_dir,
-            superblock.store_id,
-            superblock.log_start,
-            |record, end| recovery.apply(record, end),
-        )?;
-        if end.torn {
-            cut(&*disk, &log_dir, superblock.store_id, &end)?;
+        // Only under the lock is the answer final: others may have created the store meanwhile.
+        if !entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries)) {
+            create_files(&*disk, dir, &options)?;
         }
-        let log = Log::begin(disk, log_dir, superblock.store_id, end.position)?;
-        tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
-        let Recovery {
-            working,
+        let Recovered {
+            store_id,
+            pages,
             catalogue,
-            generation,
+            log_end,
             next_sequence,
-            ..
-        } = recovery;
-        let view = View::new(working.published(), Arc::new(catalogue), Arc::new(generation));
-        let engine = Self {
+        } = recover(&*disk, &dir.join(DATA_FILE), &dir.join(LOG_DIR), &options)?;
+        let log = Log::begin(disk, dir.join(LOG_DIR), store_id, log_end)?;
+        let active = Arc::new(Generation::new(log_end, next_sequence));
+        let view = View::new(pages.published(), Arc::new(catalogue), active);
+        Ok(Self {
             dir: dir.into(),
             options,
-            store_id: superblock.store_id,
+            store_id,
             log,
-            pages: working,
+            pages,
             view: RwLock::new(Arc::new(view)),
             visible: AtomicU64::new(next_sequence),
             commit: Mutex::new(CommitState { next_sequence }),
@@ -119,21 +69,7 @@ impl Engine {
             failed: Mutex::new(None),
             wake: Wake::new(),
             _lock: lock,
-        };
-        if let Some(damage) = damage {
-            engine.renew_superblock(&damage);
-        }
-        Ok(engine)
-    }
-
-    /// Writes over a superblock that is not whole. It is the one of a checkpoint that was cut short: had it been
-    /// complete, the log that the other one needs would be gone, and the store not open.
-    fn renew_superblock(&self, damage: &Error) {
-        tracing::debug!(%damage, "a checkpoint was cut short");
-        if let Err(error) = self.checkpoint() {
-            // The other superblock is as good as ever.
-            tracing::warn!(%error, "the superblock of a checkpoint that was cut short could not be renewed");
-        }
+        })
     }
 }
 
@@ -144,7 +80,7 @@ impl Drop for Engine {
         if !self.view().active().is_empty() && self.check_writable().is_ok() {
             let vouched = self
                 .log
-                .append(&Record::mark_body())
+                .append(&Record::no_op_body())
                 .and_then(|end| self.log.write_to(end));
             if let Err(error) = vouched {
                 tracing::debug!(%error, "the end of the log could not be marked");
@@ -153,79 +89,38 @@ impl Drop for Engine {
     }
 }
 
-/// Rebuilds what was in memory when the store was last closed, or died.
-struct Recovery<'p> {
-    path: &'p Path,
-    store_id: [u8; 16],
-    working: WorkingPages,
-    catalogue: Catalogue,
-    generation: Generation,
-    next_sequence: u64,
-    head_bytes: usize,
-}
-
-impl Recovery<'_> {
-    fn apply(&mut self, record: Record, end: u64) -> Result<()> {
-        let unknown =
-            |reason: &str| Error::corrupt(self.path, format!("the log before position {end}"), reason);
-        match record {
-            Record::Append { table, block } => {
-                let known = self
-                    .catalogue
-                    .get(table)
-                    .ok_or_else(|| unknown("it names an unknown table"))?;
-                if !block.fits(&known.schema) {
-                    return Err(unknown("its rows do not have the columns of their table"));
-                }
-                if block.first_sequence < self.next_sequence {
-                    return Err(unknown("its sequence numbers do not ascend"));
-                }
-                self.next_sequence = block.end_sequence();
-                self.generation.append(table, Arc::new(block));
-            }
-            Record::Delete { table, deletion } => {
-                if deletion.at < self.next_sequence {
-                    return Err(unknown("its sequence numbers do not ascend"));
-                }
-                self.next_sequence = deletion.at + 1;
-                self.generation.delete(table, deletion);
-            }
-            Record::Mark => {}
-        }
-        if self.generation.bytes() >= self.head_bytes {
-            self.drain(end)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Bounds the memory that a long log takes: what was replayed so far goes to pages.
-    fn drain(&mut self, log_start: u64) -> Result<()> {
-        drain_generation(&self.working, &mut self.catalogue, &self.generation)?;
-        let meta = CheckpointMeta {
-            log_start,
-            next_sequence: self.next_sequence,
-            catalogue: self.catalogue.encode(),
-        };
-        match self.working.checkpoint(self.store_id, &meta) {
-            Ok(_) => {
-                self.generation = Generation::new(log_start, self.next_sequence);
-                Ok(())
-            }
-            Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),
-        }
+/// The entries of a directory; `None` if there is no such directory.
+fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>>> {
+    match disk.list(dir) {
+        Ok(entries) => Ok(Some(entries)),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) if source.kind() == std::io::ErrorKind::NotADirectory => Err(Error::NotAStore {
+            path: dir.into(),
+            reason: "it is a file".into(),
+        }),
+        Err(source) => Err(Error::io(dir, "read", source)),
     }
 }
 
-fn create_files(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<()> {
-    let _lock = lock(disk, dir)?;
-    let log_dir = dir.join(LOG_DIR);
-    match disk.create_dir(&log_dir) {
+fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    match disk.create_dir(dir) {
         Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::io(&log_dir, "create", source));
+            return Err(Error::io(dir, "create", source));
         }
         _ => {}
     }
+    let parent = dir
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    disk.sync_dir(parent)
+        .map_err(|source| Error::io(parent, "sync", source))
+}
+
+/// Creates the files of a store. The caller holds its lock.
+fn create_files(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<()> {
+    let log_dir = dir.join(LOG_DIR);
+    create_dir(disk, &log_dir)?;
     let mut store_id = [0; 16];
     getrandom::fill(&mut store_id).map_err(|source| {
         Error::io(

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bedload_index::paged::bplus_tree::BPlusTree;
-use bedload_index::paged::{I64Order, PageId};
+use bedload_index::paged::{self, I64Order, PageId};
 
 use super::Engine;
 use super::flush::tree_config;
@@ -45,6 +45,17 @@ impl fmt::Display for Problem {
 }
 
 impl VerifyReport {
+    /// As [`note`](Self::note), for an error that a tree gave.
+    fn note_in(&mut self, file: &Path, place: &str, error: paged::Error) -> Result<()> {
+        match error {
+            paged::Error::Corrupt { page, reason } => {
+                let place = format!("page {page} ({place})");
+                self.note(Error::corrupt(file, place, reason))
+            }
+            other => self.note(other.into()),
+        }
+    }
+
     /// Notes damage and goes on; other errors are passed on.
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
@@ -64,7 +75,7 @@ impl Engine {
         let _flushing = self.flush.lock();
         let view = self.view();
         let mut report = VerifyReport::default();
-        if let Some(damage) = self.pages.check_superblocks()? {
+        for damage in self.pages.check_fixtures() {
             report.note(damage)?;
         }
         for id in view.pages.ids() {
@@ -84,8 +95,15 @@ impl Engine {
             let place = |page: PageId| format!("page {page} (table {:?})", table.name);
             let layout = table.schema.layout().clone();
             let pages = Arc::clone(&view.pages);
-            let tree = BPlusTree::open(pages, table.root, I64Order, layout, tree_config())?;
-            let found = tree.verify()?;
+            let verified = BPlusTree::open(pages, table.root, I64Order, layout, tree_config())
+                .and_then(|tree| tree.verify());
+            let found = match verified {
+                Ok(found) => found,
+                Err(error) => {
+                    report.note_in(&data, &format!("table {:?}", table.name), error)?;
+                    continue;
+                }
+            };
             report.rows += found.entries;
             report.problems.extend(
                 found

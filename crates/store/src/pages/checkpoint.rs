@@ -85,6 +85,19 @@ impl WorkingPages {
         Ok((working, catalogue))
     }
 
+    /// Reads superblocks, page map and catalogue from the disk once more; returns what is wrong with them. No
+    /// checkpoint may be under way.
+    pub(crate) fn check_fixtures(&self) -> Vec<Error> {
+        let (superblock, damage) = match PageFile::read_superblock(self.file.path(), &*self.file.file) {
+            Ok(read) => read,
+            Err(error) => return vec![error],
+        };
+        let mut fixtures = Vec::new();
+        let map = read_map(&self.file, &superblock, &mut fixtures).err();
+        let catalogue = read_catalogue(&self.file, &superblock, &mut fixtures).err();
+        damage.into_iter().chain(map).chain(catalogue).collect()
+    }
+
     /// Makes everything durable and publishes it as a version. No batch, guard or writer may be alive.
     pub(crate) fn checkpoint(
         &self,

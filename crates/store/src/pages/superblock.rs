@@ -78,8 +78,8 @@ impl Superblock {
         bytes
     }
 
-    /// Reads the slot at `offset` of the data file. The version is judged before the checksum, as a newer format
-    /// may keep its checksum elsewhere.
+    /// Reads the slot at `offset` of the data file. Magic, version and the checksum at the end of the slot stand where
+    /// they do in every version of the format, so that a changed byte is not taken for a newer release.
     pub(crate) fn decode(path: &Path, offset: u64, bytes: &[u8]) -> Result<Self> {
         let damaged =
             |reason: &str| Error::corrupt(path, format!("the superblock at offset {offset}"), reason);
@@ -115,6 +115,9 @@ impl Superblock {
             Some((version, superblock))
         };
         let (version, superblock) = decoded().ok_or_else(|| damaged("it does not begin as one"))?;
+        if crc32c::crc32c(body) != u32::from_le_bytes(*stored) {
+            return Err(damaged("its checksum does not match"));
+        }
         if version > FORMAT_VERSION {
             return Err(Error::NewerFormat {
                 path: path.into(),
@@ -122,8 +125,8 @@ impl Superblock {
                 supported: FORMAT_VERSION,
             });
         }
-        if crc32c::crc32c(body) != u32::from_le_bytes(*stored) {
-            return Err(damaged("its checksum does not match"));
+        if version == 0 {
+            return Err(damaged("its version is none that a store has"));
         }
         if !page_bytes_admissible(superblock.page_bytes) {
             return Err(damaged("its page size is none that a store has"));

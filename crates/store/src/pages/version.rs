@@ -1,5 +1,6 @@
 //! A version of all pages, as one checkpoint left them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bedload_index::paged::{self, PageId, PageRead};
@@ -27,6 +28,11 @@ impl PageVersion {
     /// The checkpoint that left these pages.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The data file.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// The ids of all pages, ascending.

@@ -23,6 +23,7 @@ use super::latches::{ExclusiveLatch, Latches, SharedLatch};
 use super::page::{HEADER_BYTES, Page, PageKind, PageRef};
 use super::page_file::{PageFile, Unwritten};
 use super::page_map::{PageMap, Slot};
+use super::superblock::Superblock;
 use super::version::PageVersion;
 use crate::error::{Error, Result};
 
@@ -136,9 +137,10 @@ impl WorkingPages {
         self.file.path()
     }
 
-    /// What is wrong with the superblocks.
-    pub(crate) fn check_superblocks(&self) -> Result<Option<Error>> {
-        PageFile::read_superblock(self.file.path(), &*self.file.file).map(|(_, damage)| damage)
+    /// Writes the superblock that the pages were opened with once more: whoever wrote it may have died before it was
+    /// durable.
+    pub(crate) fn renew_superblock(&self, superblock: &Superblock) -> Result<()> {
+        self.file.write_superblock(superblock)
     }
 
     /// Bytes of the data file in use, and all of them.

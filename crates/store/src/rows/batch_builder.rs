@@ -204,7 +204,11 @@ impl BatchBuilder {
     }
 
     /// The batch.
-    pub(crate) fn finish(self) -> Result<RecordBatch> {
+    ///
+    /// # Errors
+    ///
+    /// Text is not UTF-8: the one way for stored bytes not to fit their column.
+    pub(crate) fn finish(self) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows;
         let arrow = self.projection.arrow().clone();
         let fields = arrow.fields().iter();
@@ -213,13 +217,12 @@ impl BatchBuilder {
             .into_iter()
             .zip(fields)
             .map(|(column, field)| column.finish(field.data_type(), rows))
-            .collect::<Result<_, _>>()
-            .map_err(unfit)?;
+            .collect::<Result<_, _>>()?;
         if self.projection.with_sequence() {
             arrays.push(Arc::new(UInt64Array::from(self.sequences)));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(arrow, arrays, &options).map_err(unfit)
+        RecordBatch::try_new_with_options(arrow, arrays, &options)
     }
 }
 
@@ -238,11 +241,4 @@ impl Column {
         };
         Ok(make_array(data.build()?))
     }
-}
-
-/// Text on disk that is not UTF-8 is the one way for a batch not to fit its schema.
-fn unfit(error: ArrowError) -> Error {
-    Error::schema(format!(
-        "stored rows do not fit the schema of their table: {error}"
-    ))
 }

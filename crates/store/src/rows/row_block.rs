@@ -135,9 +135,9 @@ impl RowBlock {
         &self.times
     }
 
-    /// The first sequence number behind the block.
-    pub(crate) fn end_sequence(&self) -> u64 {
-        self.first_sequence + self.times.len() as u64
+    /// The first sequence number behind the block, if there is one.
+    pub(crate) fn end_sequence(&self) -> Option<u64> {
+        self.first_sequence.checked_add(self.times.len() as u64)
     }
 
     /// Bytes the block takes in memory.

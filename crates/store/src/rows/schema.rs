@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload_index::paged::{Columns, RowLayout};
 use serde::{Deserialize, Serialize};
 
+use super::batch_builder::SEQUENCE_COLUMN;
 use crate::error::{Error, Result};
 
 /// The columns of a table, one of which is its time.
@@ -70,7 +71,8 @@ impl TableSchema {
     ///
     /// # Errors
     ///
-    /// The time column is missing or no timestamp; two columns have one name; a type cannot be stored.
+    /// The time column is missing or no timestamp; two columns have one name, or one is called `_sequence`; a type
+    /// cannot be stored.
     pub fn new(schema: SchemaRef, time_column: &str) -> Result<Self> {
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         let Some(time) = names.iter().position(|name| name == time_column) else {
@@ -82,6 +84,11 @@ impl TableSchema {
         let mut seen = HashSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
             return Err(Error::schema(format!("two columns are named {twice:?}")));
+        }
+        if names.iter().any(|name| name == SEQUENCE_COLUMN) {
+            return Err(Error::schema(format!(
+                "{SEQUENCE_COLUMN:?} is the name of a row's place in the order of arrival"
+            )));
         }
         let DataType::Timestamp(unit, _) = schema.field(time).data_type() else {
             return Err(Error::schema(format!(

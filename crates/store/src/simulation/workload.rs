@@ -83,9 +83,10 @@ pub(super) struct Writer {
     /// `states[n]`: the rows after the first `n` operations, by (time, id).
     states: Vec<Vec<ModelRow>>,
     next: usize,
-    next_id: i64,
-    /// Marks before the last two operations.
-    marks: [Option<Mark>; 2],
+    /// The first id given out by each operation.
+    first_ids: Vec<i64>,
+    /// Marks before each operation that was begun.
+    marks: Vec<Mark>,
 }
 
 fn time_of(id: i64) -> i64 {
@@ -104,8 +105,7 @@ impl Writer {
         let mut ops = Vec::new();
         let mut states = vec![Vec::new()];
         let mut id = 0;
-        // Ids given out before each operation.
-        let mut ids_before = Vec::new();
+        let mut first_ids = Vec::new();
         for number in 0..operations {
             let op = match below(10) {
                 0 => {
@@ -122,7 +122,7 @@ impl Writer {
                 3..=5 => Op::Append { rows: 1 },
                 _ => Op::Append { rows: 1 + below(30) },
             };
-            ids_before.push(id);
+            first_ids.push(id);
             let mut rows: Vec<ModelRow> = states[number].clone();
             match op {
                 Op::Append { rows: count } => {
@@ -131,7 +131,7 @@ impl Writer {
                     id += count;
                 }
                 Op::Delete { from, to } => rows.retain(|(time, _)| !(from..=to).contains(time)),
-                Op::Retract => rows.retain(|(_, id)| *id < ids_before[number - 1]),
+                Op::Retract => rows.retain(|(_, id)| *id < first_ids[number - 1]),
             }
             ops.push(op);
             states.push(rows);
@@ -141,8 +141,8 @@ impl Writer {
             ops,
             states,
             next: 0,
-            next_id: 0,
-            marks: [None; 2],
+            first_ids,
+            marks: Vec::new(),
         }
     }
 
@@ -153,21 +153,29 @@ impl Writer {
     /// Does the next operation.
     pub(super) fn step(&mut self, store: &Store) -> Result<()> {
         let table = store.table(&table_name(self.number))?;
-        self.marks = [self.marks[1], Some(table.mark())];
-        let op = self.ops[self.next];
+        let number = self.next;
         self.next += 1;
-        match op {
+        self.marks.truncate(number);
+        self.marks.push(table.mark());
+        match self.ops[number] {
             Op::Append { rows } => {
-                let ids = self.next_id..self.next_id + rows;
-                self.next_id = ids.end;
-                append(&table, ids)
+                let first = self.first_ids[number];
+                append(&table, first..first + rows)
             }
             Op::Delete { from, to } => table.delete_range(from..=to),
-            Op::Retract => match self.marks[0] {
-                Some(mark) => table.retract_since(mark),
-                None => unreachable!("no writer begins with this operation"),
-            },
+            Op::Retract => table.retract_since(self.marks[number - 1]),
         }
+    }
+
+    /// Goes on from what the store holds after its process died; returns the number of operations in it.
+    pub(super) fn resume(&mut self, store: &Store) -> Result<usize> {
+        let operations = self.operations_in(store)?;
+        self.next = operations
+            .into_iter()
+            .filter(|&n| n <= self.next)
+            .max()
+            .expect("a state of the table");
+        Ok(self.next)
     }
 
     /// How many operations were begun.

@@ -52,11 +52,17 @@ struct State {
 }
 
 impl Log {
-    /// Creates the first segment of a new store's log, over what an unfinished creation left.
+    /// Creates the first segment of a new store's log. An unfinished creation may have left one; records it cannot
+    /// have.
     pub(crate) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16]) -> Result<()> {
-        for (_, path) in list(disk, dir)? {
-            disk.remove(&path)
-                .map_err(|source| Error::io(&path, "remove", source))?;
+        for (start, path) in list(disk, dir)? {
+            if start > 0 || Segment::has_records(disk, &path)? {
+                return Err(Error::corrupt(
+                    &path,
+                    "the log",
+                    "it has records, and there is no data file",
+                ));
+            }
         }
         Segment::create(disk, dir, store_id, 0).map(drop)
     }
@@ -149,12 +155,21 @@ impl Log {
 
     /// Makes everything durable and goes on in a new segment; returns the position at which it begins. Nobody may
     /// append meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// With [`Error::NoSpace`] the log goes on as it was. After any other error nothing may be appended: a segment that
+    /// was begun may be left, and records behind its position must not stand in the one before.
     pub(crate) fn rotate(&self) -> Result<u64> {
         let end = self.end();
         self.sync_to(end)?;
         let mut state = self.state.lock();
         if state.segment.start < end {
-            state.segment = Arc::new(Segment::create(&*self.disk, &self.dir, self.store_id, end)?);
+            let segment = Segment::create(&*self.disk, &self.dir, self.store_id, end).or_else(|error| {
+                Segment::remove(&*self.disk, &self.dir, end)?;
+                Err(error)
+            })?;
+            state.segment = Arc::new(segment);
             state.claimed = end;
         }
         Ok(end)
@@ -171,7 +186,9 @@ impl Log {
                     .map_err(|source| Error::io(path, "remove", source))?;
             }
         }
-        Ok(())
+        self.disk
+            .sync_dir(&self.dir)
+            .map_err(|source| Error::io(&self.dir, "sync", source))
     }
 
     /// Reads the log from `position` on as recovery would; returns the number of records.
@@ -205,8 +222,7 @@ impl Log {
             }
             state.leading = true;
             if let Some(pace) = sync.filter(|pace| !pace.is_zero()) {
-                let due = state.last_sync + pace;
-                let wait = due.saturating_duration_since(Instant::now());
+                let wait = pace.saturating_sub(state.last_sync.elapsed());
                 MutexGuard::unlocked(&mut state, || std::thread::sleep(wait));
                 state.last_sync = Instant::now();
             }

@@ -9,4 +9,4 @@ mod segment;
 
 pub(crate) use log::Log;
 pub(crate) use record::Record;
-pub(crate) use replay::{cut, replay};
+pub(crate) use replay::replay;

@@ -30,12 +30,12 @@ pub(crate) enum Record {
     /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the log's end, so that
     /// a store which has lost the newest superblock finds that the log before it is gone; when the store is closed
     /// it vouches for the records before it.
-    Mark,
+    NoOp,
 }
 
 const APPEND: u8 = 1;
 const DELETE: u8 = 2;
-const MARK: u8 = 3;
+const NO_OP: u8 = 3;
 /// Behind the kind and the table.
 const FIRST_SEQUENCE_OFFSET: usize = 5;
 
@@ -66,9 +66,9 @@ impl Record {
         out.into_bytes()
     }
 
-    /// The body of the record that marks a position.
-    pub(crate) fn mark_body() -> Vec<u8> {
-        vec![MARK]
+    /// The body of the record of a record that commits nothing.
+    pub(crate) fn no_op_body() -> Vec<u8> {
+        vec![NO_OP]
     }
 
     /// The record whose body is `body`, or what is wrong with it.
@@ -98,7 +98,7 @@ impl Record {
                 };
                 delete().ok_or(short)?
             }
-            MARK => Self::Mark,
+            NO_OP => Self::NoOp,
             _ => return Err("its kind is unknown"),
         };
         if fields.is_empty() {

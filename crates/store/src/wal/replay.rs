@@ -42,7 +42,14 @@ pub(crate) fn replay(
     let first = segments
         .partition_point(|&(start, _)| start <= from)
         .saturating_sub(1);
-    for (index, (start, path)) in segments.iter().enumerate().skip(first) {
+    for (start, path) in segments.iter().skip(first) {
+        if *start > end.position {
+            // A segment is begun only once everything before it is durable.
+            let place = format!("the log before position {start}");
+            let reason = format!("records from position {} on are missing", end.position);
+            return Err(Error::corrupt(path, place, reason));
+        }
+        // A segment without a header was being created when the process died.
         let Some(segment) = Segment::open(disk, path, store_id)? else {
             end.torn = true;
             continue;
@@ -51,17 +58,7 @@ pub(crate) fn replay(
             let reason = format!("it says it begins at position {}", segment.start);
             return Err(Error::corrupt(path, "the header", reason));
         }
-        if end.torn || segment.start > end.position {
-            // Segments are begun only once everything before them is durable.
-            let place = format!("the log before position {start}");
-            return Err(Error::corrupt(
-                path,
-                place,
-                format!("records from position {} on are missing", end.position),
-            ));
-        }
-        let last = index + 1 == segments.len();
-        read_segment(&segment, last, &mut end, &mut apply)?;
+        read_segment(&segment, &mut end, &mut apply)?;
     }
     if segments.is_empty() || segments[first].0 > from {
         return Err(Error::corrupt(
@@ -73,24 +70,8 @@ pub(crate) fn replay(
     Ok(end)
 }
 
-/// Cuts off what stands behind the end of a torn log, so that appending may go on in a new segment.
-pub(crate) fn cut(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], end: &LogEnd) -> Result<()> {
-    let segments = list(disk, dir)?;
-    if let Some((_, path)) = segments.iter().rev().find(|(start, _)| *start <= end.position)
-        && let Some(segment) = Segment::open(disk, path, store_id)?
-    {
-        let cut = segment
-            .file
-            .truncate(segment.offset(end.position))
-            .and_then(|()| segment.file.sync());
-        cut.map_err(|source| Error::io(path, "truncate", source))?;
-    }
-    Ok(())
-}
-
 fn read_segment(
     segment: &Segment,
-    last: bool,
     end: &mut LogEnd,
     apply: &mut impl FnMut(Record, u64) -> Result<()>,
 ) -> Result<()> {
@@ -134,15 +115,6 @@ fn read_segment(
         ));
     }
     end.torn = written > 0;
-    if end.torn && !last {
-        // A segment is left only when all of it is durable.
-        let place = format!("the record at offset {}", segment.offset(end.position));
-        return Err(Error::corrupt(
-            path,
-            place,
-            "it is not whole, and a later segment exists",
-        ));
-    }
     Ok(())
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Segment {
 impl Segment {
     /// Creates the segment that begins at `start`, durably.
     pub(super) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], start: u64) -> Result<Self> {
-        let path = dir.join(format!("{start:016x}.{EXTENSION}"));
+        let path = path_of(dir, start);
         let io = |action| {
             let path = path.clone();
             move |source| Error::io(&path, action, source)
@@ -53,6 +53,28 @@ impl Segment {
         file.sync().map_err(io("sync"))?;
         disk.sync_dir(dir).map_err(io("sync the directory of"))?;
         Ok(Self { path, file, start })
+    }
+
+    /// Removes, durably, what an unfinished creation of the segment at `start` left.
+    pub(super) fn remove(disk: &dyn Disk, dir: &Path, start: u64) -> Result<()> {
+        let path = path_of(dir, start);
+        match disk.remove(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(&path, "remove", source));
+            }
+            _ => {}
+        }
+        disk.sync_dir(dir)
+            .map_err(|source| Error::io(dir, "sync", source))
+    }
+
+    /// Whether anything stands behind the header of the segment at `path`.
+    pub(super) fn has_records(disk: &dyn Disk, path: &Path) -> Result<bool> {
+        let file = disk
+            .open(path)
+            .map_err(|source| Error::io(path, "open", source))?;
+        let len = file.len().map_err(|source| Error::io(path, "read", source))?;
+        Ok(len > SEGMENT_HEADER_BYTES as u64)
     }
 
     /// Opens a segment and checks its header. `None` if the file is too short to have one: its creation was cut off.
@@ -84,16 +106,16 @@ impl Segment {
         if magic != MAGIC {
             return Err(damaged("it does not begin as one of a log segment"));
         }
+        let (body, stored) = header.split_at(SEGMENT_HEADER_BYTES - 4);
+        if crc32c::crc32c(body).to_le_bytes() != stored {
+            return Err(damaged("its checksum does not match"));
+        }
         if version > FORMAT_VERSION {
             return Err(Error::NewerFormat {
                 path: path.into(),
                 found: version,
                 supported: FORMAT_VERSION,
             });
-        }
-        let (body, stored) = header.split_at(SEGMENT_HEADER_BYTES - 4);
-        if crc32c::crc32c(body).to_le_bytes() != stored {
-            return Err(damaged("its checksum does not match"));
         }
         if found_id != store_id {
             return Err(damaged("the segment belongs to another store"));
@@ -109,6 +131,10 @@ impl Segment {
     pub(super) fn offset(&self, position: u64) -> u64 {
         SEGMENT_HEADER_BYTES as u64 + (position - self.start)
     }
+}
+
+fn path_of(dir: &Path, start: u64) -> PathBuf {
+    dir.join(format!("{start:016x}.{EXTENSION}"))
 }
 
 /// The segments of the log in `dir` by the position at which each begins, ascending.

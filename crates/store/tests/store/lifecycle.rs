@@ -73,15 +73,17 @@ fn a_second_opener_is_told_who_holds_the_store() {
 }
 
 #[test]
-fn a_table_keeps_the_store_open_and_a_snapshot_does_not_lock_it() {
+fn tables_snapshots_and_scans_keep_the_store_open() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("store");
     let store = Store::create(&path).expect("creates");
     let table = store.create_table("t", schema()).expect("a fresh table");
     drop(store);
     append(&table, &numbered(0..10)).expect("the table holds the store");
-    assert!(matches!(Store::open(&path), Err(Error::Locked { .. })));
+    let scan = table.range(..).expect("there");
     drop(table);
+    assert!(matches!(Store::open(&path), Err(Error::Locked { .. })));
+    assert_eq!(scan.count().expect("reads"), 10);
     assert_eq!(
         Store::open(&path)
             .expect("free")
@@ -142,9 +144,11 @@ fn a_newer_format_is_named() {
     drop(Store::create(&path).expect("creates"));
     let mut bytes = fs::read(path.join("data")).expect("reads");
     for slot in [0, 32 * 1024] {
+        bytes[slot..slot + 8].copy_from_slice(b"bedload\n");
         bytes[slot + 8..slot + 12].copy_from_slice(&7u32.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[slot..slot + 4092]);
+        bytes[slot + 4092..slot + 4096].copy_from_slice(&crc.to_le_bytes());
     }
-    bytes[..8].copy_from_slice(b"bedload\n");
     fs::write(path.join("data"), &bytes).expect("writes");
     let error = Store::open(&path).expect_err("too new");
     assert!(

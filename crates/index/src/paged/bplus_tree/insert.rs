@@ -23,12 +23,13 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     pub fn insert(&self, entry: Entry<'_>) -> Result<()> {
         let item = self.item(entry)?;
         let point = item.point();
-        let latched = match self.latch_edge(&point) {
-            Some(latched) => latched,
-            None => self.latch_leaf(&point)?,
-        };
-        let node = latched.node(&self.leaf);
-        let (index, replaces) = node.find(&self.order, 0, &point)?;
+        if let Some(latched) = self.latch_edge(&point) {
+            let node = latched.node(&self.leaf);
+            let (index, replaces) = node.find_from_end(&self.order, &point)?;
+            return self.put(latched, &self.leaf, 0, index, replaces, &item);
+        }
+        let latched = self.latch_leaf(&point)?;
+        let (index, replaces) = latched.node(&self.leaf).find(&self.order, 0, &point)?;
         self.put(latched, &self.leaf, 0, index, replaces, &item)
     }
 
