@@ -12,11 +12,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use self::measure::Measure;
 pub(crate) use self::report::Report;
-use self::target::Target;
+use self::target::{Found, Target};
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result};
 use crate::input::{Input, Rejects, Wanted, display_name};
@@ -36,9 +36,9 @@ pub(crate) fn run(args: &IngestArgs) -> Result<()> {
 /// Loads the files, calling `acknowledge` with the rows of this run that are durable after each batch.
 pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Result<Report> {
     let started = Instant::now();
-    let target = Target::find(&args.store, &args.table)?;
+    let found = Found::look(&args.store, &args.table)?;
     let mut wanted = wanted(args)?;
-    target.check(&mut wanted)?;
+    found.check(&mut wanted)?;
 
     // The first file settles the columns, before anything is created.
     let (first, others) = args
@@ -46,7 +46,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         .split_first()
         .ok_or_else(|| Failure::usage("no file is given"))?;
     let input = Input::open(first, &wanted)?;
-    let target = target.create(&args.table, input.schema(), wanted.time.as_deref())?;
+    let target = found.create(&args.table, input.schema(), wanted.time.as_deref())?;
     wanted.table = Some(target.schema());
 
     let mut rejects = Rejects::new(args.on_error);
@@ -110,7 +110,6 @@ impl Run<'_> {
             }
             bar.set_position(input.progress().0);
         }
-        bar.finish_and_clear();
         Ok(())
     }
 
@@ -142,4 +141,5 @@ fn progress_bar(file: &str, bytes: Option<u64>) -> ProgressBar {
         bar.set_style(style);
     }
     bar.with_prefix(file.to_owned())
+        .with_finish(ProgressFinish::AndClear)
 }

@@ -309,10 +309,14 @@ fn a_directory_that_is_no_store() {
 fn a_store_of_a_newer_version() {
     let place = with_store();
     let mut data = std::fs::read(place.path("s/data")).unwrap();
-    // Both superblocks say which version wrote them, behind eight bytes that say what they are.
+    // Both superblocks say which version wrote them, behind eight bytes that say what they are, and end with a
+    // checksum.
     for slot in [0, 32 * 1024] {
-        let version = u32::from_le_bytes(data[slot + 8..slot + 12].try_into().unwrap());
-        data[slot + 8..slot + 12].copy_from_slice(&(version + 1).to_le_bytes());
+        let slot = &mut data[slot..slot + 4096];
+        let version = u32::from_le_bytes(slot[8..12].try_into().unwrap());
+        slot[8..12].copy_from_slice(&(version + 1).to_le_bytes());
+        let checksum = crc32c::crc32c(&slot[..4092]);
+        slot[4092..].copy_from_slice(&checksum.to_le_bytes());
     }
     place.write("s/data", &data);
     for arguments in [
