@@ -18,7 +18,7 @@ use self::measure::Measure;
 pub(crate) use self::report::Report;
 use self::target::{Found, Target};
 use crate::args::IngestArgs;
-use crate::exit::{Failure, Result};
+use crate::exit::{Failure, Result, Status};
 use crate::input::{Input, Rejects, Wanted, display_name};
 use crate::output::stdout::Stdout;
 
@@ -106,7 +106,13 @@ impl Run<'_> {
         let bar = progress_bar(&file, input.progress().1);
         while let Some(batch) = input.next_batch(self.rejects)? {
             if batch.num_rows() > 0 {
-                self.append(&batch, &places)?;
+                self.append(&batch, &places)
+                    .map_err(|failure| match failure.status() {
+                        Status::Input => {
+                            failure.within(&format!("{file}: in the rows from {}", input.batch_place()))
+                        }
+                        _ => failure,
+                    })?;
             }
             bar.set_position(input.progress().0);
         }

@@ -126,6 +126,9 @@ trait Rows {
 
     /// The next rows, in the order of the file; `None` at its end. Rows that cannot be read go to `rejects`.
     fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>>;
+
+    /// Where the rows of the last batch begin.
+    fn batch_place(&self) -> String;
 }
 
 impl Input {
@@ -147,6 +150,11 @@ impl Input {
 
     pub(crate) fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
         self.rows.next_batch(rejects)
+    }
+
+    /// Where the rows of the last batch begin, in words.
+    pub(crate) fn batch_place(&self) -> String {
+        self.rows.batch_place()
     }
 
     /// How much of the file has been read, and of how much, if that is known; in bytes.

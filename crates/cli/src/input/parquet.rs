@@ -24,6 +24,8 @@ pub(super) struct ParquetRows {
     /// The place of the time column in `schema`.
     time: Option<usize>,
     rows_read: u64,
+    /// Rows before the last batch.
+    rows_before: u64,
     rows_total: u64,
     progress: Progress,
 }
@@ -71,6 +73,7 @@ impl ParquetRows {
             schema,
             time,
             rows_read: 0,
+            rows_before: 0,
             rows_total,
             progress: progress.clone(),
         })
@@ -96,6 +99,7 @@ impl Rows for ParquetRows {
         };
         let batch = batch.map_err(|error| self.failure(&error))?;
         let first_row = self.rows_read;
+        self.rows_before = first_row;
         let rows = batch.num_rows();
 
         let columns: Vec<ArrayRef> = self
@@ -139,6 +143,10 @@ impl Rows for ParquetRows {
         batch_of(&self.schema, columns, rows, keep.as_ref())
             .map(Some)
             .map_err(|error| self.failure(&error))
+    }
+
+    fn batch_place(&self) -> String {
+        format!("row {}", self.rows_before + 1)
     }
 }
 

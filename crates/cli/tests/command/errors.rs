@@ -197,6 +197,37 @@ fn times_that_cannot_be_kept_as_they_are() {
 }
 
 #[test]
+fn a_row_that_no_page_holds() {
+    let place = Place::new();
+    let mut text = "t,text\n".to_owned();
+    for _ in 0..150 {
+        text += "2013-01-01,x\n";
+    }
+    place.write("wide.csv", text + "2013-01-02," + &"x".repeat(20_000) + "\n");
+    let message = place
+        .run("ingest s t wide.csv --time t --batch-rows 100")
+        .fails(1);
+    assert!(
+        message.starts_with("wide.csv: in the rows from line 102: row 50 needs 2"),
+        "{message}"
+    );
+    assert!(!place.path("s").exists());
+}
+
+#[test]
+fn a_quote_that_is_left_open() {
+    let place = Place::new();
+    place.write("open.csv", "t,text\n2013-01-01,a\n2013-01-02,\"b\n2013-01-03,c\n");
+    for policy in ["fail", "skip"] {
+        let message = place
+            .run(&format!("ingest s t open.csv --time t --on-error {policy}"))
+            .fails(1);
+        assert_eq!(message, "open.csv:3: a quote is left open");
+    }
+    assert!(!place.path("s").exists());
+}
+
+#[test]
 fn a_later_row_that_contradicts_the_inferred_type() {
     let place = Place::new();
     let mut text = "t,n\n".to_owned();

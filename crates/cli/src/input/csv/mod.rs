@@ -43,6 +43,8 @@ pub(super) struct CsvRows {
     /// Records read but not yet made a batch of, from `next_row` on.
     held: Records,
     next_row: usize,
+    /// The first held row of the last batch.
+    batch_row: usize,
     /// Rows among them that are too short or too long for the header, to be rejected in their turn.
     misshapen: Vec<Misshapen>,
 }
@@ -102,6 +104,7 @@ impl CsvRows {
             schema: Arc::new(Schema::empty()),
             held,
             next_row: 0,
+            batch_row: 0,
             misshapen: Vec::new(),
         };
         let infers = places
@@ -267,6 +270,7 @@ impl Rows for CsvRows {
             self.next_row = 0;
             self.hold(self.wanted.batch_rows)?;
         }
+        self.batch_row = self.next_row;
         let rows = self.next_row..self.held.len().min(self.next_row + self.wanted.batch_rows);
         self.next_row = rows.end;
 
@@ -301,6 +305,10 @@ impl Rows for CsvRows {
         batch_of(&self.schema, arrays, rows.len(), keep.as_ref())
             .map(Some)
             .map_err(internal)
+    }
+
+    fn batch_place(&self) -> String {
+        format!("line {}", self.held.line(self.batch_row))
     }
 }
 
