@@ -1,4 +1,13 @@
 //! Trees of pages: key orders, the page store contract, and the designs that stand on them.
+//!
+//! | | |
+//! |---|---|
+//! | [`PageStore`], [`PageRead`] | what a tree asks of whoever keeps its pages |
+//! | [`HeapPages`] | pages in heap memory |
+//! | [`MimicPages`], [`FaultyPages`] | for tests: pages of the weakest host, and faults by plan |
+//! | [`KeyOrder`] | what keys mean; [`U64Order`], [`I64Order`], [`ByteOrder`] |
+//! | [`RowLayout`] | which columns rows have; [`NoRow`], [`FixedRow`], [`Columns`] |
+//! | [`bplus_tree`] | the B+-tree |
 
 pub mod bplus_tree;
 #[cfg(feature = "contract")]
