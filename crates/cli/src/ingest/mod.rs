@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use self::measure::Measure;

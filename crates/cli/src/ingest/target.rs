@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
 use bedload::{Error, Mark, Options, Store, Table, TableSchema};
 
 use crate::exit::{Failure, Result};
@@ -168,7 +168,7 @@ impl Target {
                 )));
             }
         }
-        let place = |field: &Arc<arrow::datatypes::Field>| {
+        let place = |field: &Arc<arrow_schema::Field>| {
             let name = field.name();
             let (place, column) = found.column_with_name(name).ok_or_else(|| {
                 Failure::input(format!("{file}: has no column {name}, which table {table} has"))

@@ -7,10 +7,10 @@ mod rejects;
 
 use std::path::Path;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter;
-use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
-use arrow::error::ArrowError;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::ArrowError;
+use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
+use arrow_select::filter::filter;
 
 use self::bytes::{Content, Progress};
 pub(crate) use self::parquet::same_type;

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options, is_not_null};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrow::error::ArrowError;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::ArrowError;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
@@ -130,9 +130,8 @@ impl Rows for ParquetRows {
             }
         }
         let keep = keep
-            .map(|times| is_not_null(times))
-            .transpose()
-            .map_err(|error| self.failure(&error))?;
+            .and_then(|times| times.nulls())
+            .map(|valid| BooleanArray::new(valid.inner().clone(), None));
 
         self.rows_read += rows as u64;
         if let (Some(total), true) = (self.progress.total(), self.rows_total > 0) {

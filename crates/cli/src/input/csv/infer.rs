@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow_schema::{DataType, TimeUnit};
 
 use crate::times::{WrittenTime, unit_for_digits};
 

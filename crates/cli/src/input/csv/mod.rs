@@ -11,8 +11,8 @@ use std::io::BufRead;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::{Field, Schema, SchemaRef};
 
 use self::columns::{Cells, Problem};
 use self::infer::{NoTime, infer_time, infer_type};
@@ -313,7 +313,7 @@ impl Rows for CsvRows {
 }
 
 /// Arrays of the right length and type make a batch, and can be filtered.
-fn internal(error: arrow::error::ArrowError) -> Failure {
+fn internal(error: arrow_schema::ArrowError) -> Failure {
     Failure::input(format!("rows do not form a batch: {error}"))
 }
 
