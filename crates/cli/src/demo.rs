@@ -46,12 +46,13 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Removes the store of an earlier demo, if it is one.
+    /// Removes the store of an earlier demo; anything else in its place is left for the ingest to complain about.
     fn remove_last_run(&self) -> Result<()> {
-        if !self.store.exists() {
-            return Ok(());
+        match store::open(&self.store) {
+            Ok(last_run) => drop(last_run),
+            Err(failure) if failure.status() == Status::NotAStore => return Ok(()),
+            Err(failure) => return Err(failure),
         }
-        store::open(&self.store)?.close()?;
         fs::remove_dir_all(&self.store).map_err(|error| Failure::io(&self.store, &error))
     }
 
