@@ -22,10 +22,9 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
             out.line(problem)?;
         }
         if report.problems.is_empty() {
+            let (pages, records) = (grouped(report.pages), grouped(report.log_records));
             out.line(&format!(
-                "whole: {} pages, {} rows",
-                grouped(report.pages),
-                grouped(report.rows)
+                "whole: {pages} pages and {records} records of the log checked"
             ))?;
         }
     }
