@@ -1,4 +1,4 @@
-//! Adapts the in-memory indexes to the contract suite.
+//! The in-memory indexes under the contract suite.
 
 use std::ops::Bound;
 
@@ -6,9 +6,17 @@ use bedload_testkit::contract::{ConcurrentIndex, Direction, Keys, Removed};
 
 use super::{Key, OrderedMap};
 
-/// An index under test, with its keys.
+/// An index under test, and its keys.
+///
+/// ```
+/// use bedload_index::mem::{BlinkTree, contract::Subject};
+/// use bedload_testkit::contract::{OneThread, Plan, U64Keys, check};
+///
+/// let plan = Plan { seed: 1, operations: 1_000 };
+/// check(|| OneThread(Subject(BlinkTree::new(), U64Keys)), plan);
+/// ```
 #[derive(Debug)]
-pub(super) struct Subject<M, K>(pub(super) M, pub(super) K);
+pub struct Subject<M, K>(pub M, pub K);
 
 impl<M, K> ConcurrentIndex for Subject<M, K>
 where

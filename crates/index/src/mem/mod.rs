@@ -8,6 +8,8 @@
 
 mod blink_tree;
 mod columns;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod inner;
 mod key;
 mod node;
@@ -23,6 +25,3 @@ pub use blink_tree::BlinkTree;
 pub use key::Key;
 pub use ordered_map::OrderedMap;
 pub use range::Range;
-
-#[cfg(all(test, not(loom)))]
-mod contract;

@@ -36,6 +36,15 @@ pub enum Error {
         /// Bytes of every key of the order.
         expected_bytes: usize,
     },
+    /// The entry has not the columns of the tree, or a tie where the tree keeps none. Nothing was changed.
+    #[error("the entry has not the shape of the tree: {reason}")]
+    Shape {
+        /// What differs.
+        reason: &'static str,
+    },
+    /// A bulk load found the tree not empty. Nothing was changed.
+    #[error("a bulk load needs an empty tree")]
+    NotEmpty,
     /// Entries given to an operation that requires ascending order were not in it. Nothing after the offending
     /// entry was applied.
     #[error("entries must ascend by key, then tie: entry {position} does not lie above the one before it")]

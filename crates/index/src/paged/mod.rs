@@ -1,11 +1,16 @@
 //! Trees of pages: key orders, the page store contract, and the designs that stand on them.
 
+pub mod bplus_tree;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod entry;
 mod error;
+mod heap_pages;
 mod key_order;
 mod page_store;
 
 pub use entry::{Columns, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
 pub use error::{Error, Result};
+pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, HeapRunWriter};
 pub use key_order::{ByteOrder, I64Order, KeyOrder, U64Order};
 pub use page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};

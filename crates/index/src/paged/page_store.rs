@@ -10,18 +10,24 @@
 //! 2. **Latches.** [`PageRead::read`] latches shared, [`PageStore::batch`] exclusively. Latches are taken parent
 //!    before child, left before right, the meta page last. Who descends holds the parent until it has the child.
 //! 3. **Atomicity.** A batch latches at most [`MAX_BATCH_PAGES`] pages and may fail; its `commit` cannot, and
-//!    publishes all its pages or, after a crash, none. A batch dropped before commit has changed nothing.
-//! 4. **Allocation.** A batch never allocates: [`PageStore::reserve`] hands out a page before it. A page that no
-//!    committed batch made reachable is a leak after a crash, found by [`PageStore::sweep`].
-//! 5. **Runs.** Pages written by a [`RunWriter`] are durable before a batch that names them commits, and are
-//!    never changed; they may be pinned, which takes no latch.
+//!    publishes all its pages or, after a crash, none. A batch dropped before commit has changed nothing. It may
+//!    grow before its commit ([`Batch::add`]): which children to latch is written in their parent, and trustworthy
+//!    only while the parent is latched.
+//! 4. **Allocation.** A commit never allocates: [`PageStore::reserve`] hands out a page before it. Reserving waits
+//!    for no latch, so it may be done while latches are held. A page that no committed batch made reachable is a
+//!    leak after a crash, found by [`PageStore::sweep`].
+//! 5. **Runs.** Pages written by a [`RunWriter`] are durable before a batch that names them commits. Until one is
+//!    put into a batch it does not change, and may be pinned, which takes no latch.
 //! 6. **Retirement.** A retired page may still be read by whoever reached it before; [`PageStore::reclaim`]
 //!    returns those that nobody can reach any more.
-//! 7. **State.** What must survive is in pages. What a handle remembers it checks against the page's generation.
+//! 7. **State.** What must survive is in pages. What a handle remembers it checks against the page's generation;
+//!    so a page that is free, or has begun another life, may be latched: the store answers with whatever the page
+//!    holds, or with an error.
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::Result;
 
@@ -109,6 +115,10 @@ pub trait PageStore: PageRead {
     /// # Errors
     ///
     /// A page could not be read, or the store cannot promise that the commit will succeed. No latch is held then.
+    ///
+    /// # Panics
+    ///
+    /// If a page is named twice, or there are more than [`MAX_BATCH_PAGES`].
     fn batch(&self, ids: &[PageId]) -> Result<Self::Batch<'_>>;
 
     /// Hands out a fresh page.
@@ -167,6 +177,17 @@ pub trait Batch {
     /// If the batch has no such page.
     fn page(&self, index: usize) -> &[u8];
 
+    /// Latches one more page exclusively, behind those that the batch has (rules 2 and 3).
+    ///
+    /// # Errors
+    ///
+    /// As for [`PageStore::batch`]. The batch keeps what it had.
+    ///
+    /// # Panics
+    ///
+    /// If the batch has the page already, or [`MAX_BATCH_PAGES`] pages.
+    fn add(&mut self, id: PageId) -> Result<()>;
+
     /// Runs `apply` on the payloads, in the order in which the pages were named, and publishes them together.
     fn commit(self, apply: impl FnOnce(&mut [&mut [u8]]));
 }
@@ -186,6 +207,10 @@ pub trait RunWriter {
     /// # Errors
     ///
     /// The page could not be written.
+    ///
+    /// # Panics
+    ///
+    /// If `payload` is longer than a page.
     fn write(&mut self, page: Reserved, payload: &[u8]) -> Result<()>;
 
     /// Ends the run: every page written is as durable as rule 5 asks. Pages of a writer dropped without this are
@@ -196,3 +221,80 @@ pub trait RunWriter {
     /// The pages could not be made durable.
     fn finish(self) -> Result<()>;
 }
+
+/// A shared store is a store: trees own a reference or an [`Arc`] as readily as the store itself.
+macro_rules! forward_to_shared_store {
+    ($([$($lifetime:lifetime)?] $shared:ty),*) => {$(
+        impl<$($lifetime,)? S: PageRead> PageRead for $shared {
+            type Guard<'s>
+                = S::Guard<'s>
+            where
+                Self: 's;
+
+            fn payload_len(&self) -> usize {
+                (**self).payload_len()
+            }
+
+            fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
+                (**self).read(id)
+            }
+        }
+
+        impl<$($lifetime,)? S: PageStore> PageStore for $shared {
+            type Batch<'s>
+                = S::Batch<'s>
+            where
+                Self: 's;
+            type Pin<'s>
+                = S::Pin<'s>
+            where
+                Self: 's;
+            type RunWriter<'s>
+                = S::RunWriter<'s>
+            where
+                Self: 's;
+            type Maintenance<'s>
+                = S::Maintenance<'s>
+            where
+                Self: 's;
+
+            fn batch(&self, ids: &[PageId]) -> Result<Self::Batch<'_>> {
+                (**self).batch(ids)
+            }
+
+            fn reserve(&self) -> Result<Reserved> {
+                (**self).reserve()
+            }
+
+            fn release(&self, reserved: Reserved) {
+                (**self).release(reserved);
+            }
+
+            fn run_writer(&self) -> Result<Self::RunWriter<'_>> {
+                (**self).run_writer()
+            }
+
+            fn pin(&self, id: PageId) -> Result<Self::Pin<'_>> {
+                (**self).pin(id)
+            }
+
+            fn retire(&self, pages: &[PageId]) {
+                (**self).retire(pages);
+            }
+
+            fn reclaim(&self) -> Result<usize> {
+                (**self).reclaim()
+            }
+
+            fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>> {
+                (**self).sweep(reachable)
+            }
+
+            fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>> {
+                (**self).try_maintain(node)
+            }
+        }
+    )*};
+}
+
+forward_to_shared_store!(['a] &'a S, [] Arc<S>);

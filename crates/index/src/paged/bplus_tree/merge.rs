@@ -1,0 +1,179 @@
+//! Merging nodes that have become too empty.
+
+use super::assemble::{Piece, Sequence};
+use super::edit::NodeMut;
+use super::node::{Branch, Frame, Node, write_unlinked};
+use super::point::Point;
+use super::shape::Shape;
+use super::tree::BPlusTree;
+use crate::paged::{Batch, KeyOrder, PageId, PageStore, Result, RowLayout};
+
+/// Two nodes are merged if together they fill a page to no more than this, so that the next insert does not split
+/// them again. Nothing keeps an empty node from being merged.
+const MERGED_PERCENT: u8 = 87;
+
+/// What became of an attempt to merge two children of a branch.
+enum Outcome {
+    Merged,
+    /// There was nothing to do, or no neighbour to do it with. `look_above`: the branch itself is too empty.
+    Settled {
+        look_above: bool,
+    },
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
+    /// Whether a node left with `count` entries should be merged, if it can be.
+    fn is_sparse<R: RowLayout>(&self, shape: &Shape<R>, count: usize, heap_len: usize) -> bool {
+        shape.fits_within(count, heap_len, self.config.merge_percent)
+    }
+
+    /// Whether to look for a neighbour to merge a leaf with that is left with `count` entries. A sparse leaf whose
+    /// neighbours are full is looked at again only when the number of its entries has halved.
+    pub(super) fn is_worth_merging(&self, leaf: &Node<'_, L>, count: usize) -> bool {
+        (count == 0 || count.is_power_of_two())
+            && leaf.id() != self.root
+            && self.is_sparse(&self.leaf, count, leaf.heap_len())
+    }
+
+    /// Merges what is too empty on the way to `point`, from the leaf up. What cannot be merged, be it for an error,
+    /// stays as it is: a sparse node is not a wrong one.
+    pub(super) fn merge_around(&self, point: &Point<'_>) {
+        let mut level = 1;
+        while let Ok(Some(outcome)) = self.merge_at(level, point) {
+            level = match outcome {
+                // What lies below may have found a neighbour.
+                Outcome::Merged => (level - 1).max(1),
+                Outcome::Settled { look_above: true } => level + 1,
+                Outcome::Settled { look_above: false } => break,
+            };
+        }
+    }
+
+    /// Merges the child that covers `point` of the branch at `level` with a neighbour. `None` if the tree is lower.
+    fn merge_at(&self, level: u8, point: &Point<'_>) -> Result<Option<Outcome>> {
+        let Some(mut latched) = self.latch(level, point)? else {
+            return Ok(None);
+        };
+        let node = Node::parse(latched.batch.page(0), &self.branch, latched.id, level)?;
+        let look_above = node.count() == 1 || self.is_sparse(&self.branch, node.count(), node.heap_len());
+        let slot = node.slot_of(&self.order, point)?;
+        let child = node.child(slot)?;
+        if node.count() == 1 {
+            if latched.id != self.root {
+                return Ok(Some(Outcome::Settled { look_above }));
+            }
+            latched.batch.add(child)?;
+            return if level == 1 {
+                self.lower_root(latched.batch, child, level, &self.leaf)
+            } else {
+                self.lower_root(latched.batch, child, level, &self.branch)
+            }
+            .map(Some);
+        }
+        let left_slot = if slot + 1 < node.count() { slot } else { slot - 1 };
+        let (left, right) = (node.child(left_slot)?, node.child(left_slot + 1)?);
+        if left == right {
+            return node.corrupt("it names a page twice");
+        }
+        latched.batch.add(left)?;
+        latched.batch.add(right)?;
+        let pair = Pair {
+            parent: latched.id,
+            level,
+            left_slot,
+            left,
+            right,
+            sparse_is_right: left_slot != slot,
+        };
+        let is_merged = if level == 1 {
+            self.merge_pair(latched.batch, &pair, &self.leaf)?
+        } else {
+            self.merge_pair(latched.batch, &pair, &self.branch)?
+        };
+        Ok(Some(if is_merged {
+            Outcome::Merged
+        } else {
+            Outcome::Settled { look_above }
+        }))
+    }
+
+    /// Puts the only child's entries into the root.
+    fn lower_root<R: RowLayout>(
+        &self,
+        batch: S::Batch<'_>,
+        child: PageId,
+        level: u8,
+        shape: &Shape<R>,
+    ) -> Result<Outcome> {
+        let root = Branch::parse(batch.page(0), &self.branch, self.root, level)?;
+        let page = batch.page(1).to_vec();
+        let node = Node::parse(&page, shape, child, level - 1)?;
+        if node.right().is_some() {
+            // A split is pending. Completing it gives the root another child.
+            return Ok(Outcome::Settled { look_above: false });
+        }
+        node.check_slots(0..node.count())?;
+        let mut sequence = Sequence::new(shape);
+        sequence.push(Piece::Of(node, 0..node.count()));
+        let frame = Frame {
+            generation: root.generation(),
+            ..Frame::of(&node)
+        };
+        batch.commit(|pages| {
+            sequence.write(pages[0], &frame);
+            write_unlinked(pages[1]);
+        });
+        self.store.retire(&[child]);
+        Ok(Outcome::Merged)
+    }
+
+    /// Moves the right node's entries into the left one, if they fit and no split is pending between the two.
+    fn merge_pair<R: RowLayout>(&self, batch: S::Batch<'_>, pair: &Pair, shape: &Shape<R>) -> Result<bool> {
+        let parent = Branch::parse(batch.page(0), &self.branch, pair.parent, pair.level)?;
+        let (count, capacity) = (parent.count(), parent.capacity());
+        let pages = [batch.page(1).to_vec(), batch.page(2).to_vec()];
+        let left = Node::parse(&pages[0], shape, pair.left, pair.level - 1)?;
+        let right = Node::parse(&pages[1], shape, pair.right, pair.level - 1)?;
+        let sparse = if pair.sparse_is_right { right } else { left };
+        if left.right() != Some(right.id()) || !self.is_sparse(shape, sparse.count(), sparse.heap_len()) {
+            return Ok(false);
+        }
+        left.check_slots(0..left.count())?;
+        right.check_slots(0..right.count())?;
+        let mut sequence = Sequence::new(shape);
+        sequence.push(Piece::Of(left, 0..left.count()));
+        sequence.push(Piece::Of(right, 0..right.count()));
+        let is_wanted = left.count() == 0
+            || right.count() == 0
+            || shape.fits_within(sequence.len(), sequence.heap_len(), MERGED_PERCENT);
+        if !is_wanted || !sequence.fits(right.fence_len()) {
+            return Ok(false);
+        }
+        let frame = Frame {
+            right: right.right(),
+            high: right.high(),
+            ..Frame::of(&left)
+        };
+        batch.commit(|pages| {
+            let mut parent = NodeMut::new(pages[0], &self.branch, count, capacity);
+            parent.remove(pair.left_slot + 1..pair.left_slot + 2);
+            parent.finish();
+            sequence.write(pages[1], &frame);
+            write_unlinked(pages[2]);
+        });
+        self.store.retire(&[pair.right]);
+        Ok(true)
+    }
+}
+
+/// Two neighbouring children of a branch.
+struct Pair {
+    parent: PageId,
+    /// The parent's.
+    level: u8,
+    left_slot: usize,
+    left: PageId,
+    right: PageId,
+    /// Which of the two is to be merged for its emptiness.
+    sparse_is_right: bool,
+}

@@ -1,0 +1,27 @@
+//! A B+-tree.
+
+mod assemble;
+mod config;
+mod cursor;
+mod descend;
+mod edge;
+mod edit;
+mod entry_ref;
+mod fresh;
+mod insert;
+mod item;
+mod merge;
+mod node;
+mod point;
+mod remove;
+mod search;
+mod shape;
+mod split;
+mod tree;
+mod verify;
+
+pub use config::Config;
+pub use cursor::Cursor;
+pub use entry_ref::{EntryRef, LeafSlice};
+pub use tree::{BPlusTree, OwnedEntry, OwnedRow};
+pub use verify::{Problem, Report};
