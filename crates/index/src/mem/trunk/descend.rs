@@ -50,6 +50,7 @@ impl<W: Words> Trunk<W> {
                 if let Some((separator, child)) = child
                     && node.latch.validate(version)
                 {
+                    child.prefetch();
                     (low, node) = (separator.or(low), child);
                 }
             }
