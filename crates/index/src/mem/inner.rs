@@ -137,6 +137,15 @@ impl<W: Words> Inner<W> {
         (fence, right)
     }
 
+    /// Puts another node in the place of a child that covered the same keys.
+    pub(crate) fn replace_child(&self, place: usize, child: NodePtr<'_, W>, _writer: Writer<'_>) {
+        let cell = match place.checked_sub(1) {
+            None => &self.first_child,
+            Some(index) => &self.children[index],
+        };
+        cell.store(child.as_raw(), Ordering::Release);
+    }
+
     /// Removes the separator at `index` and the child to its right.
     pub(crate) fn remove(&self, index: usize, writer: Writer<'_>) {
         let len = self.len();

@@ -24,6 +24,7 @@ const PREFETCHED_LINES: usize = 9;
 pub(crate) enum Kind {
     Inner,
     SortedLeaf,
+    HashLeaf,
 }
 
 /// The beginning of every node.
@@ -168,6 +169,12 @@ impl<'g, W: Words> NodePtr<'g, W> {
 
     pub(crate) fn as_raw(self) -> *mut Header<W> {
         self.node.as_ptr()
+    }
+
+    /// The header, for as long as the node lives.
+    pub(crate) fn header(self) -> &'g Header<W> {
+        // SAFETY: as in `deref`.
+        unsafe { self.node.as_ref() }
     }
 
     /// The node, if it is an `N`.

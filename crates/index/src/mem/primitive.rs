@@ -15,6 +15,13 @@ pub(crate) struct Backoff {
 impl Backoff {
     const SPIN_ROUNDS: u32 = 6;
 
+    /// Gives up the time slice at once: what is waited for takes long.
+    pub(crate) const fn patient() -> Self {
+        Self {
+            rounds: Self::SPIN_ROUNDS,
+        }
+    }
+
     pub(crate) fn wait(&mut self) {
         #[cfg(loom)]
         loom::thread::yield_now();

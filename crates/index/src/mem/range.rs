@@ -8,21 +8,22 @@ use std::ops::{Bound, RangeBounds};
 use super::columns::Words;
 use super::key::Key;
 
-/// Reads an index one leaf at a time. What is read of one leaf was there at one instant.
+/// Reads an index one leaf at a time. Of each leaf, every key that is there all the while is read, and no key that is
+/// not there at some instant of it.
 pub(crate) trait Leaves<W: Words>: Sync {
-    /// Appends, ascending, the entries between the bounds that lie in the leaf with the least of them. Returns that
-    /// leaf's high fence, if there is a leaf to the right.
+    /// Appends, ascending, the least entries between the bounds: those of one leaf, or fewer. Returns the key from which
+    /// on nothing was read; none where there are no more entries, whatever the upper bound.
     fn read_least(&self, lower: Bound<W>, upper: Bound<W>, entries: &mut Vec<(W, u64)>) -> Option<W>;
 
-    /// Appends, ascending, the entries between the bounds that lie in the leaf with the greatest of them. Returns
-    /// that leaf's low fence, if there is a leaf to the left.
+    /// Appends, ascending, the greatest entries between the bounds: those of one leaf, or fewer. Returns the key below
+    /// which nothing was read; none where there are no more entries, whatever the lower bound.
     fn read_greatest(&self, lower: Bound<W>, upper: Bound<W>, entries: &mut Vec<(W, u64)>) -> Option<W>;
 }
 
 /// The entries of a range of keys, ascending; [`rev`](Iterator::rev) makes it descending, and both ends may be drawn
 /// from at once.
 ///
-/// It reads one leaf at a time and holds nothing in between: entries come from the instant at which their leaf was
+/// It reads one leaf at a time and holds nothing in between: entries come from the time at which their leaf was
 /// read. Every key that is present from the making of the iterator to its end is yielded once.
 ///
 /// ```

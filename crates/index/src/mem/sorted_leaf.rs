@@ -5,6 +5,8 @@
     reason = "declares the layout that lets a header stand for its node"
 )]
 
+use std::ops::{Bound, Range};
+
 use crossbeam_epoch::Guard;
 
 use super::columns::Words;
@@ -38,6 +40,16 @@ impl<W: Words> SortedLeaf<W> {
         })
     }
 
+    /// A leaf of these entries, which ascend; at most [`LEAF_CAP`].
+    pub(crate) fn of(entries: &[(W, u64)]) -> Box<Self> {
+        let leaf = Self::new();
+        for (index, &(key, value)) in entries.iter().enumerate() {
+            leaf.store(index, key, value);
+        }
+        leaf.header.set_len(entries.len(), Writer::UNPUBLISHED);
+        leaf
+    }
+
     pub(crate) fn header(&self) -> &Header<W> {
         &self.header
     }
@@ -54,6 +66,22 @@ impl<W: Words> SortedLeaf<W> {
     #[inline]
     pub(crate) fn search(&self, key: &W) -> (usize, bool) {
         key.search(&self.keys, self.len())
+    }
+
+    /// The places of the entries that lie between the bounds.
+    pub(crate) fn places(&self, lower: Bound<W>, upper: Bound<W>) -> Range<usize> {
+        let after = |(place, is_there): (usize, bool)| place + usize::from(is_there);
+        let from = match lower {
+            Bound::Included(key) => self.search(&key).0,
+            Bound::Excluded(key) => after(self.search(&key)),
+            Bound::Unbounded => 0,
+        };
+        let to = match upper {
+            Bound::Included(key) => after(self.search(&key)),
+            Bound::Excluded(key) => self.search(&key).0,
+            Bound::Unbounded => self.len(),
+        };
+        from..to
     }
 
     pub(crate) fn key(&self, index: usize) -> W {

@@ -102,6 +102,16 @@ impl VersionLatch {
         })
     }
 
+    /// Waits for the latch and takes it. `None` if it is obsolete.
+    pub(crate) fn latch(&self) -> Option<Latched<'_>> {
+        loop {
+            let version = self.optimistic()?;
+            if let Some(latched) = self.try_latch(version) {
+                return Some(latched);
+            }
+        }
+    }
+
     /// Takes the latch if nobody holds it and it is not obsolete.
     pub(crate) fn try_latch_now(&self) -> Option<Latched<'_>> {
         let word = self.0.load(Ordering::Relaxed);

@@ -4,37 +4,11 @@ use std::ops::{Bound, RangeBounds};
 
 use crossbeam_epoch as epoch;
 
-use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::primitive::interleave;
 use super::super::range::{Leaves, is_empty, words_of};
-use super::super::sorted_leaf::SortedLeaf;
-use super::super::trunk::Aim;
+use super::super::trunk::{Aim, read_sorted};
 use super::BlinkTree;
-
-/// The places of a leaf's entries that lie between the bounds.
-fn places<W: Words>(leaf: &SortedLeaf<W>, lower: Bound<W>, upper: Bound<W>) -> std::ops::Range<usize> {
-    let after = |(place, is_there): (usize, bool)| place + usize::from(is_there);
-    let from = match lower {
-        Bound::Included(key) => leaf.search(&key).0,
-        Bound::Excluded(key) => after(leaf.search(&key)),
-        Bound::Unbounded => 0,
-    };
-    let to = match upper {
-        Bound::Included(key) => after(leaf.search(&key)),
-        Bound::Excluded(key) => leaf.search(&key).0,
-        Bound::Unbounded => leaf.len(),
-    };
-    from..to
-}
-
-/// Where the least entries above a bound are.
-fn least<W: Words>(lower: Bound<W>) -> Aim<W> {
-    match lower {
-        Bound::Included(key) | Bound::Excluded(key) => Aim::At(key),
-        Bound::Unbounded => Aim::At(W::MIN),
-    }
-}
 
 impl<K: Key> BlinkTree<K> {
     /// Copies the least entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and `values`;
@@ -56,12 +30,12 @@ impl<K: Key> BlinkTree<K> {
         let mut filled = 0;
         let guard = &epoch::pin();
         'descend: while filled < limit && !is_empty(lower, upper) {
-            let Some((found, mut leaf)) = self.leaf_at(&least(lower), guard) else {
+            let Some((found, mut leaf)) = self.leaf_at(&Aim::least(lower), guard) else {
                 continue;
             };
             let (mut node, mut version) = (found.node, found.version);
             loop {
-                let places = places(leaf, lower, upper);
+                let places = leaf.places(lower, upper);
                 let end = places.end.min(places.start + (limit - filled));
                 let mut copied = filled;
                 for place in places.start..end {
@@ -99,17 +73,11 @@ impl<K: Key> Leaves<K::Words> for BlinkTree<K> {
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {
         let guard = &epoch::pin();
-        let before = entries.len();
         loop {
-            if let Some((found, leaf)) = self.leaf_at(&least(lower), guard) {
-                let places = places(leaf, lower, upper);
-                leaf.copy_to(places.start, places.end, entries);
-                let fence = found.node.right(guard).map(|(fence, _)| fence);
-                if found.node.latch.validate(found.version) {
-                    return fence;
-                }
+            let (found, leaf) = self.leaf_at(&Aim::least(lower), guard)?;
+            if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
+                return fences.high;
             }
-            entries.truncate(before);
         }
     }
 
@@ -119,22 +87,12 @@ impl<K: Key> Leaves<K::Words> for BlinkTree<K> {
         upper: Bound<K::Words>,
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {
-        let aim = match upper {
-            Bound::Included(key) => Aim::At(key),
-            Bound::Excluded(key) => Aim::Below(key),
-            Bound::Unbounded => Aim::Last,
-        };
         let guard = &epoch::pin();
-        let before = entries.len();
         loop {
-            if let Some((found, leaf)) = self.leaf_at(&aim, guard) {
-                let places = places(leaf, lower, upper);
-                leaf.copy_to(places.start, places.end, entries);
-                if found.node.latch.validate(found.version) {
-                    return found.low;
-                }
+            let (found, leaf) = self.leaf_at(&Aim::greatest(upper), guard)?;
+            if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
+                return fences.low;
             }
-            entries.truncate(before);
         }
     }
 }

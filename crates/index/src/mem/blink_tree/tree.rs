@@ -8,10 +8,9 @@ use crossbeam_epoch::{self as epoch, Guard};
 use super::super::key::Key;
 use super::super::node::NodePtr;
 use super::super::ordered_map::OrderedMap;
-use super::super::primitive::interleave;
 use super::super::range::Range;
 use super::super::sorted_leaf::SortedLeaf;
-use super::super::trunk::{Aim, Found, Trunk};
+use super::super::trunk::{Aim, Found, Trunk, get_sorted};
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values.
 ///
@@ -57,7 +56,7 @@ impl<K: Key> BlinkTree<K> {
                 .rightmost_for(&key, guard)
                 .or_else(|| self.leaf_of(key, guard));
             if let Some((found, leaf)) = found
-                && self.insert_into(&found, leaf, key, value, guard)
+                && self.trunk.insert_sorted(&found, leaf, key, value, guard)
             {
                 return;
             }
@@ -73,9 +72,7 @@ impl<K: Key> BlinkTree<K> {
             let Some((found, leaf)) = self.leaf_of(key, guard) else {
                 continue;
             };
-            let (place, is_there) = leaf.search(&key);
-            let value = if is_there { leaf.value(place) } else { None };
-            if found.node.latch.validate(found.version) {
+            if let Some(value) = get_sorted(&found, leaf, &key) {
                 return value;
             }
         }
@@ -95,25 +92,9 @@ impl<K: Key> BlinkTree<K> {
             let Some((found, leaf)) = self.leaf_of(key, guard) else {
                 continue;
             };
-            let (place, is_there) = leaf.search(&key);
-            if !is_there {
-                if found.node.latch.validate(found.version) {
-                    return None;
-                }
-                continue;
+            if let Some(removed) = self.trunk.remove_sorted(&found, leaf, key, guard) {
+                return removed;
             }
-            interleave();
-            let Some(latched) = found.node.latch.try_latch(found.version) else {
-                continue;
-            };
-            let value = leaf.value(place);
-            leaf.remove(place, latched.writer());
-            let is_underfull = leaf.is_underfull();
-            drop(latched);
-            if is_underfull {
-                self.trunk.merge_around(key, guard);
-            }
-            return value;
         }
     }
 
@@ -195,36 +176,6 @@ impl<K: Key> BlinkTree<K> {
             },
             leaf,
         ))
-    }
-
-    /// Puts an entry into the leaf that was found for it; false if the leaf has changed since.
-    fn insert_into(
-        &self,
-        found: &Found<'_, K::Words>,
-        leaf: &SortedLeaf<K::Words>,
-        key: K::Words,
-        value: u64,
-        guard: &Guard,
-    ) -> bool {
-        let (place, is_there) = leaf.search(&key);
-        interleave();
-        let Some(latched) = found.node.latch.try_latch(found.version) else {
-            return false;
-        };
-        if is_there {
-            leaf.set_value(place, value, latched.writer());
-        } else if !leaf.is_full() {
-            leaf.insert(place, key, value, latched.writer());
-        } else {
-            let was_rightmost = leaf.header().is_rightmost();
-            let (fence, right) = leaf.split(place, key, value, latched.writer(), guard);
-            if was_rightmost {
-                self.trunk.set_rightmost(right, latched.writer());
-            }
-            drop(latched);
-            self.trunk.insert_separator(fence, right, guard);
-        }
-        true
     }
 }
 

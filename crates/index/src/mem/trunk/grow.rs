@@ -46,6 +46,41 @@ impl<W: Words> Trunk<W> {
         }
     }
 
+    /// Tells the levels above of several new nodes of one level, left to right: as many at a time as one parent takes.
+    pub(crate) fn insert_separators(&self, separators: &[(W, NodePtr<'_, W>)], guard: &Guard) {
+        let mut rest = separators;
+        while let Some(&(separator, node)) = rest.first() {
+            let found = self.find(&Aim::At(separator), node.level() + 1, guard);
+            let parent = found
+                .as_ref()
+                .and_then(|found| Some((found, found.node.downcast::<Inner<W>>()?)));
+            let taken = match parent {
+                Some((found, parent)) if !parent.is_full() => {
+                    let Some(latched) = found.node.latch.try_latch(found.version) else {
+                        continue;
+                    };
+                    let high = found.node.right(guard).map(|(high, _)| high);
+                    let belongs = |separator: &W| high.is_none_or(|high| *separator < high);
+                    let fitting = rest.iter().take_while(|(separator, _)| belongs(separator));
+                    let mut taken = 0;
+                    for &(separator, node) in fitting {
+                        if parent.is_full() {
+                            break;
+                        }
+                        parent.insert(separator, node, latched.writer());
+                        taken += 1;
+                    }
+                    taken
+                }
+                _ => {
+                    self.insert_separator(separator, node, guard);
+                    1
+                }
+            };
+            rest = &rest[taken..];
+        }
+    }
+
     /// Puts a root above the root, unless the tree is high enough by now.
     fn add_level(&self, separator: W, node: NodePtr<'_, W>, guard: &Guard) -> bool {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);

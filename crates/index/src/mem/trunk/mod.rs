@@ -20,7 +20,10 @@ mod check;
 mod descend;
 mod grow;
 mod merge;
+mod replace;
+mod sorted;
 
+use std::ops::Bound;
 use std::sync::Mutex;
 
 use crossbeam_epoch::Guard;
@@ -31,6 +34,9 @@ use super::node::{Header, NodePtr};
 use super::primitive::{AtomicPtr, Ordering};
 use super::version_latch::{Version, Writer};
 
+pub(crate) use replace::Chain;
+pub(crate) use sorted::{get_sorted, read_sorted};
+
 /// Where to descend to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Aim<W> {
@@ -40,6 +46,25 @@ pub(crate) enum Aim<W> {
     Below(W),
     /// The right-most node.
     Last,
+}
+
+impl<W: Words> Aim<W> {
+    /// Where the least keys above a lower bound are.
+    pub(crate) fn least(lower: Bound<W>) -> Self {
+        match lower {
+            Bound::Included(key) | Bound::Excluded(key) => Self::At(key),
+            Bound::Unbounded => Self::At(W::MIN),
+        }
+    }
+
+    /// Where the greatest keys below an upper bound are.
+    pub(crate) fn greatest(upper: Bound<W>) -> Self {
+        match upper {
+            Bound::Included(key) => Self::At(key),
+            Bound::Excluded(key) => Self::Below(key),
+            Bound::Unbounded => Self::Last,
+        }
+    }
 }
 
 /// A node found by a descent. That its fences enclose what was aimed at is not validated yet: it holds if the
