@@ -104,7 +104,7 @@ impl<K: Key> BlinkHash<K> {
 }
 
 /// Keeps writers out of a leaf that is not the right-most, once all its buckets are settled.
-fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) -> bool {
+pub(super) fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) -> bool {
     loop {
         let Some(version) = node.latch.optimistic() else {
             return false;
@@ -124,7 +124,7 @@ fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) -> 
 }
 
 /// The entries of a frozen leaf, ascending.
-fn frozen_entries<W: Words>(leaf: &HashLeaf<W>) -> Vec<(W, u64)> {
+pub(super) fn frozen_entries<W: Words>(leaf: &HashLeaf<W>) -> Vec<(W, u64)> {
     let mut entries = Vec::new();
     for bucket in leaf.buckets() {
         // The latch, and not a validated read: a writer that takes it later sees the leaf frozen.

@@ -332,6 +332,7 @@ impl<W: Words> HashLeaf<W> {
     /// That the leaf has not been split, frozen or replaced since. A writer asks with all its latches held.
     fn expect_version(&self, version: Version) -> Result<(), Unsettled> {
         if self.header.latch.validate(version) && !self.is_frozen() {
+            interleave();
             Ok(())
         } else {
             Err(Unsettled::Leaf)

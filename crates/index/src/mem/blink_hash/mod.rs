@@ -39,6 +39,8 @@ mod settle;
 mod split;
 mod tree;
 
+#[cfg(all(test, loom))]
+mod loom_models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
