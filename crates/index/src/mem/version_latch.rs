@@ -112,6 +112,12 @@ impl VersionLatch {
         }
     }
 
+    /// The version, unless somebody holds the latch or it is obsolete.
+    pub(crate) fn optimistic_now(&self) -> Option<Version> {
+        let word = self.0.load(Ordering::Acquire);
+        (word & (LATCHED | OBSOLETE) == 0).then_some(Version(word))
+    }
+
     /// Takes the latch if nobody holds it and it is not obsolete.
     pub(crate) fn try_latch_now(&self) -> Option<Latched<'_>> {
         let word = self.0.load(Ordering::Relaxed);

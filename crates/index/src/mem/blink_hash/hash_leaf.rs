@@ -10,7 +10,7 @@ use crossbeam_epoch::Guard;
 use super::super::columns::Words;
 use super::super::node::{Header, Kind, Node, NodePtr};
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
-use super::super::version_latch::{Version, Writer};
+use super::super::version_latch::{Latched, Version, Writer};
 use super::BlinkHashOptions;
 use super::bucket::{Bits, Bucket, Fingerprint};
 
@@ -56,6 +56,22 @@ pub(super) struct Place {
     first: usize,
     second: usize,
     pub(super) fingerprint: Fingerprint,
+}
+
+/// An entry that was found.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    bucket: usize,
+    slot: usize,
+    value: u64,
+}
+
+/// What a look at a key's home, or another bucket, told.
+#[derive(Debug, Clone, Copy)]
+struct LookedUp {
+    entry: Option<Entry>,
+    /// The probes that may lead to keys at home in the bucket.
+    strays: u32,
 }
 
 /// The right to split or convert a leaf.
@@ -179,19 +195,45 @@ impl<W: Words> HashLeaf<W> {
         usize::try_from(scaled).unwrap_or(0)
     }
 
-    /// Probes for each key: bucket 0 is its home.
+    /// Probes for each key: the 0th leads to its home.
     fn probe_count(&self) -> usize {
         2 * self.probes as usize
     }
 
     /// The bucket of the `probe`-th probe: neighbours of the first hash, then of the second.
-    pub(super) fn probe(&self, place: &Place, probe: usize) -> usize {
+    fn probe(&self, place: &Place, probe: usize) -> usize {
         let probes = self.probes as usize;
         let bucket = match probe.checked_sub(probes) {
             None => place.first + probe,
             Some(distance) => place.second + distance,
         };
-        bucket % self.buckets.len()
+        if bucket < self.buckets.len() {
+            bucket
+        } else {
+            bucket % self.buckets.len()
+        }
+    }
+
+    /// The probes, besides the 0th, that may lead to a key at home in this bucket. As long as entries have yet to follow
+    /// a split, what is noted is incomplete, and it is all of them.
+    fn stray_probes(&self, home: &Bucket<W>) -> u32 {
+        if self.all_settled() {
+            home.strays(self.generation())
+        } else {
+            u32::MAX >> (u32::BITS - 2 * self.probes) & !1
+        }
+    }
+
+    /// Notes where an entry is that stays in, or has come to, a bucket, if that is not its home.
+    pub(super) fn note_place(&self, key: &W, bucket: usize) {
+        let place = self.place_of(key);
+        let home = self.probe(&place, 0);
+        if home == bucket {
+            return;
+        }
+        if let Some(probe) = (1..self.probe_count()).find(|&probe| self.probe(&place, probe) == bucket) {
+            self.buckets[home].add_stray(probe, self.generation());
+        }
     }
 
     /// The value of a key that this leaf covers, if `version` stands. A bucket that has yet to receive its entries is
@@ -199,71 +241,126 @@ impl<W: Words> HashLeaf<W> {
     pub(super) fn get(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
         let place = self.place_of(key);
         let home = self.probe(&place, 0);
-        let (mut value, strays) = self.read(home, key, &place)?;
+        let LookedUp {
+            entry: mut found,
+            strays,
+        } = self.look_up(home, key, &place)?;
         for probe in Bits(strays) {
-            if value.is_some() {
+            if found.is_some() {
                 break;
             }
-            value = self.read(self.probe(&place, probe), key, &place)?.0;
+            found = self.look_up(self.probe(&place, probe), key, &place)?.entry;
         }
         if self.header.latch.validate(version) {
-            Ok(value)
+            Ok(found.map(|found| found.value))
         } else {
             Err(Unsettled::Leaf)
         }
     }
 
-    /// The value of a key in one bucket, and the bucket's strays.
-    fn read(&self, index: usize, key: &W, place: &Place) -> Result<(Option<u64>, u32), Unsettled> {
+    /// Looks for a key in one bucket; waits for its latch.
+    fn look_up(&self, index: usize, key: &W, place: &Place) -> Result<LookedUp, Unsettled> {
         let bucket = &self.buckets[index];
         loop {
-            let Some(version) = bucket.latch.optimistic() else {
-                return Err(Unsettled::Leaf);
-            };
-            let lacks_entries = bucket.settled() == 0;
-            let value = bucket.find(key, place.fingerprint).map(|slot| bucket.value(slot));
-            let strays = bucket.strays();
-            if bucket.latch.validate(version) {
-                return if lacks_entries {
-                    Err(Unsettled::Bucket(index))
-                } else {
-                    Ok((value, strays))
-                };
+            let version = bucket.latch.optimistic().ok_or(Unsettled::Leaf)?;
+            if let Some(looked_up) = self.look_up_at(index, version, key, place)? {
+                return Ok(looked_up);
             }
         }
     }
 
-    /// Puts a value in place for a key that this leaf covers, if `version` stands.
-    ///
-    /// The latch of the key's home bucket is held throughout, so operations on one key exclude each other wherever
-    /// the key is (rule 3); the latch of another bucket is only tried.
-    pub(super) fn insert(&self, key: W, value: u64, version: Version) -> Result<Insert, Unsettled> {
-        let place = self.place_of(&key);
-        let home_index = self.probe(&place, 0);
+    /// Looks for a key in one bucket. `None` if the bucket has changed since `version`.
+    fn look_up_at(
+        &self,
+        index: usize,
+        version: Version,
+        key: &W,
+        place: &Place,
+    ) -> Result<Option<LookedUp>, Unsettled> {
+        let bucket = &self.buckets[index];
+        let lacks_entries = bucket.settled() == 0;
+        let strays = self.stray_probes(bucket);
+        let entry = bucket.find(key, place.fingerprint).map(|slot| Entry {
+            bucket: index,
+            slot,
+            value: bucket.value(slot),
+        });
+        match bucket.latch.validate(version) {
+            false => Ok(None),
+            true if lacks_entries => Err(Unsettled::Bucket(index)),
+            true => Ok(Some(LookedUp { entry, strays })),
+        }
+    }
+
+    /// Latches the home bucket of a key, and finds the key, there or elsewhere. It stays where it is as long as the latch
+    /// is held: operations on one key exclude each other wherever the key is (rule 3).
+    fn latch_home(&self, key: &W, place: &Place) -> Result<(Latched<'_>, Option<Entry>), Unsettled> {
+        let home_index = self.probe(place, 0);
         let home = &self.buckets[home_index];
-        let Some(home_latched) = home.latch.latch() else {
+        let Some(latched) = home.latch.latch() else {
             return Err(Unsettled::Leaf);
         };
         self.expect_settled(home_index)?;
         interleave();
-        if let Some(slot) = home.find(&key, place.fingerprint) {
-            self.expect_version(version)?;
-            home.set_value(slot, value, home_latched.writer());
-            return Ok(Insert::Done);
+        if let Some(slot) = home.find(key, place.fingerprint) {
+            let entry = Entry {
+                bucket: home_index,
+                slot,
+                value: home.value(slot),
+            };
+            return Ok((latched, Some(entry)));
         }
-        for probe in Bits(home.strays()) {
-            let index = self.probe(&place, probe);
+        for probe in Bits(self.stray_probes(home)) {
+            let index = self.probe(place, probe);
             if index == home_index {
                 continue;
             }
-            let bucket = &self.buckets[index];
-            let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
-            self.expect_settled(index)?;
-            if let Some(slot) = bucket.find(&key, place.fingerprint) {
-                self.expect_version(version)?;
-                bucket.set_value(slot, value, latched.writer());
-                return Ok(Insert::Done);
+            // Whoever holds that bucket may be waiting for this one (rule 4).
+            let version = self.buckets[index]
+                .latch
+                .optimistic_now()
+                .ok_or(Unsettled::Leaf)?;
+            let looked_up = self
+                .look_up_at(index, version, key, place)?
+                .ok_or(Unsettled::Leaf)?;
+            if looked_up.entry.is_some() {
+                return Ok((latched, looked_up.entry));
             }
+        }
+        Ok((latched, None))
+    }
+
+    /// Changes an entry that was found, under the latch of its bucket and of its home, if `version` stands.
+    fn change(
+        &self,
+        entry: &Entry,
+        home: (usize, &Latched<'_>),
+        version: Version,
+        change: impl FnOnce(&Bucket<W>, Writer<'_>),
+    ) -> Result<(), Unsettled> {
+        let bucket = &self.buckets[entry.bucket];
+        if entry.bucket == home.0 {
+            self.expect_version(version)?;
+            change(bucket, home.1.writer());
+            return Ok(());
+        }
+        let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
+        self.expect_version(version)?;
+        change(bucket, latched.writer());
+        Ok(())
+    }
+
+    /// Puts a value in place for a key that this leaf covers, if `version` stands.
+    pub(super) fn insert(&self, key: W, value: u64, version: Version) -> Result<Insert, Unsettled> {
+        let place = self.place_of(&key);
+        let home_index = self.probe(&place, 0);
+        let home = &self.buckets[home_index];
+        let (home_latched, found) = self.latch_home(&key, &place)?;
+        if let Some(entry) = found {
+            self.change(&entry, (home_index, &home_latched), version, |bucket, writer| {
+                bucket.set_value(entry.slot, value, writer);
+            })?;
+            return Ok(Insert::Done);
         }
         if let Some(slot) = home.free_slot() {
             self.expect_version(version)?;
@@ -272,16 +369,16 @@ impl<W: Words> HashLeaf<W> {
         }
         for probe in 1..self.probe_count() {
             let index = self.probe(&place, probe);
-            if index == home_index {
+            let bucket = &self.buckets[index];
+            if index == home_index || (self.is_settled(index) && bucket.free_slot().is_none()) {
                 continue;
             }
-            let bucket = &self.buckets[index];
             let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
             self.expect_settled(index)?;
             if let Some(slot) = bucket.free_slot() {
                 self.expect_version(version)?;
                 bucket.put(slot, key, place.fingerprint, value, latched.writer());
-                home.add_strays(1 << probe, home_latched.writer());
+                home.add_stray(probe, self.generation());
                 return Ok(Insert::Done);
             }
         }
@@ -291,34 +388,20 @@ impl<W: Words> HashLeaf<W> {
     /// Removes a key that this leaf covers, if `version` stands; returns the value it had.
     pub(super) fn remove(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
         let place = self.place_of(key);
-        let home_index = self.probe(&place, 0);
-        let home = &self.buckets[home_index];
-        let Some(home_latched) = home.latch.latch() else {
-            return Err(Unsettled::Leaf);
-        };
-        self.expect_settled(home_index)?;
-        interleave();
-        if let Some(slot) = home.find(key, place.fingerprint) {
+        let (home_latched, found) = self.latch_home(key, &place)?;
+        let Some(entry) = found else {
             self.expect_version(version)?;
-            home.clear(slot, home_latched.writer());
-            return Ok(Some(home.value(slot)));
-        }
-        for probe in Bits(home.strays()) {
-            let index = self.probe(&place, probe);
-            if index == home_index {
-                continue;
-            }
-            let bucket = &self.buckets[index];
-            let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
-            self.expect_settled(index)?;
-            if let Some(slot) = bucket.find(key, place.fingerprint) {
-                self.expect_version(version)?;
-                bucket.clear(slot, latched.writer());
-                return Ok(Some(bucket.value(slot)));
-            }
-        }
-        self.expect_version(version)?;
-        Ok(None)
+            return Ok(None);
+        };
+        self.change(
+            &entry,
+            (self.probe(&place, 0), &home_latched),
+            version,
+            |bucket, writer| {
+                bucket.clear(entry.slot, writer);
+            },
+        )?;
+        Ok(Some(entry.value))
     }
 
     fn expect_settled(&self, bucket: usize) -> Result<(), Unsettled> {
