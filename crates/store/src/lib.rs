@@ -1,1 +1,68 @@
-//! stub
+//! An embedded store for rows that arrive nearly in order of time.
+//!
+//! A [`Store`] is a directory with tables. A [`Table`] has columns, one of them its time; Arrow record batches go in
+//! by [`Table::append`], which returns once they are durable, and come out by [`Table::range`], ordered by time.
+//! Rows that are late, by a little or by years, cost what their disorder costs and are never lost.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow_array::{Float64Array, RecordBatch, TimestampSecondArray};
+//! use arrow_schema::{DataType, Field, Schema, TimeUnit};
+//! use bedload::{Store, TableSchema};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("readings");
+//! let store = Store::create(&path)?;
+//! let columns = Arc::new(Schema::new(vec![
+//!     Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+//!     Field::new("celsius", DataType::Float64, true),
+//! ]));
+//! let table = store.create_table("readings", TableSchema::new(columns.clone(), "at")?)?;
+//!
+//! // The third row is late.
+//! table.append(&RecordBatch::try_new(columns, vec![
+//!     Arc::new(TimestampSecondArray::from(vec![1000, 1020, 1010])),
+//!     Arc::new(Float64Array::from(vec![Some(20.5), Some(20.7), None])),
+//! ])?)?;
+//!
+//! let before = store.snapshot();
+//! table.delete_range(..1005)?;
+//!
+//! let mut times = Vec::new();
+//! for batch in table.range(1000..2000)?.columns(&["at"])? {
+//!     let batch = batch?;
+//!     let column = batch.column(0).as_any().downcast_ref::<TimestampSecondArray>();
+//!     times.extend_from_slice(column.expect("the type of the column").values());
+//! }
+//! assert_eq!(times, [1010, 1020]);
+//! assert_eq!(before.range("readings", ..)?.count()?, 3);
+//! store.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! How the parts work together is told in `ARCHITECTURE.md`, what stands on disk in `docs/format.md`.
+
+#[cfg(target_endian = "big")]
+compile_error!("rows are copied to disk as they stand in memory, and the format is little-endian");
+
+mod codec;
+mod disk;
+mod engine;
+mod error;
+mod info;
+mod options;
+mod pages;
+mod rows;
+mod scan;
+#[cfg(test)]
+mod simulation;
+mod store;
+mod wal;
+
+pub use engine::{Problem, VerifyReport};
+pub use error::{Error, Result};
+pub use info::{StoreInfo, TableInfo};
+pub use options::{Durability, Options};
+pub use rows::TableSchema;
+pub use scan::Scan;
+pub use store::{Appended, Mark, Snapshot, Store, Table};

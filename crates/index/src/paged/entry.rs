@@ -3,6 +3,8 @@
 //! Every entry is unique as (key, tie). The tie tells entries of one key apart and orders them: a table gives the
 //! sequence number of a row's arrival, a database index the row's address. A map, which holds a key once, gives 0.
 
+use std::marker::PhantomData;
+
 use super::{Error, KeyOrder, Result};
 
 /// The columns of the rows of one tree: any number of fixed width, then any number of variable width. Leaf pages
@@ -109,6 +111,40 @@ pub trait EntrySource {
     ///
     /// Whatever the source reads from failed.
     fn next_entry(&mut self) -> Result<Option<Entry<'_>>>;
+}
+
+/// An iterator over entries, as a source.
+///
+/// ```
+/// use bedload_index::paged::{Entries, Entry, EntrySource, Row, U64Order};
+///
+/// # fn main() -> bedload_index::paged::Result<()> {
+/// let keys = [1, 2, 3].map(U64Order::key);
+/// let mut source = Entries::new(keys.iter().map(|key| Entry { key, tie: 0, row: Row::default() }));
+/// assert_eq!(source.next_entry()?.map(|entry| entry.key), Some(&keys[0][..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Entries<'a, I> {
+    entries: I,
+    borrowed: PhantomData<Entry<'a>>,
+}
+
+impl<'a, I: Iterator<Item = Entry<'a>>> Entries<'a, I> {
+    /// The entries that `entries` yields.
+    pub fn new(entries: impl IntoIterator<IntoIter = I>) -> Self {
+        Self {
+            entries: entries.into_iter(),
+            borrowed: PhantomData,
+        }
+    }
+}
+
+impl<'a, I: Iterator<Item = Entry<'a>>> EntrySource for Entries<'a, I> {
+    fn next_entry(&mut self) -> Result<Option<Entry<'_>>> {
+        Ok(self.entries.next())
+    }
 }
 
 /// A position in a tree's order: a key and a tie. [`Position::of_key`] lies before every entry of its key.

@@ -218,9 +218,11 @@ impl HeapPages {
         })
     }
 
-    /// Whether the page is retired.
-    pub(super) fn is_retired(&self, id: PageId) -> bool {
-        self.is_in_state(id, RETIRED)
+    /// The pages in use that are not `reachable`, ascending.
+    pub(super) fn unreachable(&self, reachable: &dyn Fn(PageId) -> bool) -> Vec<PageId> {
+        self.ids()
+            .filter(|&id| self.is_in_state(id, LIVE) && !reachable(id))
+            .collect()
     }
 }
 
@@ -307,19 +309,14 @@ impl PageStore for HeapPages {
     }
 
     fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>> {
-        let leaked: Vec<PageId> = self
-            .ids()
-            .filter(|&id| self.is_in_state(id, LIVE) && !reachable(id))
-            .collect();
+        let leaked = self.unreachable(reachable);
         self.retire(&leaked);
         Ok(leaked)
     }
 
     fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>> {
-        self.maintained
-            .lock()
-            .insert(node)
-            .then_some(HeapMaintenance { store: self, node })
+        let is_free = self.maintained.lock().insert(node);
+        is_free.then(|| HeapMaintenance { store: self, node })
     }
 }
 
@@ -339,8 +336,9 @@ impl Allocator {
 /// A batch of a [`HeapPages`].
 pub struct HeapBatch<'s> {
     store: &'s HeapPages,
-    pages: [Option<Latched<'s>>; MAX_BATCH_PAGES],
-    len: usize,
+    /// Most batches are of one page, and are moved about: they stay small, and allocate nothing.
+    first: Option<Latched<'s>>,
+    others: Vec<Latched<'s>>,
 }
 
 struct Latched<'s> {
@@ -349,12 +347,22 @@ struct Latched<'s> {
     frame: RwLockWriteGuard<'s, Frame>,
 }
 
+impl Latched<'_> {
+    /// The payload, about to be written by a commit.
+    fn payload(&mut self) -> &mut [u8] {
+        if self.slot.state.load(Ordering::Relaxed) == RESERVED {
+            self.slot.state.store(LIVE, Ordering::Release);
+        }
+        self.frame.bytes_mut()
+    }
+}
+
 impl<'s> HeapBatch<'s> {
     pub(super) fn new(store: &'s HeapPages) -> Self {
         Self {
             store,
-            pages: [const { None }; MAX_BATCH_PAGES],
-            len: 0,
+            first: None,
+            others: Vec::new(),
         }
     }
 
@@ -364,31 +372,35 @@ impl<'s> HeapBatch<'s> {
         id: PageId,
         latch: impl FnOnce(&'s RwLock<Frame>) -> RwLockWriteGuard<'s, Frame>,
     ) -> Result<()> {
+        let mut pages = self.first.iter().chain(&self.others);
+        assert!(pages.all(|page| page.id != id), "a batch latches a page once");
         assert!(
-            self.len < MAX_BATCH_PAGES,
+            self.first.is_none() || self.others.len() + 1 < MAX_BATCH_PAGES,
             "a batch latches at most {MAX_BATCH_PAGES} pages"
-        );
-        assert!(
-            self.pages.iter().flatten().all(|page| page.id != id),
-            "a batch latches a page once"
         );
         let slot = self.store.slot(id)?;
         let frame = latch(&slot.latch);
         if frame.bytes().is_none() {
             return Err(Error::store(HeapPagesError::NoSuchPage(id)));
         }
-        self.pages[self.len] = Some(Latched { id, slot, frame });
-        self.len += 1;
+        let page = Latched { id, slot, frame };
+        if self.first.is_none() {
+            self.first = Some(page);
+        } else {
+            self.others.push(page);
+        }
         Ok(())
     }
 }
 
 impl Batch for HeapBatch<'_> {
     fn page(&self, index: usize) -> &[u8] {
-        self.pages[index]
-            .as_ref()
-            .and_then(|page| page.frame.bytes())
-            .unwrap_or_default()
+        let page = match index.checked_sub(1) {
+            None => self.first.as_ref(),
+            Some(index) => self.others.get(index),
+        };
+        page.and_then(|page| page.frame.bytes())
+            .expect("the batch has such a page")
     }
 
     fn add(&mut self, id: PageId) -> Result<()> {
@@ -396,14 +408,19 @@ impl Batch for HeapBatch<'_> {
     }
 
     fn commit(mut self, apply: impl FnOnce(&mut [&mut [u8]])) {
-        let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
-        for (payload, page) in payloads.iter_mut().zip(self.pages.iter_mut().flatten()) {
-            if page.slot.state.load(Ordering::Relaxed) == RESERVED {
-                page.slot.state.store(LIVE, Ordering::Release);
-            }
-            *payload = page.frame.bytes_mut();
+        let Some(first) = &mut self.first else {
+            return apply(&mut []);
+        };
+        if self.others.is_empty() {
+            return apply(&mut [first.payload()]);
         }
-        apply(&mut payloads[..self.len]);
+        let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
+        let len = 1 + self.others.len();
+        let pages = std::iter::once(first).chain(&mut self.others);
+        for (payload, page) in payloads.iter_mut().zip(pages) {
+            *payload = page.payload();
+        }
+        apply(&mut payloads[..len]);
     }
 }
 

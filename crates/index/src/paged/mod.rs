@@ -5,12 +5,16 @@ pub mod bplus_tree;
 pub mod contract;
 mod entry;
 mod error;
+mod faulty_pages;
 mod heap_pages;
 mod key_order;
+mod mimic_pages;
 mod page_store;
 
-pub use entry::{Columns, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
+pub use entry::{Columns, Entries, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
 pub use error::{Error, Result};
+pub use faulty_pages::{Calls, Fault, FaultyBatch, FaultyPages, FaultyRunWriter, InjectedFault};
 pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, HeapRunWriter};
 pub use key_order::{ByteOrder, I64Order, KeyOrder, U64Order};
+pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter, PATIENCE};
 pub use page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};

@@ -1,24 +1,40 @@
-//! The suite of the testkit over the B+-tree: every order, on every store.
+//! The suite of the testkit over the B+-tree: every order, on every store, with nodes of four entries and with
+//! nodes as large as the page.
 
-use bedload_index::paged::HeapPages;
 use bedload_index::paged::bplus_tree::Config;
 use bedload_index::paged::contract::{OrderedKeys, TieKeys, TreeIndex};
-use bedload_testkit::contract::{ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_shrinking, check_disjoint_writers, check_ascending_writers, check_ranges_over_writers, check_histories};
+use bedload_index::paged::{HeapPages, MimicPages, PageStore};
+use bedload_testkit::contract::{
+    ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_ascending_writers, check_disjoint_writers,
+    check_histories, check_ranges_over_writers, check_shrinking,
+};
+
+use crate::orders::CarelessKeys;
 
 const PLAN: Plan = Plan {
     seed: 0x5eed,
     operations: 100_000,
 };
 
-fn tiny() -> Config {
-    Config::new().max_entries(4)
+fn configs() -> [Config; 2] {
+    [Config::new().max_entries(4), Config::new().split_percent(80)]
 }
 
-fn all<K: OrderedKeys + Default>() {
-    for config in [tiny(), Config::new()] {
-        let make = || TreeIndex::create(HeapPages::new(512), K::default(), config).unwrap();
-        check(|| OneThread(make()), PLAN);
-        check_shrinking(|| OneThread(make()), Plan { operations: 10_000, ..PLAN });
+fn sequential<K: OrderedKeys + Default, S: PageStore + Sync>(pages: impl Fn() -> S) {
+    for config in configs() {
+        let make = || OneThread(TreeIndex::create(pages(), K::default(), config).expect("an empty tree"));
+        check(make, PLAN);
+        let plan = Plan {
+            operations: 10_000,
+            ..PLAN
+        };
+        check_shrinking(make, plan);
+    }
+}
+
+fn concurrent<K: OrderedKeys + Default, S: PageStore + Sync>(pages: impl Fn() -> S) {
+    for config in configs() {
+        let make = || TreeIndex::create(pages(), K::default(), config).expect("an empty tree");
         check_disjoint_writers(make, 4, PLAN);
         check_ascending_writers(make, 4, PLAN);
         check_ranges_over_writers(make, 3, 2, PLAN);
@@ -26,22 +42,46 @@ fn all<K: OrderedKeys + Default>() {
     }
 }
 
-#[test]
-fn u64_keys() {
-    all::<U64Keys>();
+fn heap() -> HeapPages {
+    HeapPages::new(512)
 }
 
-#[test]
-fn i64_keys() {
-    all::<I64Keys>();
+fn mimic() -> MimicPages {
+    MimicPages::new(512, PLAN.seed)
 }
 
-#[test]
-fn byte_keys() {
-    all::<ByteKeys<17>>();
+macro_rules! suite {
+    ($($name:ident: $keys:ty;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn one_thread_on_heap_pages() {
+                sequential::<$keys, _>(heap);
+            }
+
+            #[test]
+            fn one_thread_on_mimic_pages() {
+                sequential::<$keys, _>(mimic);
+            }
+
+            #[test]
+            fn threads_on_heap_pages() {
+                concurrent::<$keys, _>(heap);
+            }
+
+            #[test]
+            fn threads_on_mimic_pages() {
+                concurrent::<$keys, _>(mimic);
+            }
+        }
+    )*};
 }
 
-#[test]
-fn ties() {
-    all::<TieKeys>();
+suite! {
+    u64_keys: U64Keys;
+    i64_keys: I64Keys;
+    byte_keys: ByteKeys<17>;
+    careless_keys: CarelessKeys;
+    tie_keys: TieKeys;
 }

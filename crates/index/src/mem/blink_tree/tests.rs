@@ -94,14 +94,14 @@ fn ascending_keys_fill_leaves() {
 #[test]
 fn crowded_merges_lose_nothing() {
     const THREADS: u64 = 4;
-    const KEYS_PER_THREAD: u64 = 16;
+    const KEYS_PER_THREAD: usize = 16;
     let tree = BlinkTree::<u64>::new();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let tree = &tree;
             scope.spawn(move || {
                 let mut rng = Rng::stream(3, thread);
-                let mut expected = [None; KEYS_PER_THREAD as usize];
+                let mut expected = [None; KEYS_PER_THREAD];
                 for round in 0..if cfg!(miri) { 100 } else { 60_000 } {
                     let own = rng.index(expected.len());
                     let key = own as u64 * THREADS + thread;

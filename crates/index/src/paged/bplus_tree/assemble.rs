@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::item::{EntryItem, Item, Staging};
 use super::node::{self, Frame, Node, pack_slot, unpack_slot, write};
-use super::point::{Point, PointBuf};
+use super::point::Point;
 use super::shape::{HEADER_LEN, SLOT_LEN, Shape};
-use crate::paged::{KeyOrder, Result, RowLayout};
+use crate::paged::{Result, RowLayout};
 
 /// Consecutive entries of one origin.
 pub(super) enum Piece<'a, L> {
@@ -133,6 +133,15 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
         unreachable!("the index lies within the sequence")
     }
 
+    /// The most bytes that the fence before the entry at `index` takes.
+    pub(super) fn fence_len_at(&self, index: usize) -> Result<usize> {
+        Ok(if self.shape.keys {
+            self.point(index)?.key.len()
+        } else {
+            0
+        })
+    }
+
     pub(super) fn part(&self, part: Range<usize>) -> Self {
         let mut result = Self::new(self.shape);
         let mut before = 0;
@@ -213,11 +222,10 @@ impl<L: RowLayout> Columns<'_, L> {
     fn copy_node(mut self, heap: &mut Heap, node: &Node<'_, L>, range: Range<usize>) {
         let shape = self.shape;
         self.put(HEADER_LEN, 8, node.prefixes()[range.clone()].as_flattened());
-        self.put(
-            Shape::<L>::tie_column(self.capacity),
-            8,
-            node.ties(range.clone()).as_flattened(),
-        );
+        if shape.ties {
+            let ties = node.ties(range.clone()).as_flattened();
+            self.put(Shape::<L>::tie_column(self.capacity), 8, ties);
+        }
         let mut column = shape.fixed_columns(self.capacity);
         for (index, &width) in shape.layout.fixed_widths().iter().enumerate() {
             self.put(column, usize::from(width), node.fixed(index, range.clone()));
@@ -275,26 +283,4 @@ impl<L: RowLayout> Columns<'_, L> {
             columns.copy_item(heap, &staging.item(index));
         }
     }
-}
-
-/// The fence between two consecutive entries of a leaf: above `left`, not above `right`, and as short as the order
-/// makes it. Where the keys are the same, only their ties tell them apart.
-pub(super) fn fence_between(order: &impl KeyOrder, left: &Point<'_>, right: &Point<'_>) -> PointBuf {
-    if left.cmp_key(order, right).is_eq() {
-        return right.to_buf();
-    }
-    let mut fence = PointBuf {
-        prefix: right.prefix,
-        tie: 0,
-        key: Vec::new(),
-    };
-    if !order.prefix_is_exact() {
-        order.separator(left.key, right.key, &mut fence.key);
-        if fence.key.len() > right.key.len() {
-            fence.key.clear();
-            fence.key.extend_from_slice(right.key);
-        }
-        fence.prefix = order.prefix(&fence.key);
-    }
-    fence
 }

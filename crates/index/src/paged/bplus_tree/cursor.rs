@@ -10,7 +10,7 @@ use std::ops::{Bound, Range};
 
 use super::descend::Target;
 use super::entry_ref::{EntryRef, LeafSlice};
-use super::node::Node;
+use super::node::{Extent, Node};
 use super::point::Cut;
 use super::shape::{HEADER_LEN, Shape};
 use super::tree::BPlusTree;
@@ -59,9 +59,8 @@ pub struct Cursor<'t, O, L, S> {
 #[derive(Default)]
 struct Copied {
     page: Vec<u8>,
-    id: Option<PageId>,
-    count: usize,
-    capacity: usize,
+    /// The leaf, and how the copy is laid out.
+    origin: Option<(PageId, Extent)>,
     range: Range<usize>,
 }
 
@@ -69,11 +68,10 @@ impl Copied {
     /// Copies the entries of `range`, whose slots were checked.
     fn take<L: RowLayout>(&mut self, node: &Node<'_, L>, range: Range<usize>) {
         let shape = node.shape();
-        self.id = Some(node.id());
         self.page.clear();
         if shape.has_heap() {
             self.page.extend_from_slice(node.page());
-            (self.count, self.capacity) = (node.count(), node.capacity());
+            self.origin = Some((node.id(), node.extent()));
             self.range = range;
             return;
         }
@@ -85,13 +83,17 @@ impl Copied {
         for column in 0..shape.layout.fixed_widths().len() {
             self.page.extend_from_slice(node.fixed(column, range.clone()));
         }
-        (self.count, self.capacity) = (range.len(), range.len());
+        let extent = Extent {
+            count: range.len(),
+            capacity: range.len(),
+        };
+        self.origin = Some((node.id(), extent));
         self.range = 0..range.len();
     }
 
     fn node<'c, L: RowLayout>(&'c self, shape: &'c Shape<L>) -> Option<Node<'c, L>> {
-        self.id
-            .map(|id| Node::of_copy(&self.page, shape, id, self.count, self.capacity))
+        self.origin
+            .map(|(id, extent)| Node::trusted(&self.page, shape, id, extent))
     }
 }
 
@@ -186,8 +188,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             None => Target::Lowest,
             Some(cut) => Target::At(cut.point.as_point()),
         };
-        let (id, page) = tree.descend(target, None)?;
-        let node = Node::parse(&page, &tree.leaf, id, 0)?;
+        let leaf = tree.descend(target, None)?;
+        let node = leaf.node(&tree.leaf);
         self.copy_from(&node)?;
         let next = node.high().map(Cut::before);
         self.is_done = match (&next, &self.to) {
@@ -207,8 +209,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             Some(cut) => Target::Below(cut.point.as_point()),
         };
         let mut low = None;
-        let (id, page) = tree.descend(target, Some(&mut low))?;
-        let node = Node::parse(&page, &tree.leaf, id, 0)?;
+        let leaf = tree.descend(target, Some(&mut low))?;
+        let node = leaf.node(&tree.leaf);
         let next = low.map(|point| Cut { point, behind: false });
         if let (Some(next), Some(to)) = (&next, &self.to)
             && next.cmp(&tree.order, to) != Ordering::Less

@@ -1,9 +1,12 @@
 //! Ways from the root to a node: of readers, who latch shared all along, and of writers, who latch the last node
 //! exclusively.
 
+use std::ops::Deref;
+
 use super::item::{EntryItem, child_bytes};
-use super::node::{Branch, Node, level_of};
+use super::node::{Branch, Extent, Node, level_of};
 use super::point::{Point, PointBuf};
+use super::shape::Shape;
 use super::tree::BPlusTree;
 use crate::paged::{Batch, KeyOrder, PageId, PageRead, PageStore, Result, RowLayout};
 
@@ -21,6 +24,20 @@ pub(super) enum Target<'k> {
 /// The low bound of a leaf; `None` for the leftmost.
 pub(super) type LowBound = Option<PointBuf>;
 
+/// A leaf latched shared, and parsed.
+pub(super) struct Found<G> {
+    id: PageId,
+    page: G,
+    extent: Extent,
+}
+
+impl<G: Deref<Target = [u8]>> Found<G> {
+    /// The leaf. The shape is that of the tree's leaves.
+    pub(super) fn node<'n, L: RowLayout>(&'n self, shape: &'n Shape<L>) -> Node<'n, L> {
+        Node::trusted(&self.page, shape, self.id, self.extent)
+    }
+}
+
 enum Step {
     Right(PageId),
     Down(PageId),
@@ -34,7 +51,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         &self,
         target: Target<'_>,
         mut low: Option<&mut LowBound>,
-    ) -> Result<(PageId, S::Guard<'_>)> {
+    ) -> Result<Found<S::Guard<'_>>> {
         if let Some(low) = low.as_deref_mut() {
             *low = None;
         }
@@ -46,7 +63,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
                 let node = Node::parse(&page, &self.leaf, id, 0)?;
                 match self.right_of(&node, target, low.as_deref_mut()) {
                     Some(right) => Step::Right(right),
-                    None => break,
+                    None => {
+                        let extent = node.extent();
+                        return Ok(Found { id, page, extent });
+                    }
                 }
             } else {
                 let node = Node::parse(&page, &self.branch, id, level)?;
@@ -60,10 +80,6 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
                     let next = self.store.read(child)?;
                     (id, page) = (child, next);
                     level -= 1;
-                    if level_of(&page, id)? != level {
-                        // Parsing says what is wrong with it.
-                        Node::parse(&page, &self.branch, id, level)?;
-                    }
                 }
                 Step::Right(right) => {
                     let next = self.store.read(right)?;
@@ -79,7 +95,6 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
                 }
             }
         }
-        Ok((id, page))
     }
 
     /// The right neighbour, if the target lies beyond the node.
@@ -130,18 +145,43 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     }
 }
 
-/// A node latched exclusively, alone or first in its batch.
+/// A node latched exclusively, alone or first in its batch, and parsed.
 pub(super) struct Latched<'s, S: PageStore + 's> {
     pub(super) id: PageId,
     pub(super) batch: S::Batch<'s>,
+    extent: Extent,
+}
+
+impl<'s, S: PageStore + 's> Latched<'s, S> {
+    /// The node, if it is one of the given level.
+    pub(super) fn parse<R: RowLayout>(
+        id: PageId,
+        batch: S::Batch<'s>,
+        shape: &Shape<R>,
+        level: u8,
+    ) -> Result<Self> {
+        let extent = Node::parse(batch.page(0), shape, id, level)?.extent();
+        Ok(Self { id, batch, extent })
+    }
+
+    /// The node. The shape is that with which it was parsed.
+    pub(super) fn node<'n, R: RowLayout>(&'n self, shape: &'n Shape<R>) -> Node<'n, R> {
+        Node::trusted(self.batch.page(0), shape, self.id, self.extent)
+    }
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
-    /// Latches exclusively the node at `level` that covers `point`; `None` if the tree is lower than that.
+    /// Latches exclusively the node at `level`, one of the given shape, that covers `point`; `None` if the tree is
+    /// lower than that.
     ///
     /// The parent is held shared until the node is latched: a node is retired only under its parent's exclusive
     /// latch. Splits met on the way that their parents do not know yet are completed first.
-    pub(super) fn latch(&self, level: u8, point: &Point<'_>) -> Result<Option<Latched<'_, S>>> {
+    pub(super) fn latch<R: RowLayout>(
+        &self,
+        shape: &Shape<R>,
+        level: u8,
+        point: &Point<'_>,
+    ) -> Result<Option<Latched<'_, S>>> {
         'restart: loop {
             let mut id = self.root;
             let mut parent = self.store.read(id)?;
@@ -153,7 +193,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
                 drop(parent);
                 let batch = self.store.batch(&[id])?;
                 if level_of(batch.page(0), id)? == level {
-                    return Ok(Some(Latched { id, batch }));
+                    return Latched::parse(id, batch, shape, level).map(Some);
                 }
                 continue;
             }
@@ -173,22 +213,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
                 }
                 let batch = self.store.batch(&[child])?;
                 drop(parent);
-                if self.is_covered(batch.page(0), child, level, point)? {
-                    return Ok(Some(Latched { id: child, batch }));
+                let latched = Latched::parse(child, batch, shape, level)?;
+                if latched.node(shape).covers(&self.order, point) {
+                    return Ok(Some(latched));
                 }
-                drop(batch);
+                drop(latched);
                 self.complete_split(level + 1, point)?;
                 continue 'restart;
             }
         }
-    }
-
-    fn is_covered(&self, page: &[u8], id: PageId, level: u8, point: &Point<'_>) -> Result<bool> {
-        Ok(if level == 0 {
-            Node::parse(page, &self.leaf, id, 0)?.covers(&self.order, point)
-        } else {
-            Node::parse(page, &self.branch, id, level)?.covers(&self.order, point)
-        })
     }
 
     /// If the child of the node at `level` that covers `point` has been split and the node does not know the new
@@ -196,10 +229,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     ///
     /// Having nothing to complete is no error: another writer has been here.
     pub(super) fn complete_split(&self, level: u8, point: &Point<'_>) -> Result<()> {
-        let Some(latched) = self.latch(level, point)? else {
+        let Some(latched) = self.latch(&self.branch, level, point)? else {
             return Ok(());
         };
-        let node = Node::parse(latched.batch.page(0), &self.branch, latched.id, level)?;
+        let node = latched.node(&self.branch);
         let slot = node.slot_of(&self.order, point)?;
         let upper = if slot + 1 < node.count() {
             Some(node.point(slot + 1)?)

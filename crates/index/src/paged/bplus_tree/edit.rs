@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use super::item::Item;
-use super::node::{self, Node, pack_slot, unpack_slot, write};
+use super::node::{self, Extent, Node, pack_slot, unpack_slot, write};
 use super::shape::{HEADER_LEN, SLOT_LEN, Shape};
-use crate::paged::{Result, RowLayout};
+use crate::paged::{PageId, Result, RowLayout};
 
 impl<L: RowLayout> Node<'_, L> {
     /// Whether one more entry with `heap_len` bytes outside the columns fits without moving anything.
@@ -39,14 +39,15 @@ pub(super) struct NodeMut<'p, L> {
 }
 
 impl<'p, L: RowLayout> NodeMut<'p, L> {
-    /// Begins to change a node whose header was found in order.
-    pub(super) fn new(page: &'p mut [u8], shape: &'p Shape<L>, count: usize, capacity: usize) -> Self {
-        let (heap_start, heap_len) = (node::heap_start(page), node::heap_len(page));
+    /// Begins to change a node that was parsed and is latched ever since.
+    pub(super) fn new(page: &'p mut [u8], shape: &'p Shape<L>, id: PageId, extent: Extent) -> Self {
+        let node = Node::trusted(page, shape, id, extent);
+        let (heap_start, heap_len) = (node.heap_start(), node.heap_len());
         Self {
             page,
             shape,
-            count,
-            capacity,
+            count: extent.count,
+            capacity: extent.capacity,
             heap_start,
             heap_len,
         }

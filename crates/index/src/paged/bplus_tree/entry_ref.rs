@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::node::Node;
+use super::point::PointBuf;
 use super::tree::{OwnedEntry, OwnedRow};
 use crate::paged::{KeyOrder, Result, RowLayout};
 
@@ -26,6 +27,14 @@ impl<'c, O: KeyOrder, L: RowLayout> EntryRef<'c, O, L> {
     pub(super) fn new(order: &'c O, node: Node<'c, L>, index: usize) -> Result<Self> {
         node.check_slots(index..index + 1)?;
         Ok(Self { order, node, index })
+    }
+
+    pub(super) fn to_point(self) -> PointBuf {
+        PointBuf {
+            prefix: self.prefix(),
+            tie: self.tie(),
+            key: self.node.key(self.index).unwrap_or_default().to_vec(),
+        }
     }
 
     /// The prefix of the key.

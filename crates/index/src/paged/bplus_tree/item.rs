@@ -1,5 +1,7 @@
 //! What goes into a node: entries given by a caller, pivots, and entries staged in order.
 
+use std::ops::Range;
+
 use super::point::Point;
 use super::shape::Shape;
 use crate::paged::{Entry, KeyOrder, PageId, Row, RowLayout};
@@ -126,12 +128,54 @@ impl Staging {
         }
     }
 
+    /// Bytes outside the columns.
+    pub(super) fn heap_len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Bytes that the entries from `start` on take in leaves.
+    pub(super) fn bytes_from<L: RowLayout>(&self, start: usize, shape: &Shape<L>) -> usize {
+        (self.len() - start) * shape.entry_len + self.heap.len() - self.heap_len_before(start)
+    }
+
+    /// How many of the entries of `range` fill a node to no more than `percent`; at least one.
+    pub(super) fn len_within<L: RowLayout>(
+        &self,
+        range: Range<usize>,
+        shape: &Shape<L>,
+        percent: u8,
+    ) -> usize {
+        let before = self.heap_len_before(range.start);
+        let most = range.len().min(shape.max_entries);
+        (2..=most)
+            .find(|&len| {
+                let heap_len = self.heap_len_before(range.start + len) - before;
+                !shape.fits_within(len, heap_len, percent)
+            })
+            .map_or(most, |len| len - 1)
+            .max(1)
+    }
+
+    /// The first entry from `start` on for which `is_below` does not hold; it holds for all before it.
+    pub(super) fn rank(&self, start: usize, is_below: impl Fn(usize) -> bool) -> usize {
+        let (mut low, mut high) = (start, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_below(middle) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        low
+    }
+
     /// Forgets the first `count` entries.
     pub(super) fn drop_front(&mut self, count: usize) {
         self.prefixes.drain(..count);
         self.ties.drain(..count);
         self.fixed.drain(..count * self.fixed_len);
-        let heap_len = self.strings_end(count);
+        let heap_len = self.heap_len_before(count);
         self.heap.drain(..heap_len);
         self.string_ends.drain(..count * self.strings_each);
         for end in &mut self.string_ends {
@@ -139,8 +183,8 @@ impl Staging {
         }
     }
 
-    /// Where the strings of the first `count` entries end.
-    fn strings_end(&self, count: usize) -> usize {
+    /// Bytes outside the columns of the first `count` entries: where their strings end.
+    pub(super) fn heap_len_before(&self, count: usize) -> usize {
         match count * self.strings_each {
             0 => 0,
             strings => self.string_ends[strings - 1],
@@ -163,7 +207,7 @@ impl Staging {
 
     /// Bytes outside the columns of one entry.
     pub(super) fn heap_len_of(&self, index: usize) -> usize {
-        self.strings_end(index + 1) - self.strings_end(index)
+        self.heap_len_before(index + 1) - self.heap_len_before(index)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A B+-tree.
 
 mod assemble;
+mod bulk;
 mod config;
 mod cursor;
 mod descend;
@@ -14,8 +15,10 @@ mod merge;
 mod node;
 mod point;
 mod remove;
+mod remove_range;
 mod search;
 mod shape;
+mod sorted;
 mod split;
 mod tree;
 mod verify;

@@ -64,6 +64,9 @@ const AT_HIGH_TIE: usize = 40;
 /// No tree of 2³² pages is higher, as nodes split at four entries or more.
 pub(super) const LEVEL_MAX: u8 = 40;
 
+/// The bytes of a header.
+type Header = [u8; HEADER_LEN];
+
 /// The rows of a branch: the child's page id.
 pub(super) type ChildRow = FixedRow<4>;
 const _: () = assert!(CHILD_LEN == 4);
@@ -73,28 +76,47 @@ pub(super) type Branch<'p> = Node<'p, ChildRow>;
 
 /// The level that a page says it has.
 pub(super) fn level_of(page: &[u8], id: PageId) -> Result<u8> {
-    let corrupt = |reason| Err(Error::Corrupt { page: id, reason });
-    if page.len() < HEADER_LEN || read_u16(page, 0) != MAGIC {
-        return corrupt("it is not a node of a tree");
+    match page.first_chunk() {
+        Some(header) => level_in(header, id),
+        None => Err(no_node(id)),
     }
-    let level = page[AT_LEVEL];
-    match page[AT_KIND] {
-        LEAF if level == 0 => Ok(0),
-        BRANCH if (1..=LEVEL_MAX).contains(&level) => Ok(level),
-        LEAF | BRANCH => corrupt("its level does not belong to its kind"),
-        UNLINKED => corrupt("it was unlinked from its tree"),
-        _ => corrupt("its kind is unknown"),
+}
+
+fn no_node(id: PageId) -> Error {
+    Error::Corrupt {
+        page: id,
+        reason: "it is not a node of a tree",
     }
+}
+
+fn level_in(header: &Header, id: PageId) -> Result<u8> {
+    let level = header[AT_LEVEL];
+    let reason = match (u16::from_le_bytes([header[0], header[1]]), header[AT_KIND]) {
+        (MAGIC, LEAF) if level == 0 => return Ok(0),
+        (MAGIC, BRANCH) if (1..=LEVEL_MAX).contains(&level) => return Ok(level),
+        (MAGIC, LEAF | BRANCH) => "its level does not belong to its kind",
+        (MAGIC, UNLINKED) => "it was unlinked from its tree",
+        (MAGIC, _) => "its kind is unknown",
+        _ => return Err(no_node(id)),
+    };
+    Err(Error::Corrupt { page: id, reason })
 }
 
 /// A node whose header was found in order.
 #[derive(Debug)]
 pub(super) struct Node<'p, L> {
+    header: &'p Header,
     page: &'p [u8],
     shape: &'p Shape<L>,
     id: PageId,
-    count: usize,
-    capacity: usize,
+    extent: Extent,
+}
+
+/// How much of a node's columns is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) count: usize,
+    pub(super) capacity: usize,
 }
 
 impl<L> Clone for Node<'_, L> {
@@ -108,65 +130,59 @@ impl<L> Copy for Node<'_, L> {}
 impl<'p, L: RowLayout> Node<'p, L> {
     /// The node of the given level on a page, its header checked (invariant 2) in constant time.
     pub(super) fn parse(page: &'p [u8], shape: &'p Shape<L>, id: PageId, level: u8) -> Result<Self> {
-        let corrupt = |reason| Err(Error::Corrupt { page: id, reason });
-        if level_of(page, id)? != level {
-            return corrupt("its level is not the one its parent has it for");
-        }
-        if page.len() != shape.payload_len {
-            return corrupt("it has not the length of its tree's pages");
-        }
-        let count = usize::from(read_u16(page, AT_COUNT));
-        let capacity = usize::from(read_u16(page, AT_CAPACITY));
-        let heap_start = usize::from(read_u16(page, AT_HEAP_START));
-        let fence_len = usize::from(read_u16(page, AT_FENCE_LEN));
-        let flags = page[AT_FLAGS];
-        if count > capacity {
-            return corrupt("it counts more entries than its columns hold");
-        }
-        if shape.columns_end(capacity) > heap_start || heap_start + fence_len > shape.payload_len {
-            return corrupt("its columns and its heap overlap");
-        }
-        if usize::from(read_u16(page, AT_HEAP_LEN)) > shape.payload_len - fence_len - heap_start {
-            return corrupt("it counts more bytes than its heap holds");
-        }
-        if (flags & HAS_TIES != 0) != shape.ties {
-            return corrupt("it differs from its tree in whether ties are kept");
-        }
-        if (flags & HAS_HIGH != 0) != (read_u32(page, AT_RIGHT) != 0) {
-            return corrupt("it has a high fence without a right neighbour, or the reverse");
-        }
-        if flags & HAS_HIGH != 0 && shape.key_width.is_some_and(|width| width != fence_len) {
-            return corrupt("its high fence has not the width of its order's keys");
-        }
-        if read_u32(page, AT_RIGHT) == id.get() {
-            return corrupt("it is its own right neighbour");
-        }
-        if level > 0 && count == 0 {
-            return corrupt("it is a branch without children");
-        }
-        Ok(Self {
-            page,
-            shape,
-            id,
-            count,
-            capacity,
-        })
+        let header: &Header = page.first_chunk().ok_or_else(|| no_node(id))?;
+        let level_found = level_in(header, id)?;
+        let extent = Extent {
+            count: usize::from(u16_at(header, AT_COUNT)),
+            capacity: usize::from(u16_at(header, AT_CAPACITY)),
+        };
+        let heap_start = usize::from(u16_at(header, AT_HEAP_START));
+        let heap_len = usize::from(u16_at(header, AT_HEAP_LEN));
+        let fence_len = usize::from(u16_at(header, AT_FENCE_LEN));
+        let right = u32_at(header, AT_RIGHT);
+        let has_high = header[AT_FLAGS] & HAS_HIGH != 0;
+        let reason = if level_found != level {
+            "its level is not the one its parent has it for"
+        } else if page.len() != shape.payload_len {
+            "it has not the length of its tree's pages"
+        } else if extent.count > extent.capacity {
+            "it counts more entries than its columns hold"
+        } else if shape.columns_end(extent.capacity) > heap_start
+            || heap_start + fence_len > shape.payload_len
+        {
+            "its columns and its heap overlap"
+        } else if heap_start + heap_len + fence_len > shape.payload_len {
+            "it counts more bytes than its heap holds"
+        } else if (header[AT_FLAGS] & HAS_TIES != 0) != shape.ties {
+            "it differs from its tree in whether ties are kept"
+        } else if has_high != (right != 0) {
+            "it has a high fence without a right neighbour, or the reverse"
+        } else if has_high && shape.key_width.is_some_and(|width| width != fence_len) {
+            "its high fence has not the width of its order's keys"
+        } else if right == id.get() {
+            "it is its own right neighbour"
+        } else if level > 0 && extent.count == 0 {
+            "it is a branch without children"
+        } else {
+            return Ok(Self {
+                header,
+                page,
+                shape,
+                id,
+                extent,
+            });
+        };
+        Err(Error::Corrupt { page: id, reason })
     }
 
-    /// A view of columns that were copied out of a node that was parsed.
-    pub(super) fn of_copy(
-        page: &'p [u8],
-        shape: &'p Shape<L>,
-        id: PageId,
-        count: usize,
-        capacity: usize,
-    ) -> Self {
+    /// The node on a page that was parsed and is latched ever since, or columns copied out of such a node.
+    pub(super) fn trusted(page: &'p [u8], shape: &'p Shape<L>, id: PageId, extent: Extent) -> Self {
         Self {
+            header: page.first_chunk().unwrap_or(&[0; HEADER_LEN]),
             page,
             shape,
             id,
-            count,
-            capacity,
+            extent,
         }
     }
 
@@ -189,48 +205,56 @@ impl<'p, L: RowLayout> Node<'p, L> {
         self.id
     }
 
+    pub(super) fn extent(&self) -> Extent {
+        self.extent
+    }
+
     pub(super) fn count(&self) -> usize {
-        self.count
+        self.extent.count
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.capacity
+        self.extent.capacity
     }
 
     pub(super) fn level(&self) -> u8 {
-        self.page[AT_LEVEL]
+        self.header[AT_LEVEL]
     }
 
     pub(super) fn generation(&self) -> u64 {
-        read_u64(self.page, AT_GENERATION)
+        u64_at(self.header, AT_GENERATION)
     }
 
     pub(super) fn right(&self) -> Option<PageId> {
-        PageId::new(read_u32(self.page, AT_RIGHT))
+        PageId::new(u32_at(self.header, AT_RIGHT))
     }
 
     pub(super) fn high(&self) -> Option<Point<'p>> {
-        let fence_len = usize::from(read_u16(self.page, AT_FENCE_LEN));
-        (self.page[AT_FLAGS] & HAS_HIGH != 0).then(|| Point {
-            prefix: read_u64(self.page, AT_HIGH_PREFIX),
-            tie: read_u64(self.page, AT_HIGH_TIE),
+        let fence_len = usize::from(u16_at(self.header, AT_FENCE_LEN));
+        (self.header[AT_FLAGS] & HAS_HIGH != 0).then(|| Point {
+            prefix: u64_at(self.header, AT_HIGH_PREFIX),
+            tie: u64_at(self.header, AT_HIGH_TIE),
             key: &self.page[self.page.len() - fence_len..],
         })
     }
 
     /// Bytes of the high fence's key.
     pub(super) fn fence_len(&self) -> usize {
-        usize::from(read_u16(self.page, AT_FENCE_LEN))
+        usize::from(u16_at(self.header, AT_FENCE_LEN))
     }
 
     /// Bytes of the heap in use, without the fence's.
     pub(super) fn heap_len(&self) -> usize {
-        usize::from(read_u16(self.page, AT_HEAP_LEN))
+        usize::from(u16_at(self.header, AT_HEAP_LEN))
+    }
+
+    pub(super) fn heap_start(&self) -> usize {
+        usize::from(u16_at(self.header, AT_HEAP_START))
     }
 
     /// Bytes between the columns and the heap.
     pub(super) fn gap(&self) -> usize {
-        usize::from(read_u16(self.page, AT_HEAP_START)) - self.shape.columns_end(self.capacity)
+        usize::from(u16_at(self.header, AT_HEAP_START)) - self.shape.columns_end(self.capacity())
     }
 
     /// The bytes of `range` in a column of the given width that begins at `column`.
@@ -240,13 +264,13 @@ impl<'p, L: RowLayout> Node<'p, L> {
 
     /// The prefixes, in little-endian bytes.
     pub(super) fn prefixes(&self) -> &'p [[u8; 8]] {
-        self.cells(HEADER_LEN, 8, 0..self.count).as_chunks().0
+        self.cells(HEADER_LEN, 8, 0..self.count()).as_chunks().0
     }
 
     /// The ties of `range`, in little-endian bytes; empty if none are kept.
     pub(super) fn ties(&self, range: Range<usize>) -> &'p [[u8; 8]] {
         if self.shape.ties {
-            self.cells(Shape::<L>::tie_column(self.capacity), 8, range)
+            self.cells(Shape::<L>::tie_column(self.capacity()), 8, range)
                 .as_chunks()
                 .0
         } else {
@@ -266,7 +290,7 @@ impl<'p, L: RowLayout> Node<'p, L> {
 
     /// The slots of `range` in the given column of slots.
     pub(super) fn slots(&self, column: usize, range: Range<usize>) -> &'p [[u8; SLOT_LEN]] {
-        self.cells(self.shape.slot_column(column, self.capacity), SLOT_LEN, range)
+        self.cells(self.shape.slot_column(column, self.capacity()), SLOT_LEN, range)
             .as_chunks()
             .0
     }
@@ -311,7 +335,7 @@ impl<'p, L: RowLayout> Node<'p, L> {
         let widths = self.shape.layout.fixed_widths();
         let before: usize = widths[..column].iter().map(|&width| usize::from(width)).sum();
         self.cells(
-            self.shape.fixed_columns(self.capacity) + before * self.capacity,
+            self.shape.fixed_columns(self.capacity()) + before * self.capacity(),
             usize::from(widths[column]),
             range,
         )
@@ -321,7 +345,7 @@ impl<'p, L: RowLayout> Node<'p, L> {
     /// these entries without looking.
     pub(super) fn check_slots(&self, range: Range<usize>) -> Result<()> {
         let mut sum = 0;
-        let heap = self.shape.columns_end(self.capacity)..=self.page.len();
+        let heap = self.shape.columns_end(self.capacity())..=self.page.len();
         for column in 0..self.shape.slot_columns() {
             for &slot in self.slots(column, range.clone()) {
                 let (offset, len) = unpack_slot(slot);
@@ -436,14 +460,6 @@ pub(super) fn set_count(page: &mut [u8], count: usize) {
     write(page, AT_COUNT, narrow(count).to_le_bytes());
 }
 
-pub(super) fn heap_start(page: &[u8]) -> usize {
-    usize::from(read_u16(page, AT_HEAP_START))
-}
-
-pub(super) fn heap_len(page: &[u8]) -> usize {
-    usize::from(read_u16(page, AT_HEAP_LEN))
-}
-
 pub(super) fn set_heap(page: &mut [u8], start: usize, len: usize) {
     write(page, AT_HEAP_START, narrow(start).to_le_bytes());
     write(page, AT_HEAP_LEN, narrow(len).to_le_bytes());
@@ -459,22 +475,16 @@ fn narrow(value: usize) -> u16 {
     value as u16
 }
 
-fn read<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
-    let mut bytes = [0; N];
-    bytes.copy_from_slice(&page[at..at + N]);
-    bytes
+fn u16_at(header: &Header, at: usize) -> u16 {
+    u16::from_le_bytes([header[at], header[at + 1]])
 }
 
-fn read_u16(page: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(read(page, at))
+fn u32_at(header: &Header, at: usize) -> u32 {
+    u32::from(u16_at(header, at)) | u32::from(u16_at(header, at + 2)) << 16
 }
 
-fn read_u32(page: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(read(page, at))
-}
-
-fn read_u64(page: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(read(page, at))
+fn u64_at(header: &Header, at: usize) -> u64 {
+    u64::from(u32_at(header, at)) | u64::from(u32_at(header, at + 4)) << 32
 }
 
 pub(super) fn write<const N: usize>(page: &mut [u8], at: usize, bytes: [u8; N]) {

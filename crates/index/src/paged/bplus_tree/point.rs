@@ -6,7 +6,7 @@ use std::ops::Bound;
 use crate::paged::{KeyOrder, Position, Result};
 
 /// A key and a tie with the key's prefix. Where prefixes are exact, `key` is not looked at and may be empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Point<'k> {
     pub(super) prefix: u64,
     pub(super) tie: u64,

@@ -2,7 +2,6 @@
 
 use super::edit::NodeMut;
 use super::entry_ref::EntryRef;
-use super::node::Node;
 use super::point::Point;
 use super::tree::BPlusTree;
 use crate::paged::{Batch, KeyOrder, PageStore, Position, Result, RowLayout};
@@ -33,15 +32,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     ) -> Result<Option<R>> {
         let point = Point::new(&self.order, Position { key, tie })?;
         let latched = self.latch_leaf(&point)?;
-        let node = Node::parse(latched.batch.page(0), &self.leaf, latched.id, 0)?;
+        let node = latched.node(&self.leaf);
         let (index, true) = node.find(&self.order, 0, &point)? else {
             return Ok(None);
         };
-        let (count, capacity) = (node.count(), node.capacity());
+        let (id, extent) = (latched.id, node.extent());
         let viewed = view(EntryRef::new(&self.order, node, index)?);
-        let is_sparse = self.is_worth_merging(&node, count - 1);
+        let is_sparse = self.is_worth_merging(&node, extent.count - 1);
         latched.batch.commit(|pages| {
-            let mut node = NodeMut::new(pages[0], &self.leaf, count, capacity);
+            let mut node = NodeMut::new(pages[0], &self.leaf, id, extent);
             node.remove(index..index + 1);
             node.finish();
         });

@@ -67,6 +67,14 @@ impl<L: RowLayout> Node<'_, L> {
         Ok((low, is_at))
     }
 
+    /// [`find`](Self::find) from the first entry on, for a point that probably lies behind the last.
+    pub(super) fn find_from_end(&self, order: &impl KeyOrder, point: &Point<'_>) -> Result<(usize, bool)> {
+        match self.prefixes().last() {
+            Some(&last) if u64::from_le_bytes(last) < point.prefix => Ok((self.count(), false)),
+            _ => self.find(order, 0, point),
+        }
+    }
+
     /// The number of entries before `cut`.
     pub(super) fn rank(&self, order: &impl KeyOrder, cut: &Cut) -> Result<usize> {
         let (index, is_at) = self.find(order, 0, &cut.point.as_point())?;

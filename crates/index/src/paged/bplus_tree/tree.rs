@@ -119,6 +119,14 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         Ok((leaf, branch))
     }
 
+    /// The most bytes that the columns of a row may have, fixed and variable together, in a tree over pages of
+    /// `payload_len` bytes. Where pages keep key bytes, those of the row's key count too.
+    pub fn row_len_max(payload_len: usize, order: &O, layout: L, config: &Config) -> usize {
+        let leaf = Shape::new(layout, order, payload_len, config);
+        leaf.entry_len_max()
+            .saturating_sub(leaf.entry_len - leaf.layout.fixed_len())
+    }
+
     /// The page that names the tree, for life.
     pub fn root(&self) -> PageId {
         self.root
@@ -162,8 +170,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         view: impl FnOnce(EntryRef<'_, O, L>) -> R,
     ) -> Result<Option<R>> {
         let point = Point::new(&self.order, Position { key, tie })?;
-        let (id, page) = self.descend(Target::At(point), None)?;
-        let node = Node::parse(&page, &self.leaf, id, 0)?;
+        let leaf = self.descend(Target::At(point), None)?;
+        let node = leaf.node(&self.leaf);
         match node.find(&self.order, 0, &point)? {
             (index, true) => Ok(Some(view(EntryRef::new(&self.order, node, index)?))),
             _ => Ok(None),

@@ -90,7 +90,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     /// Something failed that concerns no page. What does, be it damage or a failed read, is in the report.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report::default();
-        let top = match self.store.read(self.root).and_then(|page| level_of(&page, self.root)) {
+        let top = match self
+            .store
+            .read(self.root)
+            .and_then(|page| level_of(&page, self.root))
+        {
             Ok(level) => level,
             Err(error) => {
                 note(&mut report, self.root, error)?;
@@ -172,7 +176,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
             for slot in 0..node.count() {
                 children.push(Expected {
                     id: node.child(slot)?,
-                    low: if slot == 0 { expected.low.clone() } else { Some(node.point(slot)?.to_buf()) },
+                    low: if slot == 0 {
+                        expected.low.clone()
+                    } else {
+                        Some(node.point(slot)?.to_buf())
+                    },
                     high: if slot + 1 < node.count() {
                         Some(node.point(slot + 1)?.to_buf())
                     } else {
@@ -215,7 +223,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
             if let Some(previous) = previous {
                 let order = previous.cmp(&self.order, &point);
                 if order.is_gt() || (is_strict && order.is_eq()) {
-                    report.problem(id, format!("entry {index} is out of order, or below the low bound"));
+                    report.problem(
+                        id,
+                        format!("entry {index} is out of order, or below the low bound"),
+                    );
                 }
             }
             (previous, is_strict) = (Some(point), true);
@@ -224,7 +235,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
             return Ok(());
         };
         if previous.is_some_and(|last| last.cmp(&self.order, &high).is_ge()) {
-            report.problem(id, "its last entry, or its low bound, does not lie below its high fence");
+            report.problem(
+                id,
+                "its last entry, or its low bound, does not lie below its high fence",
+            );
         }
         if let Some(bound) = &expected.high
             && high.cmp(&self.order, &bound.as_point()).is_gt()

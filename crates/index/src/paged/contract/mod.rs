@@ -1,8 +1,11 @@
 //! Tests that whoever brings a page store runs on it, behind the feature `contract`.
 //!
-//! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on it, shown to the contract suite of
+//! - [`check_page_store`]: the store keeps the rules of [`PageStore`](super::PageStore).
+//! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on the store, shown to the contract suite of
 //!   `bedload-testkit`.
 
+mod page_store;
 mod tree_index;
 
+pub use page_store::check_page_store;
 pub use tree_index::{KeyBytes, OrderedKeys, TieKeys, TreeIndex};

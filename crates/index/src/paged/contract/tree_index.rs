@@ -139,7 +139,10 @@ impl<K: OrderedKeys, S: PageStore> TreeIndex<K, S> {
         let mut scratch = Vec::new();
         let bytes = entry.key(&mut scratch);
         let key = self.keys.decode(bytes, entry.tie());
-        (key.expect("only keys of the suite were inserted"), value_of(entry))
+        (
+            key.expect("only keys of the suite were inserted"),
+            value_of(entry),
+        )
     }
 
     fn take(&self, cursor: Result<Cursor<'_, K::Order, FixedRow<8>, S>>, limit: usize) -> Vec<(K::Key, u64)> {
@@ -155,7 +158,11 @@ impl<K: OrderedKeys, S: PageStore> TreeIndex<K, S> {
 }
 
 fn value_of<O: KeyOrder>(entry: EntryRef<'_, O, FixedRow<8>>) -> u64 {
-    entry.fixed(0).try_into().map(u64::from_le_bytes).expect("the column is 8 bytes wide")
+    entry
+        .fixed(0)
+        .try_into()
+        .map(u64::from_le_bytes)
+        .expect("the column is 8 bytes wide")
 }
 
 /// The suite knows no errors: one that occurs fails the test.
@@ -230,6 +237,10 @@ where
             return Err(format!("{problem}, and {} more", report.problems.len() - 1));
         }
         let leaked: Vec<PageId> = ok(self.tree.store().sweep(&|page| report.pages.contains(&page)));
-        if leaked.is_empty() { Ok(()) } else { Err(format!("pages leaked: {leaked:?}")) }
+        if leaked.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("pages leaked: {leaked:?}"))
+        }
     }
 }

@@ -1,0 +1,254 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use arrow::datatypes::TimeUnit;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::exit::EXIT_CODES;
+use crate::input::OnError;
+use crate::output::Format;
+
+/// A durable, embedded time-series store for rows that arrive nearly in order
+#[derive(Debug, Parser)]
+#[command(name = "bedload", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Load files into a table; store and table are created if they are not there
+    Ingest(IngestArgs),
+    /// Print the rows of a range of times
+    Query(QueryArgs),
+    /// Print what a store holds
+    Info(InfoArgs),
+    /// Measure how far a column of a file is from sorted
+    Sortedness(SortednessArgs),
+    /// Read everything in a store and list what is damaged
+    Verify(StoreArgs),
+    /// Delete the rows of a range of times
+    Delete(DeleteArgs),
+    /// Load, query, check and draw a year of real departures
+    Demo(DemoArgs),
+    /// Print a script that completes this command's arguments in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Load files into a table.
+///
+/// A file that cannot be read, or a row that cannot be taken, ends the run with an error, and the store is as it was
+/// before.
+#[derive(Debug, Args)]
+pub(crate) struct IngestArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// Files: CSV, CSV compressed by gzip, or Parquet; `-` is standard input
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The column that holds each row's time; may be left out if the table exists
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) time: Option<String>,
+
+    /// What one unit is, if the time column holds integers: s, ms, us or ns since 1970
+    #[arg(long, value_name = "UNIT", value_parser = parse_time_unit)]
+    pub(crate) time_unit: Option<TimeUnit>,
+
+    /// Types of columns that are not to be inferred, as name:type,name:type. Types: bool, int8 to int64, uint8 to
+    /// uint64, float32, float64, utf8, date32, timestamp(UNIT) or timestamp(UNIT, ZONE)
+    #[arg(long, value_name = "COLUMNS")]
+    pub(crate) schema: Option<String>,
+
+    /// The columns to load, all if not given
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+
+    /// What to do about a row whose time is missing or unreadable, or that does not fit the columns
+    #[arg(long, value_enum, default_value_t = OnError::Fail)]
+    pub(crate) on_error: OnError,
+
+    #[command(flatten)]
+    pub(crate) csv: CsvArgs,
+
+    /// Rows that are made durable at once
+    #[arg(long, value_name = "N", default_value = "65536")]
+    pub(crate) batch_rows: NonZeroUsize,
+
+    /// Print `acknowledged N` when the first N rows are durable, after each batch
+    #[arg(long)]
+    pub(crate) ack: bool,
+
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A range of times.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RangeArgs {
+    /// The first time: 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z, or an integer in the time column's
+    /// unit since 1970. Without an offset it is read in the column's zone
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) from: Option<String>,
+
+    /// The time before which the range ends
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) to: Option<String>,
+}
+
+/// Print the rows of a range of times.
+#[derive(Debug, Args)]
+pub(crate) struct QueryArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+
+    /// The columns to print, in this order; all if not given
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+
+    /// The most rows to print
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+
+    /// Print the latest row first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+
+    /// The format
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+
+    /// What stands for no value in CSV
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) null: String,
+
+    /// A file to write instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Print what a store holds.
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// A table; all if not given
+    pub(crate) table: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A store as a whole.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Delete the rows of a range of times.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Load, query, check and draw a year of real departures.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The departures
+    #[arg(long, value_name = "FILE", default_value = "examples/data/flights.csv.gz")]
+    pub(crate) data: PathBuf,
+
+    /// Where to put the store and the pictures
+    #[arg(long, value_name = "DIR", default_value = "demo")]
+    pub(crate) dir: PathBuf,
+}
+
+/// How a CSV file is to be read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CsvArgs {
+    /// A text that stands for no value in CSV; may be given more than once. Without it, an empty field is no value
+    #[arg(long = "null", value_name = "TEXT")]
+    pub(crate) nulls: Vec<String>,
+
+    /// What separates the fields of CSV
+    #[arg(long, value_name = "CHAR", default_value = ",", value_parser = parse_delimiter)]
+    pub(crate) delimiter: u8,
+}
+
+/// Measure how far a column of a file is from sorted.
+#[derive(Debug, Args)]
+pub(crate) struct SortednessArgs {
+    /// A file: CSV, CSV compressed by gzip, or Parquet; `-` is standard input
+    pub(crate) file: PathBuf,
+
+    /// The column to measure
+    #[arg(long)]
+    pub(crate) column: String,
+
+    /// Draw how far each row is from its sorted position; the name ends in .svg or .png
+    #[arg(long, value_name = "FILE", value_parser = parse_picture)]
+    pub(crate) picture: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) csv: CsvArgs,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err("must be one ASCII character, or \\t".to_owned()),
+    }
+}
+
+fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {
+    crate::schema::parse_unit(text).ok_or_else(|| "must be s, ms, us or ns".to_owned())
+}
+
+fn parse_picture(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match crate::picture::Format::of(&path) {
+        Some(_) => Ok(path),
+        None => Err("the name must end in .svg or .png".to_owned()),
+    }
+}

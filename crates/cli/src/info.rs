@@ -1,0 +1,98 @@
+//! `bedload info`: what a store holds.
+
+use bedload::{StoreInfo, TableInfo};
+use serde_json::{Value, json};
+
+use crate::args::InfoArgs;
+use crate::exit::{Failure, Result};
+use crate::output::stdout::Stdout;
+use crate::schema::type_name;
+use crate::sortedness::grouped;
+use crate::store;
+use crate::times::format_ticks;
+
+pub(crate) fn run(args: &InfoArgs) -> Result<()> {
+    let store = store::open(&args.store)?;
+    if let Some(name) = &args.table {
+        store::table(&store, name)?;
+    }
+    let mut info = store.info()?;
+    if let Some(name) = &args.table {
+        info.tables.retain(|table| table.name == *name);
+    }
+
+    let mut out = Stdout::lock();
+    if args.json {
+        out.line(&store_json(&info))?;
+    } else {
+        out.line(&format!(
+            "format   version {}, pages of {} bytes",
+            info.format_version, info.page_bytes
+        ))?;
+        let [used, file, log] = [info.used_bytes, info.file_bytes, info.wal_bytes].map(grouped);
+        out.line(&format!(
+            "size     {used} bytes in pages, {file} bytes in the file, {log} bytes of log"
+        ))?;
+        for table in &info.tables {
+            out.line(&table_text(table)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn store_json(info: &StoreInfo) -> Value {
+    json!({
+        "format_version": info.format_version,
+        "page_bytes": info.page_bytes,
+        "used_bytes": info.used_bytes,
+        "file_bytes": info.file_bytes,
+        "wal_bytes": info.wal_bytes,
+        "tables": info.tables.iter().map(table_json).collect::<Vec<_>>(),
+    })
+}
+
+fn table_json(table: &TableInfo) -> Value {
+    let columns = table.schema.arrow().fields().iter().map(|field| {
+        json!({ "name": field.name(), "type": type_name(field.data_type()), "nullable": field.is_nullable() })
+    });
+    json!({
+        "name": table.name,
+        "rows": table.rows,
+        "time_column": store::time_name(&table.schema),
+        "first_tick": table.first,
+        "last_tick": table.last,
+        "columns": columns.collect::<Vec<_>>(),
+    })
+}
+
+fn table_text(table: &TableInfo) -> Result<String> {
+    let (unit, zone) = store::time_type(&table.schema);
+    let time = |ticks: Option<i64>| match ticks {
+        Some(ticks) => format_ticks(ticks, unit, zone).map_err(Failure::input),
+        None => Ok("none".to_owned()),
+    };
+    let mut text = format!("\ntable    {}\nrows     {}", table.name, grouped(table.rows));
+    if table.rows > 0 {
+        text += &format!("\ntimes    {} to {}", time(table.first)?, time(table.last)?);
+    }
+    let fields = table.schema.arrow().fields();
+    let width = fields
+        .iter()
+        .map(|field| field.name().chars().count())
+        .max()
+        .unwrap_or(0);
+    for (i, field) in fields.iter().enumerate() {
+        let (label, name, data_type) = (
+            if i == 0 { "columns" } else { "" },
+            field.name(),
+            field.data_type(),
+        );
+        let is_time = if i == table.schema.time_column() {
+            ", the time of the row"
+        } else {
+            ""
+        };
+        text += &format!("\n{label:<8} {name:<width$}  {}{is_time}", type_name(data_type));
+    }
+    Ok(text)
+}

@@ -1,0 +1,112 @@
+//! The sortedness of the rows of a run.
+//!
+//! Order of arrival is counted as rows are appended; K and L are found by one scan of the table afterwards, which
+//! tells by each row's sequence number where in the run it arrived. So no row need be remembered.
+
+use std::ops::Bound;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use bedload::{Appended, Table};
+use bedload_index::sortedness::{Arrivals, Displacement, Sortedness};
+
+use crate::exit::{Failure, Result, Status};
+use crate::store::time_name;
+
+/// What is known of a run's order while it goes on.
+#[derive(Default)]
+pub(super) struct Measure {
+    rows: u64,
+    arrivals: Arrivals<i64>,
+    first_tick: Option<i64>,
+    last_tick: Option<i64>,
+    batches: Vec<Numbered>,
+}
+
+/// Where the sequence numbers of a batch begin, and its rows in the run.
+struct Numbered {
+    first_sequence: u64,
+    first_place: u64,
+    rows: u64,
+}
+
+impl Measure {
+    /// Rows appended so far.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Takes note of a batch with these times.
+    pub(super) fn appended(&mut self, appended: &Appended, times: &ArrayRef) -> Result<()> {
+        let ticks = cast(times, &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
+        for &tick in ticks.as_primitive::<Int64Type>().values() {
+            self.arrivals.push(tick);
+            self.first_tick = Some(self.first_tick.map_or(tick, |first| first.min(tick)));
+            self.last_tick = Some(self.last_tick.map_or(tick, |last| last.max(tick)));
+        }
+        match self.batches.last_mut() {
+            Some(last) if last.first_sequence + last.rows == appended.first_sequence => {
+                last.rows += appended.rows
+            }
+            _ => self.batches.push(Numbered {
+                first_sequence: appended.first_sequence,
+                first_place: self.rows,
+                rows: appended.rows,
+            }),
+        }
+        self.rows += appended.rows;
+        Ok(())
+    }
+
+    /// Scans the table for the rows of the run.
+    pub(super) fn finish(self, table: &Table) -> Result<Sortedness> {
+        let mut displacement = Displacement::new();
+        if let (Some(first), Some(last)) = (self.first_tick, self.last_tick) {
+            let range = (Bound::Included(first), Bound::Included(last));
+            let scan = table
+                .range(range)?
+                .columns(&[time_name(table.schema())])?
+                .with_sequence();
+            for batch in scan {
+                let batch = batch?;
+                let sequences = batch.column(batch.num_columns() - 1).as_primitive::<UInt64Type>();
+                for place in sequences
+                    .values()
+                    .iter()
+                    .filter_map(|&sequence| self.place(sequence))
+                {
+                    displacement
+                        .push(place)
+                        .map_err(|error| lost(&error.to_string()))?;
+                }
+            }
+        }
+        if displacement.rows() != self.rows || !displacement.is_complete() {
+            return Err(lost(&format!(
+                "{} of {} rows were found again",
+                displacement.rows(),
+                self.rows
+            )));
+        }
+        Ok(Sortedness::of_parts(&self.arrivals, &displacement))
+    }
+
+    /// The place in the run of the row with this number, if it is one of the run.
+    fn place(&self, sequence: u64) -> Option<u64> {
+        let after = self
+            .batches
+            .partition_point(|batch| batch.first_sequence <= sequence);
+        let batch = &self.batches[after.checked_sub(1)?];
+        let offset = sequence - batch.first_sequence;
+        (offset < batch.rows).then_some(batch.first_place + offset)
+    }
+}
+
+/// Rows that were acknowledged and are not there, or twice, are damage, whatever the reason.
+fn lost(what: &str) -> Failure {
+    Failure::new(
+        Status::Damaged,
+        format!("the table does not hold the rows of this run once each: {what}"),
+    )
+}

@@ -1,0 +1,145 @@
+//! `bedload ingest`: rows of files into a table.
+//!
+//! Each batch is durable when the store has taken it. A file with a bad row is found out batches later; then what
+//! this run appended is retracted, and the store is as it was. A run that is killed leaves its whole batches.
+
+mod measure;
+mod report;
+mod target;
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use self::measure::Measure;
+pub(crate) use self::report::Report;
+use self::target::Target;
+use crate::args::IngestArgs;
+use crate::exit::{Failure, Result};
+use crate::input::{Input, Rejects, Wanted, display_name};
+use crate::output::stdout::Stdout;
+
+pub(crate) fn run(args: &IngestArgs) -> Result<()> {
+    let mut acknowledge = |rows: u64| {
+        if args.ack {
+            // Rows that are durable stay so, whether or not anybody reads of it.
+            let _ = Stdout::lock().line(&format!("acknowledged {rows}"));
+        }
+    };
+    let report = load(args, &mut acknowledge)?;
+    report.print(args.json)
+}
+
+/// Loads the files, calling `acknowledge` with the rows of this run that are durable after each batch.
+pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Result<Report> {
+    let started = Instant::now();
+    let target = Target::find(&args.store, &args.table)?;
+    let mut wanted = wanted(args)?;
+    target.check(&mut wanted)?;
+
+    // The first file settles the columns, before anything is created.
+    let (first, others) = args
+        .files
+        .split_first()
+        .ok_or_else(|| Failure::usage("no file is given"))?;
+    let input = Input::open(first, &wanted)?;
+    let target = target.create(&args.table, input.schema(), wanted.time.as_deref())?;
+    wanted.table = Some(target.schema());
+
+    let mut rejects = Rejects::new(args.on_error);
+    let mut run = Run {
+        target: &target,
+        rejects: &mut rejects,
+        measure: Measure::default(),
+        acknowledge,
+    };
+    let loaded = run.load(first, input).and_then(|()| {
+        others
+            .iter()
+            .try_for_each(|file| run.load(file, Input::open(file, &wanted)?))
+    });
+    let measure = run.measure;
+    match loaded.and_then(|()| Ok(target.store().flush()?)) {
+        Ok(()) => {
+            let elapsed = started.elapsed();
+            let sortedness = measure.finish(target.table())?;
+            let report = Report::new(&target, &args.table, sortedness, &rejects, elapsed)?;
+            target.close()?;
+            Ok(report)
+        }
+        Err(failure) => Err(target.undo(failure)),
+    }
+}
+
+fn wanted(args: &IngestArgs) -> Result<Wanted> {
+    Ok(Wanted {
+        time: args.time.clone(),
+        columns: args.columns.clone(),
+        given: match &args.schema {
+            Some(text) => crate::schema::parse_columns(text)
+                .map_err(|message| Failure::usage(format!("--schema: {message}")))?,
+            None => Vec::new(),
+        },
+        table: None,
+        time_unit: args.time_unit,
+        nulls: args.csv.nulls.clone(),
+        delimiter: args.csv.delimiter,
+        batch_rows: args.batch_rows.get(),
+    })
+}
+
+/// One run over the files.
+struct Run<'a> {
+    target: &'a Target,
+    rejects: &'a mut Rejects,
+    measure: Measure,
+    acknowledge: &'a mut dyn FnMut(u64),
+}
+
+impl Run<'_> {
+    fn load(&mut self, file: &Path, mut input: Input) -> Result<()> {
+        let file = display_name(file);
+        let places = self.target.places(&file, input.schema())?;
+        let bar = progress_bar(&file, input.progress().1);
+        while let Some(batch) = input.next_batch(self.rejects)? {
+            if batch.num_rows() > 0 {
+                self.append(&batch, &places)?;
+            }
+            bar.set_position(input.progress().0);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn append(&mut self, batch: &RecordBatch, places: &[usize]) -> Result<()> {
+        let batch = self.target.fit(batch, places)?;
+        let table = self.target.table();
+        let appended = table.append(&batch)?;
+        self.measure
+            .appended(&appended, batch.column(table.schema().time_column()))?;
+        (self.acknowledge)(self.measure.rows());
+        Ok(())
+    }
+}
+
+/// A bar on standard error, if somebody looks at it.
+fn progress_bar(file: &str, bytes: Option<u64>) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (template, bar) = match bytes {
+        Some(bytes) => (
+            "{prefix} {wide_bar} {percent:>3} % {bytes_per_sec} {eta}",
+            ProgressBar::new(bytes),
+        ),
+        None => ("{prefix} {bytes} {bytes_per_sec}", ProgressBar::no_length()),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.with_prefix(file.to_owned())
+}

@@ -1,0 +1,116 @@
+//! What a run has done.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use bedload_index::sortedness::Sortedness;
+use serde_json::{Map, Value, json};
+
+use super::target::Target;
+use crate::exit::Result;
+use crate::input::Rejects;
+use crate::output::stdout::Stdout;
+use crate::sortedness::{self, grouped};
+
+/// What a run has done.
+pub(crate) struct Report {
+    pub(crate) sortedness: Sortedness,
+    /// Rows left out, by reason.
+    pub(crate) skipped: Vec<(String, u64)>,
+    /// The first of them.
+    pub(crate) listed: Vec<String>,
+    pub(crate) elapsed: Duration,
+    /// Rows of the table, and of all tables.
+    pub(crate) table_rows: u64,
+    pub(crate) store_rows: u64,
+    /// Bytes that the rows of all tables take.
+    pub(crate) store_bytes: u64,
+}
+
+impl Report {
+    pub(super) fn new(
+        target: &Target,
+        table: &str,
+        sortedness: Sortedness,
+        rejects: &Rejects,
+        elapsed: Duration,
+    ) -> Result<Self> {
+        let info = target.store().info()?;
+        let found = info.tables.iter().find(|info| info.name == table);
+        Ok(Self {
+            sortedness,
+            skipped: rejects
+                .by_reason()
+                .iter()
+                .map(|(reason, rows)| (reason.to_string(), *rows))
+                .collect(),
+            listed: rejects.listed().to_vec(),
+            elapsed,
+            table_rows: found.map_or(0, |table| table.rows),
+            store_rows: info.tables.iter().map(|table| table.rows).sum(),
+            store_bytes: info.used_bytes,
+        })
+    }
+
+    /// Rows left out, for whatever reason.
+    pub(crate) fn skipped_rows(&self) -> u64 {
+        self.skipped.iter().map(|(_, rows)| rows).sum()
+    }
+
+    pub(crate) fn rows_per_second(&self) -> f64 {
+        self.sortedness.rows as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Bytes of the store for each row in it, those of earlier runs included.
+    pub(crate) fn bytes_per_row(&self) -> f64 {
+        self.store_bytes as f64 / self.store_rows.max(1) as f64
+    }
+
+    pub(super) fn print(&self, as_json: bool) -> Result<()> {
+        let mut out = Stdout::lock();
+        if as_json {
+            return out.line(&self.json());
+        }
+        out.line(&sortedness::text(&self.sortedness))?;
+        out.line(&format!("{:>11.0} rows a second", self.rows_per_second()))?;
+        out.line(&format!(
+            "{:>11.1} bytes a row, of the {} in the store",
+            self.bytes_per_row(),
+            grouped(self.store_rows)
+        ))?;
+        if !self.skipped.is_empty() {
+            // Not part of the answer, but of what should be looked at.
+            let mut text = format!("left out {} rows:\n", grouped(self.skipped_rows()));
+            for (reason, rows) in &self.skipped {
+                text += &format!("{:>11} {reason}\n", grouped(*rows));
+            }
+            for row in &self.listed {
+                text += &format!("  {row}\n");
+            }
+            if self.skipped_rows() > self.listed.len() as u64 {
+                text += "  …\n";
+            }
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let by_reason: Map<String, Value> = self
+            .skipped
+            .iter()
+            .map(|(reason, rows)| (reason.clone(), (*rows).into()))
+            .collect();
+        let mut object = sortedness::json(&self.sortedness);
+        object["skipped"] = json!({
+            "rows": self.skipped_rows(),
+            "by_reason": by_reason,
+            "first": self.listed,
+        });
+        object["seconds"] = self.elapsed.as_secs_f64().into();
+        object["rows_per_second"] = self.rows_per_second().into();
+        object["table_rows"] = self.table_rows.into();
+        object["bytes_per_row"] = self.bytes_per_row().into();
+        object
+    }
+}

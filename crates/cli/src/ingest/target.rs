@@ -1,0 +1,243 @@
+//! The table that rows go to, and how it becomes what it was before.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use bedload::{Error, Mark, Options, Store, Table, TableSchema};
+
+use crate::exit::{Failure, Result};
+use crate::input::{Wanted, same_type};
+use crate::schema::type_name;
+use crate::store::{time_name, time_type};
+use crate::times::unit_name;
+
+/// What is there before the run.
+pub(super) struct Found {
+    path: PathBuf,
+    /// The store, unless there is none yet.
+    store: Option<Store>,
+    /// The table, unless there is none yet.
+    table: Option<Table>,
+}
+
+/// The table that rows are appended to.
+pub(super) struct Target {
+    path: PathBuf,
+    store: Store,
+    table: Table,
+    before: Before,
+}
+
+/// What there was before the run, for [`Target::undo`].
+enum Before {
+    /// Nothing, or a directory with nothing in it that counts.
+    Nothing { directory: bool },
+    /// A store without this table.
+    Store,
+    /// The table, up to the mark.
+    Table(Mark),
+}
+
+impl Target {
+    /// Looks what is there, without changing anything.
+    pub(super) fn find(path: &Path, table: &str) -> Result<Found> {
+        let store = match Store::open(path) {
+            Ok(store) => store,
+            // Nothing, or what a creation left that was cut short. If it is something else, creating will say so.
+            Err(Error::NotAStore { .. }) => {
+                return Ok(Found {
+                    path: path.to_owned(),
+                    store: None,
+                    table: None,
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let exists = store.tables().iter().any(|name| name == table);
+        let table = if exists { Some(store.table(table)?) } else { None };
+        Ok(Found {
+            path: path.to_owned(),
+            store: Some(store),
+            table,
+        })
+    }
+}
+
+impl Found {
+    /// Makes the request fit the table, if there is one, or complains about it.
+    pub(super) fn check(&self, wanted: &mut Wanted) -> Result<()> {
+        let Some(table) = &self.table else {
+            if wanted.time.is_none() {
+                return Err(Failure::usage(
+                    "a new table needs --time, the column that holds each row's time",
+                ));
+            }
+            return Ok(());
+        };
+        let schema = table.schema();
+        let time = time_name(schema);
+        match &wanted.time {
+            Some(asked) if asked != time => {
+                let name = table.name();
+                return Err(Failure::input(format!(
+                    "--time {asked}: the time column of table {name} is {time}"
+                )));
+            }
+            _ => wanted.time = Some(time.to_owned()),
+        }
+        let unit = time_type(schema).0;
+        if wanted.time_unit.is_some_and(|asked| asked != unit) {
+            return Err(Failure::input(format!(
+                "--time-unit: the time column of table {} counts in {}",
+                table.name(),
+                unit_name(unit)
+            )));
+        }
+        wanted.table = Some(Arc::clone(schema.arrow()));
+        Ok(())
+    }
+
+    /// Creates what is not there yet: the store, the table with the columns of `schema`.
+    pub(super) fn create(self, table_name: &str, schema: &SchemaRef, time: Option<&str>) -> Result<Target> {
+        let Self { path, store, table } = self;
+        let (store, created_store) = match store {
+            Some(store) => (store, None),
+            None => {
+                let directory = path.exists();
+                let store = Options::new().create(true).open(&path)?;
+                (store, Some(Before::Nothing { directory }))
+            }
+        };
+        match table {
+            Some(table) => {
+                let before = Before::Table(table.mark());
+                Ok(Target {
+                    path,
+                    store,
+                    table,
+                    before,
+                })
+            }
+            None => {
+                let before = created_store.unwrap_or(Before::Store);
+                let created = time
+                    .ok_or_else(|| Failure::usage("a new table needs --time"))
+                    .and_then(|time| Ok(TableSchema::new(Arc::clone(schema), time)?))
+                    .and_then(|schema| Ok(store.create_table(table_name, schema)?));
+                match created {
+                    Ok(table) => Ok(Target {
+                        path,
+                        store,
+                        table,
+                        before,
+                    }),
+                    Err(failure) => Err(match before {
+                        Before::Nothing { directory } => {
+                            put_back(failure, remove_store(store, &path, directory))
+                        }
+                        Before::Store | Before::Table(_) => failure,
+                    }),
+                }
+            }
+        }
+    }
+}
+
+impl Target {
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::clone(self.table.schema().arrow())
+    }
+
+    /// For each column of the table, its place among those of a file.
+    pub(super) fn places(&self, file: &str, found: &Schema) -> Result<Vec<usize>> {
+        let (table, schema) = (self.table.name(), self.table.schema().arrow());
+        for field in found.fields() {
+            let name = field.name();
+            if schema.field_with_name(name).is_err() {
+                return Err(Failure::input(format!(
+                    "{file}: table {table} has no column {name}; leave it out with --columns"
+                )));
+            }
+        }
+        let place = |field: &Arc<arrow::datatypes::Field>| {
+            let name = field.name();
+            let (place, column) = found.column_with_name(name).ok_or_else(|| {
+                Failure::input(format!("{file}: has no column {name}, which table {table} has"))
+            })?;
+            if !same_type(column.data_type(), field.data_type()) {
+                let (found, expected) = (type_name(column.data_type()), type_name(field.data_type()));
+                return Err(Failure::input(format!(
+                    "{file}: column {name} is of type {found}, but {expected} in table {table}"
+                )));
+            }
+            Ok(place)
+        };
+        schema.fields().iter().map(place).collect()
+    }
+
+    /// A batch as the table wants it: its columns in its order.
+    pub(super) fn fit(&self, batch: &RecordBatch, places: &[usize]) -> Result<RecordBatch> {
+        let columns = places
+            .iter()
+            .map(|&place| Arc::clone(batch.column(place)))
+            .collect();
+        RecordBatch::try_new(self.schema(), columns).map_err(|error| Failure::input(error.to_string()))
+    }
+
+    pub(super) fn close(self) -> Result<()> {
+        Ok(self.store.close()?)
+    }
+
+    /// Makes the store what it was before the run, because of `failure`.
+    pub(super) fn undo(self, failure: Failure) -> Failure {
+        let Self {
+            path,
+            store,
+            table,
+            before,
+        } = self;
+        // Closing would flush, for which a full disk has no room. What is undone is durable without it.
+        let undone = match before {
+            Before::Table(mark) => table.retract_since(mark).map_err(Failure::from),
+            Before::Store => store.drop_table(table.name()).map_err(Failure::from),
+            Before::Nothing { directory } => {
+                drop(table);
+                remove_store(store, &path, directory)
+            }
+        };
+        put_back(failure, undone)
+    }
+}
+
+fn put_back(failure: Failure, undone: Result<()>) -> Failure {
+    match undone {
+        Ok(()) => failure,
+        Err(second) => failure.with_note(&format!(
+            "and the store could not be put back as it was: {second}"
+        )),
+    }
+}
+
+/// Removes a store that this run created, but not the directory that it may have found.
+fn remove_store(store: Store, path: &Path, directory: bool) -> Result<()> {
+    // A store that cannot be closed, because the disk is full, can still be removed.
+    drop(store);
+    let removed = fs::remove_dir_all(path);
+    let removed = if directory {
+        removed.and_then(|()| fs::create_dir(path))
+    } else {
+        removed
+    };
+    removed.map_err(|error| Failure::io(path, &error))
+}

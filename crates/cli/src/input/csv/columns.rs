@@ -1,0 +1,172 @@
+//! Arrays from the texts of a column.
+
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanBuilder, PrimitiveBuilder, StringBuilder};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Field, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+
+use super::infer::parse_bool;
+use super::records::Records;
+use crate::times::WrittenTime;
+
+/// Why a text is no value of its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// No value where there must be one.
+    Missing,
+    /// No UTF-8.
+    NotUtf8,
+    /// Not the form of a time.
+    NoTime,
+    /// Not the form of the column's type, or too large for it.
+    NotOfType,
+    /// A time with an offset from UTC in a column without zone, or the other way round.
+    Zone,
+    /// A time between two ticks of the column's unit.
+    TooFine,
+    /// A time that the column's ticks do not reach.
+    OutOfRange,
+}
+
+/// The texts of one column in a range of rows.
+pub(super) struct Cells<'a> {
+    pub(super) records: &'a Records,
+    pub(super) rows: Range<usize>,
+    /// The column's place among the fields of a record.
+    pub(super) place: usize,
+    pub(super) field: &'a Field,
+    /// Texts that stand for no value.
+    pub(super) nulls: &'a [String],
+    /// Whether an integer in a column of times is a number of ticks.
+    pub(super) takes_ticks: bool,
+}
+
+impl<'a> Cells<'a> {
+    /// Makes an array of the texts. Rows whose text is no value are null in it and listed, ascending.
+    pub(super) fn parse(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
+        match self.field.data_type() {
+            DataType::Boolean => self.booleans(),
+            DataType::Int8 => self.numbers::<Int8Type>(),
+            DataType::Int16 => self.numbers::<Int16Type>(),
+            DataType::Int32 => self.numbers::<Int32Type>(),
+            DataType::Int64 => self.numbers::<Int64Type>(),
+            DataType::UInt8 => self.numbers::<UInt8Type>(),
+            DataType::UInt16 => self.numbers::<UInt16Type>(),
+            DataType::UInt32 => self.numbers::<UInt32Type>(),
+            DataType::UInt64 => self.numbers::<UInt64Type>(),
+            DataType::Float32 => self.numbers::<Float32Type>(),
+            DataType::Float64 => self.numbers::<Float64Type>(),
+            DataType::Date32 => self.primitives::<Date32Type>(parse_date),
+            DataType::Timestamp(unit, zone) => {
+                let read = |text: &str| parse_timestamp(text, *unit, zone.is_some(), self.takes_ticks);
+                match unit {
+                    TimeUnit::Second => self.primitives::<TimestampSecondType>(read),
+                    TimeUnit::Millisecond => self.primitives::<TimestampMillisecondType>(read),
+                    TimeUnit::Microsecond => self.primitives::<TimestampMicrosecondType>(read),
+                    TimeUnit::Nanosecond => self.primitives::<TimestampNanosecondType>(read),
+                }
+            }
+            _ => self.texts(),
+        }
+    }
+
+    /// Gives each row's value, or `None`, to `take`, which returns what is wrong with it.
+    fn each(&self, mut take: impl FnMut(Option<&'a str>) -> Result<(), Problem>) -> Vec<(usize, Problem)> {
+        let mut problems = Vec::new();
+        for row in self.rows.clone() {
+            let bytes = self.records.field(row, self.place);
+            let taken = if self.is_null(bytes) {
+                take(None).and(if self.field.is_nullable() {
+                    Ok(())
+                } else {
+                    Err(Problem::Missing)
+                })
+            } else {
+                match std::str::from_utf8(bytes) {
+                    Ok(text) => match take(Some(text)) {
+                        Ok(()) => Ok(()),
+                        Err(problem) => take(None).and(Err(problem)),
+                    },
+                    Err(_) => take(None).and(Err(Problem::NotUtf8)),
+                }
+            };
+            if let Err(problem) = taken {
+                problems.push((row, problem));
+            }
+        }
+        problems
+    }
+
+    /// Whether a field has no value: it is one of the null texts, or empty where an empty text is no value anyway.
+    fn is_null(&self, bytes: &[u8]) -> bool {
+        (bytes.is_empty() && (self.nulls.is_empty() || *self.field.data_type() != DataType::Utf8))
+            || self.nulls.iter().any(|null| null.as_bytes() == bytes)
+    }
+
+    fn primitives<T: ArrowPrimitiveType>(
+        &self,
+        read: impl Fn(&str) -> Result<T::Native, Problem>,
+    ) -> (ArrayRef, Vec<(usize, Problem)>) {
+        let data_type = self.field.data_type().clone();
+        let mut builder = PrimitiveBuilder::<T>::with_capacity(self.rows.len()).with_data_type(data_type);
+        let problems = self.each(|text| {
+            builder.append_option(text.map(&read).transpose()?);
+            Ok(())
+        });
+        (Arc::new(builder.finish()), problems)
+    }
+
+    fn numbers<T: ArrowPrimitiveType<Native: FromStr>>(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
+        self.primitives::<T>(|text| text.parse().map_err(|_| Problem::NotOfType))
+    }
+
+    fn booleans(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
+        let mut builder = BooleanBuilder::with_capacity(self.rows.len());
+        let problems = self.each(|text| {
+            builder.append_option(
+                text.map(|text| parse_bool(text).ok_or(Problem::NotOfType))
+                    .transpose()?,
+            );
+            Ok(())
+        });
+        (Arc::new(builder.finish()), problems)
+    }
+
+    fn texts(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
+        let mut builder = StringBuilder::with_capacity(self.rows.len(), 8 * self.rows.len());
+        let problems = self.each(|text| {
+            builder.append_option(text);
+            Ok(())
+        });
+        (Arc::new(builder.finish()), problems)
+    }
+}
+
+/// Days since 1970.
+fn parse_date(text: &str) -> Result<i32, Problem> {
+    let written = WrittenTime::parse(text).filter(|_| text.len() == "2013-01-01".len());
+    let written = written.ok_or(Problem::NotOfType)?;
+    let days = written.local.and_utc().timestamp().div_euclid(86_400);
+    i32::try_from(days).map_err(|_| Problem::OutOfRange)
+}
+
+/// Ticks since 1970, of a time that has an offset from UTC exactly if the column has a zone.
+fn parse_timestamp(text: &str, unit: TimeUnit, zoned: bool, takes_ticks: bool) -> Result<i64, Problem> {
+    let Some(written) = WrittenTime::parse(text) else {
+        return text.parse().ok().filter(|_| takes_ticks).ok_or(Problem::NoTime);
+    };
+    if written.offset_seconds.is_some() != zoned {
+        return Err(Problem::Zone);
+    }
+    match written.ticks(written.offset_seconds.unwrap_or(0), unit) {
+        Some((ticks, false)) => Ok(ticks),
+        Some((_, true)) => Err(Problem::TooFine),
+        None => Err(Problem::OutOfRange),
+    }
+}

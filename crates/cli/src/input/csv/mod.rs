@@ -1,0 +1,305 @@
+//! CSV: records, the types of their columns, and the batches made of them.
+//!
+//! The types of columns that are not given are inferred from the first [`SAMPLE_ROWS`] rows. A later row that does
+//! not fit is an error that names line, column and value, never a silent change of type.
+
+mod columns;
+mod infer;
+mod records;
+
+use std::io::BufRead;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use self::columns::{Cells, Problem};
+use self::records::{RecordReader, Records};
+use super::{Place, Reason, Reject, Rejects, Rows, Wanted, batch_of};
+use crate::exit::{Failure, Result};
+use crate::schema::type_name;
+use crate::times::WrittenTime;
+
+/// Rows from which types are inferred, at most.
+pub(super) const SAMPLE_ROWS: usize = 65_536;
+
+/// Bytes of rows that are held at once, at most, but for one record.
+const HELD_BYTES: usize = 64 << 20;
+
+/// What can be done about any row that is rejected.
+const SKIP: &str = "--on-error skip leaves such rows out";
+
+/// A CSV text with a header.
+pub(super) struct CsvRows {
+    name: String,
+    wanted: Wanted,
+    reader: RecordReader,
+    /// Fields in the header.
+    width: usize,
+    columns: Vec<Column>,
+    schema: SchemaRef,
+    /// Records read but not yet made a batch of, from `next_row` on.
+    held: Records,
+    next_row: usize,
+    /// Rows among them that are too short or too long for the header, to be rejected in their turn.
+    misshapen: Vec<Misshapen>,
+}
+
+struct Column {
+    /// Its place in the header.
+    place: usize,
+    field: Field,
+    inferred: bool,
+    is_time: bool,
+    takes_ticks: bool,
+}
+
+/// A row that was left out because it has not the header's number of fields.
+struct Misshapen {
+    /// The held row that stands behind it.
+    before_row: usize,
+    line: u64,
+    width: usize,
+}
+
+impl CsvRows {
+    pub(super) fn open(name: String, text: Box<dyn BufRead>, wanted: Wanted) -> Result<Self> {
+        let mut reader = RecordReader::new(name.clone(), text, wanted.delimiter);
+        let mut held = Records::default();
+        if !reader.read(&mut held)? {
+            return Err(Failure::input(format!(
+                "{name}: the file is empty; its first line must name the columns"
+            )));
+        }
+        let header: Vec<String> = (0..held.width(0))
+            .map(|field| std::str::from_utf8(held.field(0, field)).map(|name| name.trim().to_owned()))
+            .collect::<Result<_, _>>()
+            .map_err(|_| Failure::input(format!("{name}:1: the header is not UTF-8; this is no CSV text")))?;
+        let places = wanted.places(&name, &header)?;
+        held.clear();
+
+        let mut rows = Self {
+            name,
+            wanted,
+            reader,
+            width: header.len(),
+            columns: Vec::new(),
+            schema: Arc::new(Schema::empty()),
+            held,
+            next_row: 0,
+            misshapen: Vec::new(),
+        };
+        let infers = places
+            .iter()
+            .any(|&place| rows.wanted.known_type(&header[place]).is_none());
+        if infers {
+            rows.hold(SAMPLE_ROWS)?;
+        }
+        for place in places {
+            let column = rows.column(place, &header[place])?;
+            rows.columns.push(column);
+        }
+        let fields: Vec<Field> = rows.columns.iter().map(|column| column.field.clone()).collect();
+        rows.schema = Arc::new(Schema::new(fields));
+        Ok(rows)
+    }
+
+    /// Settles the type of a column.
+    fn column(&self, place: usize, name: &str) -> Result<Column> {
+        let is_time = self.wanted.is_time(name);
+        let given = self.wanted.known_type(name).cloned();
+        let inferred = given.is_none();
+        let data_type = match given {
+            Some(data_type) => data_type,
+            None => {
+                let time = is_time.then_some(self.wanted.time_unit);
+                let values = (0..self.held.len()).map(|row| self.held.field(row, place));
+                infer::infer_type(values, &self.wanted.nulls, time)
+            }
+        };
+        if is_time && inferred {
+            self.check_inferred_time(name, place, &data_type)?;
+        }
+        let takes_ticks = self.wanted.takes_ticks(name);
+        Ok(Column {
+            place,
+            field: Field::new(name, data_type, !is_time),
+            inferred,
+            is_time,
+            takes_ticks,
+        })
+    }
+
+    /// The time column must look like one. If it does not, names the first value that is in the way.
+    fn check_inferred_time(&self, name: &str, place: usize, data_type: &DataType) -> Result<()> {
+        let file = &self.name;
+        match data_type {
+            DataType::Timestamp(..) => Ok(()),
+            DataType::Int64 | DataType::UInt64 => Err(Failure::input(format!(
+                "{file}: column {name} holds integers: say what one unit is, with --time-unit s, ms, us or ns"
+            ))),
+            _ => {
+                for row in 0..self.held.len() {
+                    let text = String::from_utf8_lossy(self.held.field(row, place));
+                    if !text.is_empty() && WrittenTime::parse(&text).is_none() {
+                        let line = self.held.field_line(row, place);
+                        return Err(Failure::input(format!(
+                            "{file}:{line}: `{text}` in column {name} is not a time; give the column's type with \
+                             --schema '{name}:timestamp(s)' to have such rows treated one by one"
+                        )));
+                    }
+                }
+                Err(Failure::input(format!(
+                    "{file}: cannot tell what kind of time column {name} holds (no values, or some with and some \
+                     without an offset from UTC): give its type, --schema '{name}:timestamp(s)'"
+                )))
+            }
+        }
+    }
+
+    /// Reads records until `rows` are held, or as many as memory allows.
+    fn hold(&mut self, rows: usize) -> Result<()> {
+        while self.held.len() < rows && self.held.bytes() < HELD_BYTES && self.reader.read(&mut self.held)? {
+            let last = self.held.len() - 1;
+            if self.held.width(last) != self.width {
+                let (line, width) = (self.held.line(last), self.held.width(last));
+                self.misshapen.push(Misshapen {
+                    before_row: last,
+                    line,
+                    width,
+                });
+                self.held.pop();
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the value in `column` of a held row was not understood.
+    fn reject(&self, row: usize, column: &Column, problem: &Problem) -> Reject {
+        let name = column.field.name();
+        let text = String::from_utf8_lossy(self.held.field(row, column.place));
+        let type_name = type_name(column.field.data_type());
+        let quoted = excerpt(&text);
+        let detail = match problem {
+            Problem::Missing => format!("no time in column {name}"),
+            Problem::NotUtf8 => format!("column {name} holds bytes that are not UTF-8"),
+            Problem::NoTime => format!("`{quoted}` in column {name} is not a time"),
+            Problem::NotOfType => format!("`{quoted}` in column {name} is not of type {type_name}"),
+            Problem::Zone => {
+                let has = WrittenTime::parse(&text).is_some_and(|time| time.offset_seconds.is_some());
+                let has = if has { "has" } else { "lacks" };
+                format!("`{quoted}` in column {name} {has} an offset from UTC, unlike its type {type_name}")
+            }
+            Problem::TooFine => format!("`{quoted}` in column {name} is finer than its type {type_name}"),
+            Problem::OutOfRange => format!("`{quoted}` in column {name} is beyond the range of {type_name}"),
+        };
+        let remedy = match problem {
+            Problem::Missing | Problem::NotUtf8 => Some(SKIP.to_owned()),
+            _ if column.inferred => Some(format!(
+                "the type was inferred from the first rows: give another with --schema '{name}:…', or {SKIP}"
+            )),
+            _ => Some(SKIP.to_owned()),
+        };
+        let reason = match problem {
+            Problem::Missing => Reason::NoTime,
+            Problem::NotUtf8 => Reason::NotUtf8,
+            _ if column.is_time => Reason::UnreadableTime,
+            _ => Reason::UnreadableValue { column: name.clone() },
+        };
+        Reject {
+            place: Place::Line(self.held.field_line(row, column.place)),
+            reason,
+            detail,
+            remedy,
+        }
+    }
+}
+
+impl Rows for CsvRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
+        if self.next_row == self.held.len() {
+            self.held.clear();
+            self.next_row = 0;
+            self.hold(self.wanted.batch_rows)?;
+        }
+        let rows = self.next_row..self.held.len().min(self.next_row + self.wanted.batch_rows);
+        self.next_row = rows.end;
+
+        // The first problem of each row, in the order of rows.
+        let mut problems: Vec<Option<(usize, Problem)>> = Vec::new();
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
+        for (index, column) in self.columns.iter().enumerate() {
+            let cells = Cells {
+                records: &self.held,
+                rows: rows.clone(),
+                place: column.place,
+                field: &column.field,
+                nulls: &self.wanted.nulls,
+                takes_ticks: column.takes_ticks,
+            };
+            let (array, found) = cells.parse();
+            arrays.push(array);
+            if !found.is_empty() {
+                problems.resize_with(rows.len(), || None);
+            }
+            for (row, problem) in found {
+                problems[row - rows.start].get_or_insert((index, problem));
+            }
+        }
+
+        let at_end = rows.end == self.held.len();
+        let due = self
+            .misshapen
+            .partition_point(|row| row.before_row < rows.end || at_end);
+        let mut misshapen = self
+            .misshapen
+            .drain(..due)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .peekable();
+        for row in rows.clone().chain(std::iter::once(usize::MAX)) {
+            while let Some(left_out) = misshapen.next_if(|left_out| left_out.before_row <= row) {
+                let expected = self.width;
+                let detail = format!("{} fields, where the header has {expected}", left_out.width);
+                let (place, remedy) = (Place::Line(left_out.line), Some(SKIP.to_owned()));
+                let reject = Reject {
+                    place,
+                    reason: Reason::FieldCount,
+                    detail,
+                    remedy,
+                };
+                rejects.reject(&self.name, reject)?;
+            }
+            if let Some(Some((column, problem))) = problems.get(row.wrapping_sub(rows.start)) {
+                rejects.reject(&self.name, self.reject(row, &self.columns[*column], problem))?;
+            }
+        }
+
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let keep: Option<BooleanArray> =
+            (!problems.is_empty()).then(|| problems.iter().map(|problem| Some(problem.is_none())).collect());
+        batch_of(&self.schema, arrays, rows.len(), keep.as_ref())
+            .map(Some)
+            .map_err(internal)
+    }
+}
+
+/// Arrays of the right length and type make a batch, and can be filtered.
+fn internal(error: arrow::error::ArrowError) -> Failure {
+    Failure::input(format!("rows do not form a batch: {error}"))
+}
+
+/// The beginning of a value, short enough for a line of a terminal.
+fn excerpt(text: &str) -> String {
+    const CHARS: usize = 60;
+    match text.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,282 @@
+//! The records of a CSV text, and the lines on which they stand.
+
+use std::io::BufRead;
+use std::ops::Range;
+
+use csv_core::ReadRecordResult;
+
+use crate::exit::{Failure, Result};
+use crate::input::bytes::text_failure;
+
+/// A record longer than this is taken for a quote that nobody closed.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Reads records. Line ends may be `\n`, `\r\n` or `\r`; blank lines are passed over.
+///
+/// The line numbers of `csv_core` are those of the end of the *previous* record, which is another line if blank
+/// lines follow it or lines end in `\r\n`. So line ends are counted here.
+pub(super) struct RecordReader {
+    name: String,
+    text: Box<dyn BufRead>,
+    parser: csv_core::Reader,
+    /// The line on which the next byte of the text stands.
+    line: u64,
+}
+
+impl RecordReader {
+    pub(super) fn new(name: String, text: Box<dyn BufRead>, delimiter: u8) -> Self {
+        let parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        Self {
+            name,
+            text,
+            parser,
+            line: 1,
+        }
+    }
+
+    /// Appends the next record to `records`; `false` at the end of the text.
+    pub(super) fn read(&mut self, records: &mut Records) -> Result<bool> {
+        self.skip_line_ends()?;
+        let line = self.line;
+        let (mut bytes_len, mut ends_len) = records.used();
+        let (first_byte, first_end) = (bytes_len, ends_len);
+        loop {
+            if records.bytes.len() == bytes_len {
+                records.bytes.resize((2 * bytes_len).max(4096), 0);
+            }
+            if records.ends.len() == ends_len {
+                records.ends.resize((2 * ends_len).max(256), 0);
+            }
+            let input = self
+                .text
+                .fill_buf()
+                .map_err(|error| text_failure(&self.name, &error))?;
+            let (result, read, bytes_written, ends_written) = self.parser.read_record(
+                input,
+                &mut records.bytes[bytes_len..],
+                &mut records.ends[ends_len..],
+            );
+            self.line += line_ends(&input[..read]);
+            self.text.consume(read);
+            bytes_len += bytes_written;
+            ends_len += ends_written;
+            if bytes_len - first_byte > RECORD_BYTES_MAX {
+                let mib = RECORD_BYTES_MAX >> 20;
+                let message = format!(
+                    "{}:{line}: a record of over {mib} MiB: is a quote left open?",
+                    self.name
+                );
+                return Err(Failure::input(message));
+            }
+            let more = match result {
+                ReadRecordResult::Record => true,
+                ReadRecordResult::End => false,
+                ReadRecordResult::InputEmpty
+                | ReadRecordResult::OutputFull
+                | ReadRecordResult::OutputEndsFull => continue,
+            };
+            if more {
+                // The parser counts the ends of fields from the record's first byte.
+                records.ends[first_end..ends_len]
+                    .iter_mut()
+                    .for_each(|end| *end += first_byte);
+                records.rows.push(Row {
+                    line,
+                    bytes_end: bytes_len,
+                    ends_end: ends_len,
+                });
+            }
+            return Ok(more);
+        }
+    }
+
+    /// Passes over what is left of the line end before, and over blank lines.
+    fn skip_line_ends(&mut self) -> Result<()> {
+        loop {
+            let input = self
+                .text
+                .fill_buf()
+                .map_err(|error| text_failure(&self.name, &error))?;
+            let blank = input
+                .iter()
+                .take_while(|&&byte| byte == b'\n' || byte == b'\r')
+                .count();
+            let all = blank == input.len();
+            self.line += line_ends(&input[..blank]);
+            self.text.consume(blank);
+            if blank == 0 || !all {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn line_ends(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|&byte| u64::from(byte == b'\n')).sum()
+}
+
+/// Records side by side in one buffer.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    /// The fields' bytes. What lies behind those of the last row is room for more.
+    bytes: Vec<u8>,
+    /// Where each field ends in `bytes`; again with room behind.
+    ends: Vec<usize>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    /// The line on which the record begins.
+    line: u64,
+    /// Where the record ends in `bytes`, and its fields in `ends`.
+    bytes_end: usize,
+    ends_end: usize,
+}
+
+impl Records {
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The size of all fields together.
+    pub(super) fn bytes(&self) -> usize {
+        self.used().0
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+    }
+
+    /// Forgets the last record.
+    pub(super) fn pop(&mut self) {
+        self.rows.pop();
+    }
+
+    /// How much of `bytes` and of `ends` belongs to rows.
+    fn used(&self) -> (usize, usize) {
+        self.rows
+            .last()
+            .map_or((0, 0), |row| (row.bytes_end, row.ends_end))
+    }
+
+    /// The number of fields of a record.
+    pub(super) fn width(&self, row: usize) -> usize {
+        self.field_ends(row).len()
+    }
+
+    /// The line on which a record begins.
+    pub(super) fn line(&self, row: usize) -> u64 {
+        self.rows[row].line
+    }
+
+    /// The line on which a field begins. A quote that is written twice within a field is one byte here, but a line
+    /// end is always a line end.
+    pub(super) fn field_line(&self, row: usize, field: usize) -> u64 {
+        let span = self.field_span(row, field);
+        self.line(row) + line_ends(&self.bytes[self.first_byte(row)..span.start])
+    }
+
+    /// A field of a record, which must have it.
+    pub(super) fn field(&self, row: usize, field: usize) -> &[u8] {
+        &self.bytes[self.field_span(row, field)]
+    }
+
+    fn field_span(&self, row: usize, field: usize) -> Range<usize> {
+        let ends = self.field_ends(row);
+        let start = if field == 0 {
+            self.first_byte(row)
+        } else {
+            ends[field - 1]
+        };
+        start..ends[field]
+    }
+
+    fn field_ends(&self, row: usize) -> &[usize] {
+        let start = if row == 0 { 0 } else { self.rows[row - 1].ends_end };
+        &self.ends[start..self.rows[row].ends_end]
+    }
+
+    fn first_byte(&self, row: usize) -> usize {
+        if row == 0 { 0 } else { self.rows[row - 1].bytes_end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use super::*;
+
+    /// Each record's line and fields, the text read in pieces of `buffer` bytes.
+    fn read_all(text: &'static str, buffer: usize) -> Vec<(u64, Vec<String>)> {
+        let text = BufReader::with_capacity(buffer, text.as_bytes());
+        let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
+        let mut records = Records::default();
+        while reader.read(&mut records).unwrap() {}
+        (0..records.len())
+            .map(|row| {
+                let fields = (0..records.width(row))
+                    .map(|field| String::from_utf8(records.field(row, field).to_vec()).unwrap());
+                (records.line(row), fields.collect())
+            })
+            .collect()
+    }
+
+    fn row(line: u64, fields: &[&str]) -> (u64, Vec<String>) {
+        (line, fields.iter().map(|&field| field.to_owned()).collect())
+    }
+
+    #[test]
+    fn lines_are_those_of_an_editor() {
+        let expected = [
+            row(1, &["a", "b"]),
+            row(2, &["1", ""]),
+            row(5, &["x\ny", "5"]),
+            row(7, &["q\"q"]),
+            row(8, &["6", "7"]),
+        ];
+        let with_crlf = [
+            row(1, &["a", "b"]),
+            row(2, &["1", ""]),
+            row(5, &["x\r\ny", "5"]),
+            row(7, &["q\"q"]),
+            row(8, &["6", "7"]),
+        ];
+        for buffer in [1, 2, 3, 7, 4096] {
+            assert_eq!(
+                read_all("a,b\n1,\n\n\n\"x\ny\",5\n\"q\"\"q\"\n6,7", buffer),
+                expected
+            );
+            let text = "a,b\r\n1,\r\n\r\n\r\n\"x\r\ny\",5\r\n\"q\"\"q\"\r\n6,7\r\n";
+            assert_eq!(read_all(text, buffer), with_crlf);
+        }
+    }
+
+    #[test]
+    fn byte_order_mark_and_emptiness() {
+        assert_eq!(read_all("\u{feff}a\n1\n", 4096), [row(1, &["a"]), row(2, &["1"])]);
+        assert_eq!(read_all("", 16), []);
+        assert_eq!(read_all("\n\r\n\n", 16), []);
+    }
+
+    #[test]
+    fn a_field_knows_its_own_line() {
+        let text: &[u8] = b"a\n\"1\n2\n\",\"3\n\",4\n";
+        let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
+        let mut records = Records::default();
+        while reader.read(&mut records).unwrap() {}
+        assert_eq!([0, 1, 2].map(|field| records.field_line(1, field)), [2, 4, 5]);
+    }
+
+    #[test]
+    fn the_last_record_can_be_forgotten() {
+        let text: &[u8] = b"a,b\nc,d,e\n";
+        let mut reader = RecordReader::new("text".to_owned(), Box::new(text), b',');
+        let mut records = Records::default();
+        reader.read(&mut records).unwrap();
+        reader.read(&mut records).unwrap();
+        records.pop();
+        assert_eq!((records.len(), records.bytes(), records.width(0)), (1, 2, 2));
+    }
+}

@@ -1,0 +1,188 @@
+//! Files of rows: CSV, plain or compressed by gzip, and Parquet.
+
+mod bytes;
+mod csv;
+mod parquet;
+mod rejects;
+
+use std::path::Path;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter;
+use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
+
+use self::bytes::{Content, Progress};
+pub(crate) use self::parquet::same_type;
+pub(crate) use self::rejects::{OnError, Rejects};
+use self::rejects::{Place, Reason, Reject};
+use crate::exit::{Failure, Result};
+
+/// The name that stands for standard input.
+pub(crate) const STDIN: &str = "-";
+
+/// What is to be read from a file, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// The column that must hold a time in every row.
+    pub(crate) time: Option<String>,
+    /// The columns to read, in this order; all if `None`.
+    pub(crate) columns: Option<Vec<String>>,
+    /// Types of columns as the user gave them. Integers in such a column are ticks, if it is one of times.
+    pub(crate) given: Vec<Field>,
+    /// The columns of the table that the rows go to, if it exists: its types are not to be inferred either.
+    pub(crate) table: Option<SchemaRef>,
+    /// What one unit of an integer in the time column is.
+    pub(crate) time_unit: Option<TimeUnit>,
+    /// Texts that stand for no value in CSV.
+    pub(crate) nulls: Vec<String>,
+    /// What separates the fields of CSV.
+    pub(crate) delimiter: u8,
+    /// Rows in a batch, at most.
+    pub(crate) batch_rows: usize,
+}
+
+impl Wanted {
+    /// The columns to read out of those that `file` has, by their places in it.
+    ///
+    /// `offered` may name a column twice as long as nobody asks for it.
+    fn places(&self, file: &str, offered: &[String]) -> Result<Vec<usize>> {
+        let place_of = |name: &String| {
+            let mut places = (0..offered.len()).filter(|&place| offered[place] == *name);
+            match (places.next(), places.next()) {
+                (Some(place), None) => Ok(place),
+                (Some(_), Some(_)) => Err(Failure::input(format!("{file}: two columns are named {name}"))),
+                (None, _) => {
+                    let there = offered.join(", ");
+                    Err(Failure::input(format!(
+                        "{file}: no column is named {name}; there are {there}"
+                    )))
+                }
+            }
+        };
+        if let Some(time) = &self.time {
+            place_of(time)?;
+            if let Some(given) = self.given_field(time)
+                && !matches!(given.data_type(), DataType::Timestamp(..))
+            {
+                return Err(Failure::usage(format!(
+                    "--schema: the time column {time} must be a timestamp(…)"
+                )));
+            }
+        }
+        for field in &self.given {
+            place_of(field.name())?;
+        }
+        let places: Vec<usize> = self
+            .columns
+            .as_deref()
+            .unwrap_or(offered)
+            .iter()
+            .map(place_of)
+            .collect::<Result<_>>()?;
+        match &self.time {
+            Some(time) if !places.iter().any(|&place| offered[place] == *time) => Err(Failure::usage(
+                format!("the time column {time} must be among --columns"),
+            )),
+            _ => Ok(places),
+        }
+    }
+
+    fn is_time(&self, name: &str) -> bool {
+        self.time.as_deref() == Some(name)
+    }
+
+    /// The type of a column that is not to be inferred.
+    fn known_type(&self, name: &str) -> Option<&DataType> {
+        let of_table = || {
+            self.table
+                .as_ref()
+                .and_then(|table| table.field_with_name(name).ok())
+        };
+        self.given_field(name).or_else(of_table).map(Field::data_type)
+    }
+
+    /// Whether integers in a column of times are ticks. Only if somebody said so: where times are written as such,
+    /// a stray integer is a mistake.
+    fn takes_ticks(&self, name: &str) -> bool {
+        self.given_field(name).is_some() || (self.is_time(name) && self.time_unit.is_some())
+    }
+
+    fn given_field(&self, name: &str) -> Option<&Field> {
+        self.given.iter().find(|field| field.name() == name)
+    }
+}
+
+/// A file being read, batch by batch.
+pub(crate) struct Input {
+    rows: Box<dyn Rows>,
+    progress: Progress,
+}
+
+/// A format of files.
+trait Rows {
+    /// The columns of the batches.
+    fn schema(&self) -> &SchemaRef;
+
+    /// The next rows, in the order of the file; `None` at its end. Rows that cannot be read go to `rejects`.
+    fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>>;
+}
+
+impl Input {
+    /// Opens a file, or standard input if `path` is [`STDIN`], tells its format by its first bytes, and settles the
+    /// types of its columns.
+    pub(crate) fn open(path: &Path, wanted: &Wanted) -> Result<Self> {
+        let (content, progress) = bytes::open(path)?;
+        let name = display_name(path);
+        let rows: Box<dyn Rows> = match content {
+            Content::Text(text) => Box::new(csv::CsvRows::open(name, text, wanted.clone())?),
+            Content::Parquet(file) => Box::new(parquet::ParquetRows::open(name, file, wanted, &progress)?),
+        };
+        Ok(Self { rows, progress })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.rows.schema()
+    }
+
+    pub(crate) fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
+        self.rows.next_batch(rejects)
+    }
+
+    /// How much of the file has been read, and of how much, if that is known; in bytes.
+    pub(crate) fn progress(&self) -> (u64, Option<u64>) {
+        (self.progress.read(), self.progress.total())
+    }
+}
+
+/// A batch of the rows that are to be kept; all if `keep` is `None`.
+///
+/// Rows are filtered before they become a batch, because a row without a time makes none.
+fn batch_of(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+    keep: Option<&BooleanArray>,
+) -> Result<RecordBatch, ArrowError> {
+    let (columns, rows) = match keep {
+        Some(keep) => {
+            let kept = columns
+                .iter()
+                .map(|column| filter(column.as_ref(), keep))
+                .collect::<Result<_, _>>()?;
+            (kept, keep.true_count())
+        }
+        None => (columns, rows),
+    };
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options)
+}
+
+/// How messages name a file.
+pub(crate) fn display_name(path: &Path) -> String {
+    if path == Path::new(STDIN) {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    }
+}

@@ -1,0 +1,129 @@
+//! Rows that cannot be taken: the first ends the run, or all are left out, counted, and the first few listed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use clap::ValueEnum;
+
+use crate::exit::{Failure, Result};
+
+/// Rejected rows that are listed one by one; the rest is only counted.
+const LISTED: usize = 10;
+
+/// What to do about a row that cannot be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    /// End with an error and leave the store as it was
+    Fail,
+    /// Leave the row out, list the first few and count all
+    Skip,
+}
+
+/// Where in a file a row stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A line of a text, counted from 1.
+    Line(u64),
+    /// A row of a file that has no lines, counted from 1.
+    Row(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "{line}"),
+            Self::Row(row) => write!(f, " row {row}"),
+        }
+    }
+}
+
+/// Why a row cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// The time column is empty.
+    NoTime,
+    /// The time column holds something else than a time of the column's type.
+    UnreadableTime,
+    /// Another column holds something else than a value of its type.
+    UnreadableValue {
+        /// That column.
+        column: String,
+    },
+    /// The row has more or fewer fields than the header.
+    FieldCount,
+    /// A field is no UTF-8.
+    NotUtf8,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTime => f.write_str("no time"),
+            Self::UnreadableTime => f.write_str("unreadable time"),
+            Self::UnreadableValue { column } => write!(f, "unreadable value in {column}"),
+            Self::FieldCount => f.write_str("wrong number of fields"),
+            Self::NotUtf8 => f.write_str("not UTF-8"),
+        }
+    }
+}
+
+/// A row that cannot be taken.
+#[derive(Debug)]
+pub(crate) struct Reject {
+    pub(crate) place: Place,
+    pub(crate) reason: Reason,
+    /// The reason in full: the value, the column, what was expected.
+    pub(crate) detail: String,
+    /// What can be done about it, if that is worth saying when the run ends here.
+    pub(crate) remedy: Option<String>,
+}
+
+/// The rows that were not taken.
+#[derive(Debug)]
+pub(crate) struct Rejects {
+    on_error: OnError,
+    listed: Vec<String>,
+    by_reason: BTreeMap<Reason, u64>,
+}
+
+impl Rejects {
+    pub(crate) fn new(on_error: OnError) -> Self {
+        Self {
+            on_error,
+            listed: Vec::new(),
+            by_reason: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note of a row of `file`, or makes an error of it.
+    pub(crate) fn reject(&mut self, file: &str, reject: Reject) -> Result<()> {
+        let Reject {
+            place,
+            reason,
+            detail,
+            remedy,
+        } = reject;
+        if self.on_error == OnError::Fail {
+            let failure = Failure::input(format!("{file}:{place}: {detail}"));
+            return Err(match remedy {
+                Some(remedy) => failure.with_note(&remedy),
+                None => failure,
+            });
+        }
+        if self.listed.len() < LISTED {
+            self.listed.push(format!("{file}:{place}: {detail}"));
+        }
+        *self.by_reason.entry(reason).or_default() += 1;
+        Ok(())
+    }
+
+    /// The first few rows, each with its place and reason.
+    pub(crate) fn listed(&self) -> &[String] {
+        &self.listed
+    }
+
+    /// How many rows were left out for each reason.
+    pub(crate) fn by_reason(&self) -> &BTreeMap<Reason, u64> {
+        &self.by_reason
+    }
+}

@@ -1,0 +1,111 @@
+//! Where an answer goes: to standard output, or into a file that appears when it is whole.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tempfile::NamedTempFile;
+
+/// Takes an answer's bytes and remembers what went wrong, because the writers of formats wrap errors in their own.
+pub(super) struct Destination {
+    target: Target,
+    last_error: LastError,
+}
+
+enum Target {
+    Stdout(BufWriter<Stdout>),
+    File {
+        path: PathBuf,
+        unfinished: BufWriter<NamedTempFile>,
+    },
+}
+
+/// The last error of the system that a [`Destination`] met.
+#[derive(Clone, Default)]
+pub(super) struct LastError(Arc<Mutex<Option<io::Error>>>);
+
+impl LastError {
+    pub(super) fn take(&self) -> Option<io::Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let copy = match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(error.kind(), error.to_string()),
+            };
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            copy
+        })
+    }
+}
+
+impl Destination {
+    pub(super) fn stdout() -> Self {
+        Self {
+            target: Target::Stdout(BufWriter::new(io::stdout())),
+            last_error: LastError::default(),
+        }
+    }
+
+    /// A file beside `path`, which takes its name at the end.
+    pub(super) fn file(path: &Path) -> io::Result<Self> {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".bedload-");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // What any new file has; the umask takes from it.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let unfinished = BufWriter::new(builder.tempfile_in(directory)?);
+        let target = Target::File {
+            path: path.to_owned(),
+            unfinished,
+        };
+        Ok(Self {
+            target,
+            last_error: LastError::default(),
+        })
+    }
+
+    pub(super) fn last_error(&self) -> LastError {
+        self.last_error.clone()
+    }
+
+    /// Everything has been written.
+    pub(super) fn finish(self) -> io::Result<()> {
+        let finished = match self.target {
+            Target::Stdout(mut stdout) => stdout.flush(),
+            Target::File { path, unfinished } => unfinished
+                .into_inner()
+                .map_err(io::IntoInnerError::into_error)
+                .and_then(|file| file.persist(path).map_err(|error| error.error))
+                .map(drop),
+        };
+        self.last_error.keep(finished)
+    }
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.target {
+            Target::Stdout(stdout) => stdout.write(bytes),
+            Target::File { unfinished, .. } => unfinished.write(bytes),
+        };
+        self.last_error.keep(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = match &mut self.target {
+            Target::Stdout(stdout) => stdout.flush(),
+            Target::File { unfinished, .. } => unfinished.flush(),
+        };
+        self.last_error.keep(flushed)
+    }
+}

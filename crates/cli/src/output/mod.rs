@@ -1,0 +1,135 @@
+//! Answers on their way out: formats, and where they go.
+
+mod destination;
+pub(crate) mod stdout;
+mod table;
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use arrow::csv::{Writer as CsvWriter, WriterBuilder as CsvWriterBuilder};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
+use clap::ValueEnum;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+
+use self::destination::Destination;
+use self::table::TableWriter;
+use crate::exit::{Failure, Result};
+
+/// Rows that a Parquet file is cut into; a writer holds the encoded columns of so many.
+const ROW_GROUP_ROWS: usize = 128 << 10;
+
+/// A format of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns for people
+    Table,
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON object a line
+    Json,
+    /// Parquet
+    Parquet,
+}
+
+/// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not before.
+pub(crate) struct Answer {
+    sink: Sink,
+    name: String,
+    last_error: destination::LastError,
+}
+
+enum Sink {
+    Table(TableWriter<Destination>),
+    Csv(Box<CsvWriter<Destination>>),
+    Json(JsonWriter<Destination, LineDelimited>),
+    Parquet(Box<ArrowWriter<Destination>>),
+}
+
+impl Answer {
+    /// Begins an answer with the columns of `schema`; to standard output if there is no `path`. In CSV, `null`
+    /// stands for no value.
+    pub(crate) fn begin(format: Format, path: Option<&Path>, schema: &SchemaRef, null: &str) -> Result<Self> {
+        let destination = match path {
+            Some(path) => Destination::file(path).map_err(|error| Failure::io(path, &error))?,
+            None => Destination::stdout(),
+        };
+        let name = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
+        let last_error = destination.last_error();
+        let sink = match format {
+            Format::Table => Sink::Table(TableWriter::new(destination, schema)),
+            Format::Csv => {
+                let builder = CsvWriterBuilder::new()
+                    .with_header(true)
+                    .with_null(null.to_owned());
+                Sink::Csv(Box::new(builder.build(destination)))
+            }
+            Format::Json => Sink::Json(
+                JsonWriterBuilder::new()
+                    .with_explicit_nulls(true)
+                    .build(destination),
+            ),
+            Format::Parquet => {
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+                    .build();
+                let writer = ArrowWriter::try_new(destination, SchemaRef::clone(schema), Some(properties))
+                    .map_err(|error| Failure::input(format!("{name}: {error}")))?;
+                Sink::Parquet(Box::new(writer))
+            }
+        };
+        let mut answer = Self {
+            sink,
+            name,
+            last_error,
+        };
+        // CSV has its header even if no row follows.
+        answer.write(&RecordBatch::new_empty(SchemaRef::clone(schema)))?;
+        Ok(answer)
+    }
+
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let written = match &mut self.sink {
+            Sink::Table(writer) => writer.write(batch),
+            Sink::Csv(writer) => writer.write(batch),
+            Sink::Json(writer) => writer.write(batch),
+            Sink::Parquet(writer) => writer.write(batch).map_err(ArrowError::from),
+        };
+        written.map_err(|error| failure(&self.name, &self.last_error, &error))
+    }
+
+    /// Ends the answer; only now is a file there.
+    pub(crate) fn finish(self) -> Result<()> {
+        let Self {
+            sink,
+            name,
+            last_error,
+        } = self;
+        let destination = match sink {
+            Sink::Table(writer) => writer.finish(),
+            Sink::Csv(writer) => Ok(writer.into_inner()),
+            Sink::Json(mut writer) => writer.finish().map(|()| writer.into_inner()),
+            Sink::Parquet(writer) => writer.into_inner().map_err(ArrowError::from),
+        };
+        destination
+            .and_then(|destination| destination.finish().map_err(ArrowError::from))
+            .map_err(|error| failure(&name, &last_error, &error))
+    }
+}
+
+/// An error of a writer is one of the system, if the system reported one, and else one of the values: a time that
+/// the format cannot say.
+fn failure(name: &str, last_error: &destination::LastError, error: &ArrowError) -> Failure {
+    match (last_error.take(), error) {
+        (Some(system), _) => Failure::output(name, &system),
+        (None, ArrowError::IoError(_, system)) => Failure::output(name, system),
+        (None, error) => Failure::input(format!(
+            "{name}: a value cannot be written in this format: {error}"
+        )),
+    }
+}

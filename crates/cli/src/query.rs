@@ -1,0 +1,88 @@
+//! `bedload query`: the rows of a range of times.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use bedload::Table;
+
+use crate::args::QueryArgs;
+use crate::exit::{Failure, Result};
+use crate::output::Answer;
+use crate::store::{self, TickRange};
+
+pub(crate) fn run(args: &QueryArgs) -> Result<()> {
+    let store = store::open(&args.store)?;
+    let table = store::table(&store, &args.table)?;
+    let query = Query {
+        range: store::tick_range(table.schema(), &args.range)?,
+        columns: args.columns.as_deref(),
+        limit: args.limit,
+        reverse: args.reverse,
+    };
+    let schema = query.schema(&table)?;
+    let answer = Answer::begin(args.format, args.output.as_deref(), &schema, &args.null)?;
+    query.stream(&table, answer).map(drop)
+}
+
+/// Which rows and columns of a table are asked for, and in which order.
+#[derive(Debug)]
+pub(crate) struct Query<'a> {
+    pub(crate) range: TickRange,
+    /// All if `None`.
+    pub(crate) columns: Option<&'a [String]>,
+    pub(crate) limit: Option<u64>,
+    /// Latest first.
+    pub(crate) reverse: bool,
+}
+
+impl Query<'_> {
+    /// The columns of the answer.
+    pub(crate) fn schema(&self, table: &Table) -> Result<SchemaRef> {
+        let schema = table.schema().arrow();
+        let Some(columns) = self.columns else {
+            return Ok(Arc::clone(schema));
+        };
+        let mut fields = Vec::with_capacity(columns.len());
+        for (i, name) in columns.iter().enumerate() {
+            let field = schema.field_with_name(name).map_err(|_| {
+                let there: Vec<&str> = schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().as_str())
+                    .collect();
+                let (table, there) = (table.name(), there.join(", "));
+                Failure::input(format!("table {table} has no column {name}; there are: {there}"))
+            })?;
+            if columns[..i].contains(name) {
+                return Err(Failure::usage(format!(
+                    "column {name} is named twice in --columns"
+                )));
+            }
+            fields.push(field.clone());
+        }
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
+    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
+        let mut scan = table.range(self.range)?;
+        if let Some(columns) = self.columns {
+            let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+            scan = scan.columns(&names)?;
+        }
+        if self.reverse {
+            scan = scan.rev();
+        }
+        if let Some(limit) = self.limit {
+            scan = scan.limit(limit);
+        }
+        let mut rows = 0;
+        for batch in scan {
+            let batch = batch?;
+            rows += batch.num_rows() as u64;
+            answer.write(&batch)?;
+        }
+        answer.finish()?;
+        Ok(rows)
+    }
+}

@@ -1,0 +1,154 @@
+//! Column types as they are written on a command line.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::timezone::Tz;
+use arrow::datatypes::{DataType, Field, TimeUnit};
+
+use crate::times::unit_name;
+
+/// What `--schema` accepts, for messages.
+const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, utf8, \
+                     date32, timestamp(s|ms|us|ns[, zone])";
+
+/// Reads `name:type,name:type,…`.
+pub(crate) fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
+    let mut fields: Vec<Field> = Vec::new();
+    for part in split_outside_parentheses(text) {
+        let (name, data_type) =
+            split_name_and_type(part).ok_or_else(|| format!("`{part}` is not of the form name:type"))?;
+        let data_type = parse_type(data_type)
+            .ok_or_else(|| format!("`{data_type}` is not a column type; there are {TYPES}"))?;
+        if fields.iter().any(|field| field.name() == name) {
+            return Err(format!("column {name} is named twice"));
+        }
+        fields.push(Field::new(name, data_type, true));
+    }
+    Ok(fields)
+}
+
+/// Both parts of `name:type`. The name may hold colons.
+fn split_name_and_type(part: &str) -> Option<(&str, &str)> {
+    // A zone such as +01:00 has a colon of its own, so look before the parenthesis only.
+    let end = part.find('(').unwrap_or(part.len());
+    let colon = part[..end].rfind(':')?;
+    let (name, data_type) = (part[..colon].trim(), part[colon + 1..].trim());
+    (!name.is_empty()).then_some((name, data_type))
+}
+
+fn split_outside_parentheses(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth) = (0, 0_u32);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[start..].trim());
+    parts
+}
+
+fn parse_type(text: &str) -> Option<DataType> {
+    Some(match text.to_ascii_lowercase().as_str() {
+        "bool" | "boolean" => DataType::Boolean,
+        "int8" => DataType::Int8,
+        "int16" => DataType::Int16,
+        "int32" => DataType::Int32,
+        "int64" => DataType::Int64,
+        "uint8" => DataType::UInt8,
+        "uint16" => DataType::UInt16,
+        "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "float32" => DataType::Float32,
+        "float64" => DataType::Float64,
+        "utf8" | "text" | "string" => DataType::Utf8,
+        "date32" | "date" => DataType::Date32,
+        _ => return parse_timestamp(text),
+    })
+}
+
+fn parse_timestamp(text: &str) -> Option<DataType> {
+    let (head, arguments) = text.strip_suffix(')')?.split_once('(')?;
+    if !head.eq_ignore_ascii_case("timestamp") {
+        return None;
+    }
+    let (unit, zone) = match arguments.split_once(',') {
+        Some((unit, zone)) => (unit, Some(zone.trim())),
+        None => (arguments, None),
+    };
+    if zone.is_some_and(|zone| zone.parse::<Tz>().is_err()) {
+        return None;
+    }
+    Some(DataType::Timestamp(parse_unit(unit.trim())?, zone.map(Arc::from)))
+}
+
+/// Reads a unit of time by its short name.
+pub(crate) fn parse_unit(text: &str) -> Option<TimeUnit> {
+    [
+        TimeUnit::Second,
+        TimeUnit::Millisecond,
+        TimeUnit::Microsecond,
+        TimeUnit::Nanosecond,
+    ]
+    .into_iter()
+    .find(|&unit| unit_name(unit) == text)
+}
+
+/// The name of a type, as [`parse_columns`] reads it.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Boolean => "bool".to_owned(),
+        DataType::Date32 => "date32".to_owned(),
+        DataType::Timestamp(unit, zone) => {
+            let mut name = format!("timestamp({}", unit_name(*unit));
+            if let Some(zone) = zone {
+                let _ = write!(name, ", {zone}");
+            }
+            name.push(')');
+            name
+        }
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_read_back_from_their_names() {
+        let text = "a:bool,b:int8,c:uint64,d:float32,e:utf8,f:date32,g:timestamp(ns),\
+                    h:timestamp(us, America/New_York),i:timestamp(s, +01:00),weird:name:int64";
+        let fields = parse_columns(text).unwrap();
+        let written: Vec<String> = fields
+            .iter()
+            .map(|field| format!("{}:{}", field.name(), type_name(field.data_type())))
+            .collect();
+        assert_eq!(written.join(","), text);
+        assert_eq!(fields[9].name(), "weird:name");
+    }
+
+    #[test]
+    fn what_is_no_list_of_columns() {
+        for text in [
+            "",
+            "a",
+            "a:",
+            ":int8",
+            "a:int7",
+            "a:int8,,b:int8",
+            "a:int8,a:int8",
+            "a:timestamp(h)",
+        ] {
+            assert!(parse_columns(text).is_err(), "{text}");
+        }
+        assert!(parse_columns("a:timestamp(s, Mars/Olympus)").is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! `bedload sortedness`: how far a column of a file is from sorted.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
+use bedload_index::sortedness::{Sortedness, arrivals_in_sorted_order};
+use serde_json::json;
+
+use crate::args::SortednessArgs;
+use crate::exit::{Failure, Result};
+use crate::input::{Input, OnError, Rejects, Wanted, display_name};
+use crate::output::stdout::Stdout;
+use crate::picture::Picture;
+
+const BATCH_ROWS: usize = 65_536;
+
+pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
+    let column = Column::read(args)?;
+    let measured = column.sortedness();
+    if let Some(path) = &args.picture {
+        column
+            .picture(&display_name(&args.file), &args.column)
+            .write(path)?;
+    }
+
+    let mut out = Stdout::lock();
+    if args.json {
+        let mut object = json(&measured);
+        object["without_value"] = column.without_value.into();
+        out.line(&object)
+    } else {
+        out.line(&text(&measured))?;
+        if column.without_value > 0 {
+            out.line(&format!(
+                "{:>11} rows without a value were left out",
+                grouped(column.without_value)
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// The values of a column in the order of its file, in a form that sorts as they do.
+pub(crate) struct Column {
+    keys: Keys,
+    without_value: u64,
+}
+
+enum Keys {
+    Integers(Vec<i64>),
+    Texts(Vec<String>),
+}
+
+impl Column {
+    /// Reads one column of a file. Rows without a value are counted and left out.
+    pub(crate) fn read(args: &SortednessArgs) -> Result<Self> {
+        let (path, name) = (&args.file, &args.column);
+        let wanted = Wanted {
+            time: None,
+            columns: Some(vec![name.clone()]),
+            given: Vec::new(),
+            table: None,
+            time_unit: None,
+            nulls: args.csv.nulls.clone(),
+            delimiter: args.csv.delimiter,
+            batch_rows: BATCH_ROWS,
+        };
+        let mut input = Input::open(path, &wanted)?;
+        let keys = match input.schema().field(0).data_type() {
+            DataType::Utf8 => Keys::Texts(Vec::new()),
+            _ => Keys::Integers(Vec::new()),
+        };
+        let mut column = Self {
+            keys,
+            without_value: 0,
+        };
+        let mut rejects = Rejects::new(OnError::Fail);
+        while let Some(batch) = input.next_batch(&mut rejects)? {
+            column
+                .append(batch.column(0))
+                .map_err(|error| Failure::input(format!("{}: column {name}: {error}", display_name(path))))?;
+        }
+        Ok(column)
+    }
+
+    fn append(&mut self, array: &ArrayRef) -> Result<(), arrow::error::ArrowError> {
+        self.without_value += array.null_count() as u64;
+        match &mut self.keys {
+            Keys::Texts(keys) => keys.extend(array.as_string::<i32>().iter().flatten().map(str::to_owned)),
+            Keys::Integers(keys) => match array.data_type() {
+                DataType::UInt64 => {
+                    let values = array.as_primitive::<UInt64Type>().iter().flatten();
+                    keys.extend(values.map(|value| (value ^ (1 << 63)).cast_signed()));
+                }
+                DataType::Float32 | DataType::Float64 => {
+                    let array = cast(array, &DataType::Float64)?;
+                    keys.extend(
+                        array
+                            .as_primitive::<Float64Type>()
+                            .iter()
+                            .flatten()
+                            .map(ascending),
+                    );
+                }
+                _ => {
+                    let array = cast(array, &DataType::Int64)?;
+                    keys.extend(array.as_primitive::<Int64Type>().iter().flatten());
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        match &self.keys {
+            Keys::Integers(keys) => keys.len(),
+            Keys::Texts(keys) => keys.len(),
+        }
+    }
+
+    pub(crate) fn sortedness(&self) -> Sortedness {
+        match &self.keys {
+            Keys::Integers(keys) => Sortedness::of_keys(keys),
+            Keys::Texts(keys) => Sortedness::of_keys(keys),
+        }
+    }
+
+    /// A picture of the order in which the rows stand.
+    pub(crate) fn picture(&self, file: &str, column: &str) -> Picture {
+        let order = match &self.keys {
+            Keys::Integers(keys) => arrivals_in_sorted_order(keys),
+            Keys::Texts(keys) => arrivals_in_sorted_order(keys),
+        };
+        debug_assert_eq!(order.len(), self.len());
+        Picture::new(&format!("{file}, column {column}"), &self.sortedness(), &order)
+    }
+}
+
+/// An integer that sorts as the float does (IEEE 754 total order, but that the two zeros are one).
+fn ascending(value: f64) -> i64 {
+    let bits = (value + 0.0).to_bits().cast_signed();
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+/// The measures for people.
+pub(crate) fn text(measured: &Sortedness) -> String {
+    let Sortedness {
+        rows,
+        k,
+        l,
+        below_running_max,
+        adjacent_inversions,
+    } = *measured;
+    format!(
+        "{:>11} rows\n\
+         {:>11} K  ({:.1} %)  rows less a longest non-decreasing subsequence\n\
+         {:>11} L  ({:.2} %)  largest distance of a row from its sorted position\n\
+         {:>11}    ({:.1} %)  rows below the running maximum\n\
+         {:>11}    ({:.1} %)  rows below the row before them",
+        grouped(rows),
+        grouped(k),
+        100.0 * measured.k_share(),
+        grouped(l),
+        100.0 * measured.l_share(),
+        grouped(below_running_max),
+        100.0 * measured.below_running_max_share(),
+        grouped(adjacent_inversions),
+        100.0 * measured.adjacent_inversions_share(),
+    )
+}
+
+/// The measures for machines.
+pub(crate) fn json(measured: &Sortedness) -> serde_json::Value {
+    json!({
+        "rows": measured.rows,
+        "k": measured.k,
+        "k_percent": 100.0 * measured.k_share(),
+        "l": measured.l,
+        "l_percent": 100.0 * measured.l_share(),
+        "below_running_max": measured.below_running_max,
+        "below_running_max_percent": 100.0 * measured.below_running_max_share(),
+        "adjacent_inversions": measured.adjacent_inversions,
+        "adjacent_inversions_percent": 100.0 * measured.adjacent_inversions_share(),
+    })
+}
+
+/// A number with its thousands set apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_ascend_as_integers() {
+        let floats = [
+            f64::NEG_INFINITY,
+            -1.5,
+            -1.0,
+            -1e-300,
+            0.0,
+            1e-300,
+            1.0,
+            2.0,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        assert!(floats.map(ascending).is_sorted_by(|a, b| a < b));
+        assert_eq!(ascending(-0.0), ascending(0.0));
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+    }
+}

@@ -1,0 +1,441 @@
+//! What can go wrong, and that the exit code and one line say so. That the store is then as it was: see `undo`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+use crate::harness::{Place, near_sorted_csv};
+
+/// A place with a store `s` that holds three rows in table `t`.
+fn with_store() -> Place {
+    let place = Place::new();
+    place.write(
+        "good.csv",
+        "t,v\n2013-01-01 10:00:00,1\n2013-01-01 09:00:00,2\n2013-01-01 11:00:00,3\n",
+    );
+    place.output("ingest s t good.csv --time t");
+    place
+}
+
+#[test]
+fn wrong_usage() {
+    let place = with_store();
+    for arguments in [
+        "",
+        "frobnicate",
+        "ingest s",
+        "query s t --limit many",
+        "query s t --format xml",
+    ] {
+        assert_eq!(place.run(arguments).code, Some(2), "{arguments}");
+    }
+    assert_eq!(
+        place.run("ingest s new good.csv").fails(2),
+        "a new table needs --time, the column that holds each row's time"
+    );
+    assert!(
+        place
+            .run("ingest s new good.csv --time t --schema v")
+            .fails(2)
+            .contains("name:type")
+    );
+    assert!(
+        place
+            .run("ingest s new good.csv --time t --columns v")
+            .fails(2)
+            .contains("--columns")
+    );
+    assert!(place.run("delete s t").fails(2).contains("--from"));
+    assert!(place.run("query s t --columns v,v").fails(2).contains("twice"));
+    assert_eq!(
+        place.run("sortedness good.csv --column t --picture p.gif").code,
+        Some(2)
+    );
+}
+
+#[test]
+fn files_that_are_not_there_or_not_whole() {
+    let place = Place::new();
+    assert_eq!(
+        place.run("ingest s t none.csv --time t").fails(1),
+        "none.csv: no such file"
+    );
+    std::fs::create_dir(place.path("dir")).unwrap();
+    assert_eq!(
+        place.run("ingest s t dir --time t").fails(1),
+        "dir: is a directory"
+    );
+    place.write("empty.csv", "");
+    assert!(
+        place
+            .run("ingest s t empty.csv --time t")
+            .fails(1)
+            .starts_with("empty.csv: the file is empty")
+    );
+    place.write("blank.csv", "\n\r\n\n");
+    assert!(
+        place
+            .run("ingest s t blank.csv --time t")
+            .fails(1)
+            .starts_with("blank.csv: the file is empty")
+    );
+
+    place.write_gzip("whole.csv.gz", near_sorted_csv(1000));
+    let mut bytes = std::fs::read(place.path("whole.csv.gz")).unwrap();
+    place.write("cut.csv.gz", &bytes[..bytes.len() / 2]);
+    let message = place.run("ingest s t cut.csv.gz --time t --time-unit s").fails(1);
+    assert_eq!(message, "cut.csv.gz: the gzip stream is cut off before its end");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8].fill(0xff);
+    place.write("bad.csv.gz", &bytes);
+    let message = place.run("ingest s t bad.csv.gz --time t --time-unit s").fails(1);
+    assert!(message.starts_with("bad.csv.gz: "), "{message}");
+    assert!(!place.path("s").exists());
+}
+
+#[test]
+fn missing_and_doubled_columns() {
+    let place = Place::new();
+    place.write("a.csv", "t,v,v\n1,2,3\n");
+    let message = place.run("ingest s t a.csv --time departure").fails(1);
+    assert_eq!(message, "a.csv: no column is named departure; there are t, v, v");
+    let message = place.run("ingest s t a.csv --time t --time-unit s").fails(1);
+    assert_eq!(message, "a.csv: two columns are named v");
+    let message = place
+        .run("ingest s t a.csv --time t --time-unit s --schema w:int8 --columns t")
+        .fails(1);
+    assert_eq!(message, "a.csv: no column is named w; there are t, v, v");
+    assert!(!place.path("s").exists());
+}
+
+#[test]
+fn a_time_that_is_none_is_named_with_file_and_line() {
+    let place = Place::new();
+    // Line 1 the header, 2 to 4 a row with a quoted line end and a blank line behind it, 5 the bad one.
+    place.write(
+        "bad.csv",
+        "text,t\r\n\"two\r\nlines\",2013-01-01\r\n\r\nx,soon\r\n",
+    );
+    let message = place
+        .run("ingest s t bad.csv --time t --schema t:timestamp(s)")
+        .fails(1);
+    assert_eq!(
+        message,
+        "bad.csv:5: `soon` in column t is not a time; --on-error skip leaves such rows out"
+    );
+
+    let message = place.run("ingest s t bad.csv --time t").fails(1);
+    assert!(
+        message.starts_with("bad.csv:5: `soon` in column t is not a time"),
+        "{message}"
+    );
+
+    place.write("empty.csv", "t,text\n2013-01-01,a\n,\"b\n\"\n");
+    let message = place.run("ingest s t empty.csv --time t").fails(1);
+    assert_eq!(
+        message,
+        "empty.csv:3: no time in column t; --on-error skip leaves such rows out"
+    );
+
+    // The time is the second field, behind one that ends on another line.
+    place.write("spread.csv", "text,t\na,2013-01-01\n\"b\n\nc\",\n");
+    let message = place.run("ingest s t spread.csv --time t").fails(1);
+    assert_eq!(
+        message,
+        "spread.csv:5: no time in column t; --on-error skip leaves such rows out"
+    );
+    assert!(!place.path("s").exists());
+}
+
+#[test]
+fn times_that_cannot_be_kept_as_they_are() {
+    let place = Place::new();
+    let message_for = |time: &str, schema: &str| {
+        place.write("a.csv", format!("t\n{time}\n"));
+        place
+            .run(&format!("ingest s t a.csv --time t --schema t:{schema}"))
+            .fails(1)
+    };
+    assert!(
+        message_for("2013-01-01T00:00:00.5", "timestamp(s)").contains("finer than its type timestamp(s)")
+    );
+    assert!(message_for("2413-01-01T00:00:00", "timestamp(ns)").contains("beyond the range"));
+    assert!(message_for("2013-01-01T00:00:00Z", "timestamp(s)").contains("has an offset from UTC"));
+    assert!(message_for("2013-01-01T00:00:00", "timestamp(s,UTC)").contains("lacks an offset from UTC"));
+    let message = place.run("ingest s t a.csv --time t --schema t:int64").fails(2);
+    assert_eq!(message, "--schema: the time column t must be a timestamp(…)");
+    place.write("a.csv", "t\n17\n");
+    assert!(
+        place
+            .run("ingest s t a.csv --time t")
+            .fails(1)
+            .contains("--time-unit")
+    );
+    assert!(!place.path("s").exists());
+}
+
+#[test]
+fn a_later_row_that_contradicts_the_inferred_type() {
+    let place = Place::new();
+    let mut text = "t,n\n".to_owned();
+    for i in 0..70_000 {
+        text += &format!("2013-01-01,{i}\n");
+    }
+    place.write("late.csv", text + "2013-01-01,many\n");
+    let message = place.run("ingest s t late.csv --time t").fails(1);
+    assert!(
+        message.starts_with("late.csv:70002: `many` in column n is not of type int64"),
+        "{message}"
+    );
+    assert!(message.contains("--schema 'n:"), "{message}");
+    place.output("ingest s t late.csv --time t --schema n:utf8");
+}
+
+#[test]
+fn rows_that_do_not_fit_the_table() {
+    let place = with_store();
+    let message_for = |text: &str| {
+        place.write("a.csv", text);
+        place.run("ingest s t a.csv").fails(1)
+    };
+    assert_eq!(
+        message_for("t\n2013-01-01\n"),
+        "a.csv: has no column v, which table t has"
+    );
+    assert_eq!(
+        message_for("t,v,w\n2013-01-01,1,2\n"),
+        "a.csv: table t has no column w; leave it out with --columns"
+    );
+    assert!(message_for("t,v\n2013-01-01,x\n").starts_with("a.csv:2: `x` in column v is not of type int64"));
+    // An integer is no time where times are written out, not even in a second file.
+    assert!(message_for("t,v\n20130101,1\n").starts_with("a.csv:2: `20130101` in column t is not a time"));
+    assert_eq!(
+        place.run("ingest s t a.csv --schema v:float64").fails(1),
+        "a.csv: column v is of type float64, but int64 in table t"
+    );
+    assert_eq!(
+        place.run("ingest s t a.csv --time v").fails(1),
+        "--time v: the time column of table t is t"
+    );
+}
+
+#[test]
+fn questions_that_do_not_fit_the_table() {
+    let place = with_store();
+    assert_eq!(
+        place.run("query s u").fails(1),
+        "the store has no table u; there are: t"
+    );
+    assert_eq!(
+        place.run("info s u").fails(1),
+        "the store has no table u; there are: t"
+    );
+    assert_eq!(
+        place.run("query s t --columns v,w").fails(1),
+        "table t has no column w; there are: t, v"
+    );
+    assert!(
+        place
+            .run("query s t --from soon")
+            .fails(1)
+            .starts_with("--from: `soon` is not a time")
+    );
+    assert_eq!(
+        place.run("query s t --from 2014-01-01 --to 2013-01-01").fails(1),
+        "--from lies after --to"
+    );
+    assert_eq!(
+        place.run("sortedness good.csv --column w").fails(1),
+        "good.csv: no column is named w; there are t, v"
+    );
+}
+
+#[test]
+fn a_directory_that_is_no_store() {
+    let place = Place::new();
+    place.write("a.csv", "t\n2013-01-01\n");
+    std::fs::create_dir(place.path("dir")).unwrap();
+    place.write("dir/letter.txt", "Dear all");
+    for arguments in [
+        "query dir t",
+        "info dir",
+        "verify dir",
+        "delete dir t --from 0",
+        "ingest dir t a.csv --time t",
+    ] {
+        assert!(place.run(arguments).fails(6).contains("dir"), "{arguments}");
+    }
+    for arguments in [
+        "query none t",
+        "info none",
+        "verify none",
+        "delete none t --from 0",
+    ] {
+        assert!(place.run(arguments).fails(6).contains("none"), "{arguments}");
+        assert!(!place.path("none").exists(), "{arguments}");
+    }
+    assert_eq!(place.run("query a.csv t").code, Some(6));
+    assert_eq!(place.run("ingest a.csv t a.csv --time t").code, Some(6));
+    let left: Vec<_> = std::fs::read_dir(place.path("dir"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["letter.txt"]);
+}
+
+#[test]
+fn a_store_of_a_newer_version() {
+    let place = with_store();
+    let mut data = std::fs::read(place.path("s/data")).unwrap();
+    // Both superblocks say which version wrote them, behind eight bytes that say what they are.
+    for slot in [0, 32 * 1024] {
+        let version = u32::from_le_bytes(data[slot + 8..slot + 12].try_into().unwrap());
+        data[slot + 8..slot + 12].copy_from_slice(&(version + 1).to_le_bytes());
+    }
+    place.write("s/data", &data);
+    for arguments in [
+        "query s t",
+        "info s",
+        "verify s",
+        "delete s t --from 0",
+        "ingest s t good.csv",
+    ] {
+        assert!(place.run(arguments).fails(7).contains("newer"), "{arguments}");
+    }
+    assert_eq!(std::fs::read(place.path("s/data")).unwrap(), data);
+}
+
+#[test]
+fn damage_is_found_and_never_taken_for_rows() {
+    let place = Place::new();
+    place.write("a.csv", near_sorted_csv(5000));
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let rows = place.output("query s t --format csv");
+    let sound = std::fs::read(place.path("s/data")).unwrap();
+
+    let mut found = 0;
+    for at in (0..sound.len()).step_by(4096) {
+        let mut damaged = sound.clone();
+        damaged[at + 100] ^= 0x10;
+        place.write("s/data", &damaged);
+        let outcome = place.run("verify s");
+        if outcome.code == Some(0) {
+            // A page that nothing refers to, or a superblock that an intact one stands in for.
+            assert_eq!(place.output("query s t --format csv"), rows, "byte {at}");
+            continue;
+        }
+        let listed = outcome.stdout.lines().count();
+        let message = outcome.fails(3);
+        assert!(listed > 0 || message.contains("damaged"), "byte {at}: {message}");
+        found += 1;
+        let answer = place.run("query s t --format csv");
+        assert!(
+            answer.code == Some(3) || answer.stdout == rows,
+            "byte {at}: {}",
+            answer.stderr
+        );
+    }
+    assert!(found > 4, "{found}");
+}
+
+#[test]
+fn a_store_that_is_in_use() {
+    let place = with_store();
+    let mut holder = place
+        .command("ingest s t - --ack --batch-rows 1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = holder.stdin.take().unwrap();
+    stdin
+        .write_all(b"t,v\n2014-01-01 00:00:00,4\n2014-01-01 00:00:01,5\n")
+        .unwrap();
+    let mut stdout = BufReader::new(holder.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "acknowledged 1\n");
+
+    for arguments in [
+        "query s t",
+        "info s",
+        "verify s",
+        "delete s t --from 0",
+        "ingest s t good.csv",
+    ] {
+        assert!(place.run(arguments).fails(4).contains('s'), "{arguments}");
+    }
+
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(place.output("verify s").starts_with("whole"));
+}
+
+#[test]
+fn a_disk_that_is_full() {
+    let place = with_store();
+    let before = place.contents("s");
+    place.write("big.csv", near_sorted_csv(400_000).replace("t,n", "t,v"));
+
+    // A limit on the size of files stands for a full disk: with its signal ignored, writing fails.
+    for (store, blocks) in [("new", 2000), ("s", 2000)] {
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        let output = std::process::Command::new("bash")
+            .args([
+                "-c",
+                &script,
+                "bash",
+                env!("CARGO_BIN_EXE_bedload"),
+                "ingest",
+                store,
+                "t",
+                "big.csv",
+            ])
+            .args(["--time", "t", "--time-unit", "s", "--batch-rows", "1000"])
+            .current_dir(place.path("."))
+            .output()
+            .unwrap();
+        let message = crate::harness::Outcome::from(output).fails(5);
+        assert!(!message.contains("could not be put back"), "{message}");
+    }
+    assert_eq!(place.contents("new"), None);
+    assert_eq!(place.contents("s"), before);
+    assert!(place.output("verify s").starts_with("whole"));
+}
+
+#[test]
+fn an_answer_that_cannot_be_written() {
+    let place = with_store();
+    let message = place.run("query s t --format csv --output none/a.csv").fails(5);
+    assert!(message.starts_with("none/a.csv: "), "{message}");
+    if std::path::Path::new("/dev/full").exists() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = place
+            .command("query s t --format csv")
+            .stdout(full)
+            .output()
+            .unwrap();
+        let message = crate::harness::Outcome::from(output).fails(5);
+        assert_eq!(message, "standard output: no space left on the disk");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_query_quietly() {
+    let place = Place::new();
+    place.write("big.csv", near_sorted_csv(200_000));
+    place.output("ingest s t big.csv --time t --time-unit s");
+    for format in ["table", "csv", "json", "parquet"] {
+        let mut child = place
+            .command(&format!("query s t --format {format}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 4]).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{format}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{format}");
+    }
+}

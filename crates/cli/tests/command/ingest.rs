@@ -1,0 +1,174 @@
+//! Loading files: what is read, what is left out, and what is said about it.
+
+use crate::harness::{Place, near_sorted_csv};
+
+#[test]
+fn rows_that_are_left_out_are_listed_and_counted() {
+    let place = Place::new();
+    place.write(
+        "mixed.csv",
+        b"t,n\n2013-01-01,1\n,2\nsoon,3\n\"2013-01-02\",4\n2013-01-03\n2013-01-03,5,6\n2013-01-04,x\n2013-01-05,\n\xff,1\n,\n",
+    );
+    let arguments = "ingest s t mixed.csv --time t --on-error skip --schema t:timestamp(s),n:int32";
+    let outcome = place.run(arguments);
+    assert_eq!(
+        outcome.stderr,
+        "left out 7 rows:\n\
+         \x20         2 no time\n\
+         \x20         1 unreadable time\n\
+         \x20         1 unreadable value in n\n\
+         \x20         2 wrong number of fields\n\
+         \x20         1 not UTF-8\n\
+         \x20 mixed.csv:3: no time in column t\n\
+         \x20 mixed.csv:4: `soon` in column t is not a time\n\
+         \x20 mixed.csv:6: 1 fields, where the header has 2\n\
+         \x20 mixed.csv:7: 3 fields, where the header has 2\n\
+         \x20 mixed.csv:8: `x` in column n is not of type int32\n\
+         \x20 mixed.csv:10: column t holds bytes that are not UTF-8\n\
+         \x20 mixed.csv:11: no time in column t\n"
+    );
+    outcome.succeeds();
+    let rows = place.output("query s t --format csv");
+    assert_eq!(
+        rows,
+        "t,n\n2013-01-01T00:00:00,1\n2013-01-02T00:00:00,4\n2013-01-05T00:00:00,\n"
+    );
+}
+
+#[test]
+fn the_batch_size_changes_nothing_about_what_is_left_out() {
+    let place = Place::new();
+    let mut text = "t,n\n".to_owned();
+    for i in 0..200 {
+        text += match i % 7 {
+            0 => ",1\n",
+            3 => "2013-01-01\n",
+            5 => "x,1\n",
+            _ => "2013-01-01,1\n",
+        };
+    }
+    place.write("a.csv", text);
+    let run = |rows: usize| {
+        let arguments = format!(
+            "ingest s{rows} t a.csv --time t --schema t:timestamp(s),n:int8 --on-error skip --json --batch-rows {rows}"
+        );
+        let report = place.json(&arguments);
+        (report["rows"].clone(), report["skipped"].clone())
+    };
+    let expected = run(1000);
+    let good = (0..200).filter(|i| ![0, 3, 5].contains(&(i % 7))).count();
+    assert_eq!(expected.0, good);
+    for rows in [1, 2, 7, 50, 199, 200] {
+        assert_eq!(run(rows), expected, "{rows}");
+    }
+}
+
+#[test]
+fn a_report_that_machines_can_read() {
+    let place = Place::new();
+    place.write("a.csv", near_sorted_csv(1000));
+    let report = place.json("ingest s t a.csv --time t --time-unit s --json");
+    assert_eq!(report["rows"], 1000);
+    assert_eq!(report["table_rows"], 1000);
+    assert_eq!(report["skipped"]["rows"], 0);
+    assert!(report["rows_per_second"].as_f64().unwrap() > 0.0);
+    assert!(report["bytes_per_row"].as_f64().unwrap() > 0.0);
+    let measured = place.json("sortedness a.csv --column t --json");
+    for figure in [
+        "k",
+        "l",
+        "below_running_max",
+        "adjacent_inversions",
+        "k_percent",
+        "l_percent",
+    ] {
+        assert_eq!(report[figure], measured[figure], "{figure}");
+    }
+    assert!(measured["k"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_measure_is_that_of_the_run_and_not_of_the_table() {
+    let place = Place::new();
+    place.write("a.csv", near_sorted_csv(1000));
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let again = place.json("ingest s t a.csv --time t --time-unit s --json --batch-rows 64");
+    let measured = place.json("sortedness a.csv --column t --json");
+    assert_eq!(
+        (&again["rows"], &again["table_rows"]),
+        (&1000.into(), &2000.into())
+    );
+    assert_eq!((&again["k"], &again["l"]), (&measured["k"], &measured["l"]));
+}
+
+#[test]
+fn standard_input_plain_and_compressed() {
+    let place = Place::new();
+    let text = near_sorted_csv(1000);
+    place.write_gzip("a.csv.gz", &text);
+    let compressed = std::fs::read(place.path("a.csv.gz")).unwrap();
+    place.write("a.csv", &text);
+    place.output("ingest file t a.csv --time t --time-unit s");
+    place
+        .run_fed("ingest plain t - --time t --time-unit s", text.as_bytes())
+        .succeeds();
+    place
+        .run_fed("ingest gzip t - --time t --time-unit s", &compressed)
+        .succeeds();
+    place.output("ingest gzip_file t a.csv.gz --time t --time-unit s");
+    let expected = place.contents("file");
+    for store in ["plain", "gzip", "gzip_file"] {
+        assert_eq!(place.contents(store), expected, "{store}");
+    }
+
+    let parquet = [b"PAR1".as_slice(), &[0; 100]].concat();
+    let message = place.run_fed("ingest p t - --time t", &parquet).fails(1);
+    assert!(message.starts_with("standard input: Parquet"), "{message}");
+    let message = place
+        .run_fed("ingest p t - --time t", b"t\n2013-01-01\nsoon\n")
+        .fails(1);
+    assert!(message.starts_with("standard input:3: `soon`"), "{message}");
+}
+
+#[test]
+fn every_batch_is_acknowledged() {
+    let place = Place::new();
+    place.write("a.csv", near_sorted_csv(25));
+    let output = place.output("ingest s t a.csv --time t --time-unit s --batch-rows 10 --ack --json");
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(
+        lines[..3],
+        ["acknowledged 10", "acknowledged 20", "acknowledged 25"]
+    );
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(lines[3]).unwrap()["rows"],
+        25
+    );
+}
+
+#[test]
+fn columns_delimiters_and_null_texts() {
+    let place = Place::new();
+    place.write("a.csv", "x;t;y;name\n1;2013-01-01;NA;NA\n;2013-01-02;3;\n");
+    place.output("ingest s t a.csv --time t --delimiter ; --null NA --columns name,t,y");
+    let rows = place.output("query s t --format csv --null -");
+    assert_eq!(
+        rows,
+        "name,t,y\n-,2013-01-01T00:00:00,-\n\"\",2013-01-02T00:00:00,3\n".replace("\"\"", "")
+    );
+    let columns = &place.json("info s --json")["tables"][0]["columns"];
+    assert_eq!(columns[1]["type"], "timestamp(s)");
+    assert_eq!(columns[2]["type"], "int64");
+}
+
+#[test]
+fn a_file_with_its_columns_in_another_order() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n2013-01-01,1\n");
+    place.write("b.csv", "n,t\n2,2013-01-02\n");
+    place.output("ingest s t a.csv b.csv --time t");
+    assert_eq!(
+        place.output("query s t --format csv"),
+        "t,n\n2013-01-01T00:00:00,1\n2013-01-02T00:00:00,2\n"
+    );
+}

@@ -1,0 +1,16 @@
+//! Drives the `bedload` command as a user does: arguments in, exit code, output and error line out.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that meets an error it does not expect has failed"
+)]
+
+mod crash;
+mod demo;
+mod errors;
+mod harness;
+mod ingest;
+mod query;
+mod round_trip;
+mod sortedness;
+mod undo;

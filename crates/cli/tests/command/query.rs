@@ -1,0 +1,150 @@
+//! Which rows a query returns, and in which order.
+
+use crate::harness::Place;
+
+/// Times 0 to 9, twice each, in an order far from sorted; `n` numbers the rows as they arrive.
+fn with_store() -> Place {
+    let place = Place::new();
+    let mut text = "t,n\n".to_owned();
+    for n in 0..20 {
+        text += &format!("{},{n}\n", n * 7 % 10);
+    }
+    place.write("a.csv", text);
+    place.output("ingest s t a.csv --time t --time-unit ms --batch-rows 3");
+    place
+}
+
+/// The values of `n` in the answer.
+fn numbers(place: &Place, options: &str) -> Vec<u32> {
+    let answer = place.output(&format!("query s t --format csv --columns n {options}"));
+    answer.lines().skip(1).map(|line| line.parse().unwrap()).collect()
+}
+
+#[test]
+fn from_is_inclusive_and_to_is_exclusive() {
+    let place = with_store();
+    assert_eq!(numbers(&place, "--from 3 --to 5"), [9, 19, 2, 12]);
+    assert_eq!(
+        numbers(
+            &place,
+            "--from 1970-01-01T00:00:00.003Z --to 1970-01-01T00:00:00.005Z"
+        ),
+        [9, 19, 2, 12]
+    );
+    // Bounds between two ticks.
+    assert_eq!(
+        numbers(
+            &place,
+            "--from 1970-01-01T00:00:00.0025 --to 1970-01-01T00:00:00.0041"
+        ),
+        [9, 19, 2, 12]
+    );
+    assert_eq!(numbers(&place, "--to 1"), [0, 10]);
+    assert_eq!(numbers(&place, "--from 9"), [7, 17]);
+    assert!(numbers(&place, "--from 4 --to 4").is_empty());
+    assert!(numbers(&place, "--to -1").is_empty());
+    assert_eq!(numbers(&place, "").len(), 20);
+}
+
+#[test]
+fn rows_of_one_time_keep_their_order_of_arrival() {
+    let place = with_store();
+    assert_eq!(
+        numbers(&place, ""),
+        [
+            0, 10, 3, 13, 6, 16, 9, 19, 2, 12, 5, 15, 8, 18, 1, 11, 4, 14, 7, 17
+        ]
+    );
+}
+
+#[test]
+fn reversed_and_limited() {
+    let place = with_store();
+    let mut reversed = numbers(&place, "");
+    reversed.reverse();
+    assert_eq!(numbers(&place, "--reverse"), reversed);
+    for limit in [0, 1, 3, 19, 20, 21] {
+        let expected = &reversed[..limit.min(20)];
+        assert_eq!(numbers(&place, &format!("--reverse --limit {limit}")), expected);
+    }
+    assert_eq!(
+        numbers(&place, "--from 3 --to 5 --reverse --limit 3"),
+        [12, 2, 19]
+    );
+    assert_eq!(numbers(&place, "--from 3 --limit 3"), [9, 19, 2]);
+}
+
+#[test]
+fn columns_in_the_order_asked_for() {
+    let place = with_store();
+    assert_eq!(
+        place.output("query s t --columns n,t --format csv --limit 1"),
+        "n,t\n0,1970-01-01T00:00:00\n"
+    );
+    assert_eq!(
+        place.output("query s t --columns t --format json --limit 1"),
+        "{\"t\":\"1970-01-01T00:00:00\"}\n"
+    );
+}
+
+#[test]
+fn an_empty_answer_still_has_its_columns() {
+    let place = with_store();
+    assert_eq!(place.output("query s t --limit 0 --format csv"), "t,n\n");
+    assert_eq!(place.output("query s t --limit 0 --format json"), "");
+    assert_eq!(place.output("query s t --limit 0"), "t  n\n-  -\n(0 rows)\n");
+    place.output("query s t --limit 0 --format parquet --output empty.parquet");
+    place.output("ingest from_empty t empty.parquet --time t");
+    assert_eq!(place.output("query from_empty t --format csv"), "t,n\n");
+}
+
+#[test]
+fn deleted_rows_are_gone() {
+    let place = with_store();
+    assert_eq!(place.output("delete s t --from 3 --to 5"), "deleted 4 rows\n");
+    assert_eq!(numbers(&place, "--from 2 --to 6"), [6, 16, 5, 15]);
+    assert_eq!(place.json("delete s t --from 8 --json")["deleted"], 4);
+    assert_eq!(numbers(&place, ""), [0, 10, 3, 13, 6, 16, 5, 15, 8, 18, 1, 11]);
+    assert_eq!(place.json("info s t --json")["tables"][0]["rows"], 12);
+    assert!(place.output("verify s").starts_with("whole"));
+}
+
+#[test]
+fn descriptions_for_people_and_machines() {
+    let place = with_store();
+    let info = place.json("info s --json");
+    let table = &info["tables"][0];
+    assert_eq!(
+        (&table["name"], &table["rows"], &table["time_column"]),
+        (&"t".into(), &20.into(), &"t".into())
+    );
+    assert_eq!(
+        (&table["first_tick"], &table["last_tick"]),
+        (&0.into(), &9.into())
+    );
+    assert_eq!(table["columns"][0]["type"], "timestamp(ms)");
+    let text = place.output("info s t");
+    assert!(
+        text.contains("times    1970-01-01T00:00:00 to 1970-01-01T00:00:00.009"),
+        "{text}"
+    );
+
+    let report = place.json("verify s --json");
+    assert_eq!(report["ok"], true);
+    assert!(report["pages"].as_u64().unwrap() > 0);
+    assert_eq!(report["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(
+            place
+                .output(&format!("completions {shell}"))
+                .contains("sortedness"),
+            "{shell}"
+        );
+    }
+    assert!(place.output("--help").contains("Exit codes:"));
+}

@@ -1,0 +1,264 @@
+//! What goes in comes out: every type, with and without values, through every format that keeps it.
+
+use crate::harness::Place;
+
+/// A table with every type: the widest values, the narrowest and none. Times before 1970 among them.
+const SCHEMA: &str = "t:timestamp(us,UTC),b:bool,i8:int8,i16:int16,i32:int32,i64:int64,u8:uint8,u16:uint16,\
+                      u32:uint32,u64:uint64,f32:float32,f64:float64,s:utf8,ts:timestamp(s),tms:timestamp(ms),\
+                      tns:timestamp(ns,+05:30),d:date32";
+
+const CSV: &str = "\
+t,b,i8,i16,i32,i64,u8,u16,u32,u64,f32,f64,s,ts,tms,tns,d
+1834-02-03T04:05:06.000007Z,true,-128,-32768,-2147483648,-9223372036854775808,0,0,0,0,-3.4028235e38,-1.7976931348623157e308,\"a \"\"quoted\"\", text\",0001-01-01T00:00:00,0001-01-01T00:00:00.001,1677-09-22T00:12:43.145224192+05:30,0001-01-01
+1969-12-31T23:59:59.999999Z,false,127,32767,2147483647,9223372036854775807,255,65535,4294967295,18446744073709551615,1.1754944e-38,5e-324,two
+lines,9999-12-31T23:59:59,1969-12-31T23:59:59.999,1970-01-01T05:29:59.999999999+05:30,1969-12-31
+1970-01-01T00:00:00Z,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL
+1970-01-01T00:00:00Z,true,0,0,0,0,0,0,0,0,0.1,0.1,,1970-01-01T00:00:00,1970-01-01T00:00:00,1970-01-01T05:30:00+05:30,1970-01-01
+2013-02-08T17:30:00.250Z,false,1,1,1,1,1,1,1,1,1.5,-0.0,ünïcödé ☃,2013-02-08T17:30:00,2013-02-08T17:30:00.250,2013-02-08T23:00:00.000000001+05:30,2013-02-08
+";
+
+/// The text as a writer of CSV quotes it.
+fn canonical_csv() -> String {
+    CSV.replace("two\nlines", "\"two\nlines\"")
+}
+
+fn with_every_type() -> Place {
+    let place = Place::new();
+    place.write("every.csv", canonical_csv());
+    place
+        .run_with(&[
+            "ingest",
+            "s",
+            "t",
+            "every.csv",
+            "--time",
+            "t",
+            "--schema",
+            SCHEMA,
+            "--null",
+            "NULL",
+        ])
+        .succeeds();
+    place
+}
+
+#[test]
+fn every_type_through_csv() {
+    let place = with_every_type();
+    let written = place.output("query s t --format csv --null NULL");
+    assert_eq!(normalised(&written), normalised(&canonical_csv()));
+
+    place.write("again.csv", &written);
+    place
+        .run_with(&[
+            "ingest",
+            "again",
+            "t",
+            "again.csv",
+            "--time",
+            "t",
+            "--schema",
+            SCHEMA,
+            "--null",
+            "NULL",
+        ])
+        .succeeds();
+    assert_eq!(place.contents("again"), place.contents("s"));
+}
+
+/// CSV with fractions of seconds and floats written in one way.
+fn normalised(csv: &str) -> String {
+    csv.replace(".250Z", ".25Z")
+        .replace(".250,", ".25,")
+        .replace("e+", "e")
+}
+
+#[test]
+fn every_type_through_parquet() {
+    let place = with_every_type();
+    place.output("query s t --format parquet --output every.parquet");
+    place.output("ingest copy t every.parquet --time t");
+    assert_eq!(place.contents("copy"), place.contents("s"));
+
+    // And into a table that exists, columns by name.
+    place.output("query s t --format parquet --output turned.parquet --columns d,t,s");
+    place.output("ingest turned t turned.parquet --time t");
+    place.output("query s t --format parquet --output turned.parquet --columns s,d,t");
+    place.output("ingest turned t turned.parquet");
+    assert_eq!(place.json("info turned --json")["tables"][0]["rows"], 10);
+
+    // To standard output as well.
+    let bytes = place
+        .command("query s t --format parquet")
+        .output()
+        .unwrap()
+        .stdout;
+    assert_eq!(bytes, std::fs::read(place.path("every.parquet")).unwrap());
+}
+
+#[test]
+fn every_type_as_json() {
+    let place = with_every_type();
+    let answer = place.output("query s t --format json");
+    let rows: Vec<serde_json::Value> = answer
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 5);
+    for row in &rows {
+        assert_eq!(row.as_object().unwrap().len(), 17);
+    }
+    assert_eq!(rows[0]["t"], "1834-02-03T04:05:06.000007Z");
+    assert_eq!(rows[0]["i64"], i64::MIN);
+    assert_eq!(rows[0]["s"], "a \"quoted\", text");
+    assert_eq!(rows[1]["u64"], u64::MAX);
+    assert_eq!(rows[1]["f64"], 5e-324);
+    assert_eq!(rows[1]["s"], "two\nlines");
+    assert_eq!(rows[1]["tns"], "1970-01-01T05:29:59.999999999+05:30");
+    assert!(
+        rows[2]
+            .as_object()
+            .unwrap()
+            .iter()
+            .all(|(name, value)| (name == "t") != value.is_null())
+    );
+    assert_eq!(rows[3]["s"], "");
+    assert_eq!(rows[3]["f64"], 0.1);
+    assert_eq!(rows[4]["d"], "2013-02-08");
+}
+
+#[test]
+fn every_unit_of_the_time_column() {
+    let place = Place::new();
+    for (unit, least, greatest) in [
+        ("s", -62_135_596_800_i64, 253_402_300_799_i64),
+        ("ms", -62_135_596_800_000, 253_402_300_799_999),
+        ("us", -62_135_596_800_000_000, 253_402_300_799_999_999),
+        ("ns", i64::MIN, i64::MAX),
+    ] {
+        for zone in ["", ", UTC", ", America/New_York"] {
+            // Before 1883 New York kept an offset of odd seconds, which a written time does not show.
+            let least = if zone.contains("York") {
+                greatest / 253_402_300_799 * -2_000_000_000
+            } else {
+                least
+            };
+            let ticks = [3, least, -1, 0, greatest, -2, 1];
+            let text = ticks
+                .iter()
+                .map(|tick| format!("{tick},{tick}\n"))
+                .collect::<String>();
+            place.write("a.csv", format!("t,n\n{text}"));
+            let schema = format!("t:timestamp({unit}{zone}),n:int64");
+            let store = format!("{unit}{}", zone.len());
+            place
+                .run_with(&["ingest", &store, "t", "a.csv", "--time", "t", "--schema", &schema])
+                .succeeds();
+
+            let mut sorted = ticks;
+            sorted.sort_unstable();
+            let expected: String = sorted.iter().map(|tick| format!("{tick}\n")).collect();
+            assert_eq!(
+                place.output(&format!("query {store} t --columns n --format csv")),
+                format!("n\n{expected}")
+            );
+            assert_eq!(
+                place.output(&format!(
+                    "query {store} t --columns n --format csv --from -2 --to 1"
+                )),
+                "n\n-2\n-1\n0\n"
+            );
+
+            // The times as they are written can be read again, in that zone.
+            let written = place.output(&format!("query {store} t --format csv"));
+            place.write("b.csv", &written);
+            let again = format!("{store}_again");
+            place
+                .run_with(&["ingest", &again, "t", "b.csv", "--time", "t", "--schema", &schema])
+                .succeeds();
+            assert_eq!(place.contents(&again), place.contents(&store), "{schema}");
+        }
+    }
+}
+
+#[test]
+fn types_are_inferred() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "when,count,share,name,flag,day,post_code,huge,empty\n\
+         2013-01-01T00:00:00.5Z,1,0.5,a,true,2013-01-01,01234,18446744073709551615,\n\
+         2013-01-01T00:00:00+01:00,,2,b,,,10000,1,\n",
+    );
+    place.output("ingest s t a.csv --time when");
+    let info = place.json("info s --json");
+    let columns = info["tables"][0]["columns"].as_array().unwrap();
+    let types: Vec<&str> = columns
+        .iter()
+        .map(|column| column["type"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "timestamp(ms, UTC)",
+        "int64",
+        "float64",
+        "utf8",
+        "bool",
+        "date32",
+        "utf8",
+        "uint64",
+        "utf8",
+    ];
+    assert_eq!(types, expected);
+    let nullable: Vec<bool> = columns
+        .iter()
+        .map(|column| column["nullable"].as_bool().unwrap())
+        .collect();
+    assert_eq!(nullable, [false, true, true, true, true, true, true, true, true]);
+}
+
+#[test]
+fn a_parquet_file_that_is_not_whole() {
+    let place = with_every_type();
+    place.output("query s t --format parquet --output a.parquet");
+    let bytes = std::fs::read(place.path("a.parquet")).unwrap();
+    for len in [4, 12, bytes.len() / 2, bytes.len() - 1] {
+        place.write("cut.parquet", &bytes[..len]);
+        let message = place.run("ingest n t cut.parquet --time t").fails(1);
+        assert!(
+            message.starts_with("cut.parquet: not a whole Parquet file"),
+            "{message}"
+        );
+    }
+    assert!(
+        place
+            .run("ingest n t a.parquet --time s")
+            .fails(1)
+            .contains("is of type utf8, which is no time")
+    );
+    assert!(
+        place
+            .run("ingest n t a.parquet --time i64")
+            .fails(1)
+            .contains("--time-unit")
+    );
+    assert!(!place.path("n").exists());
+}
+
+#[test]
+fn rows_of_a_parquet_file_without_a_time() {
+    let place = with_every_type();
+    place.output("query s t --format parquet --output a.parquet");
+    let message = place.run("ingest n t a.parquet --time tms").fails(1);
+    assert_eq!(
+        message,
+        "a.parquet: row 3: no time in column tms; --on-error skip leaves such rows out"
+    );
+    assert!(!place.path("n").exists());
+    let report = place.run("ingest n t a.parquet --time tms --on-error skip --json");
+    let report: serde_json::Value = serde_json::from_str(&report.succeeds()).unwrap();
+    assert_eq!(
+        (&report["rows"], &report["skipped"]["rows"]),
+        (&4.into(), &1.into())
+    );
+    assert_eq!(report["skipped"]["by_reason"]["no time"], 1);
+}

@@ -1,0 +1,73 @@
+//! The sortedness of a file, in figures and as a picture.
+
+use crate::harness::{Place, flights};
+
+#[test]
+fn the_departures_of_a_year() {
+    let place = Place::new();
+    let file = flights();
+    let file = file.to_str().unwrap();
+    for picture in ["p.svg", "p.png"] {
+        let arguments = [
+            "sortedness",
+            file,
+            "--column",
+            "departure",
+            "--json",
+            "--picture",
+            picture,
+        ];
+        let report: serde_json::Value = serde_json::from_str(&place.run_with(&arguments).succeeds()).unwrap();
+        assert_eq!(report["rows"], 328_521);
+        assert_eq!(report["without_value"], 8_255);
+        assert_eq!(report["k"], 156_941);
+        assert_eq!(report["l"], 770);
+        assert_eq!(
+            format!("{:.1}", report["below_running_max_percent"].as_f64().unwrap()),
+            "94.8"
+        );
+        assert_eq!(
+            format!("{:.1}", report["adjacent_inversions_percent"].as_f64().unwrap()),
+            "24.2"
+        );
+    }
+
+    let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
+    assert!(svg.starts_with("<svg"));
+    assert!(svg.contains("K = 156,941 (47.8 %), L = 770 (0.23 %)"));
+
+    let decoder = png::Decoder::new(std::io::BufReader::new(
+        std::fs::File::open(place.path("p.png")).unwrap(),
+    ));
+    let mut reader = decoder.read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let frame = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((frame.width, frame.height), (1200, 640));
+    let dark = pixels
+        .chunks_exact(3)
+        .filter(|pixel| pixel.iter().all(|&part| part < 0x70))
+        .count();
+    assert!(dark > 1000, "the densest cells and the letters are dark: {dark}");
+}
+
+#[test]
+fn any_column_that_has_an_order() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "day,number,ratio,big,word,flag,stamp\n\
+         2013-01-02,3,0.5,18446744073709551615,b,true,2013-01-01T00:00:00Z\n\
+         2013-01-01,-1,-1e9,1,a,false,2013-01-01T00:00:00+01:00\n\
+         2013-01-03,3,nan,18446744073709551615,c,true,2013-01-02T00:00:00Z\n",
+    );
+    for column in ["day", "number", "ratio", "big", "word", "flag", "stamp"] {
+        let report = place.json(&format!("sortedness a.csv --json --column {column}"));
+        assert_eq!((&report["k"], &report["l"]), (&1.into(), &1.into()), "{column}");
+        assert_eq!(report["adjacent_inversions"], 1, "{column}");
+    }
+    assert!(
+        place
+            .output("sortedness a.csv --column day")
+            .contains("K  (33.3 %)")
+    );
+}

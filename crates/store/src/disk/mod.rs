@@ -1,0 +1,58 @@
+//! The only way to the disk. Everything above opens, reads, writes and syncs through [`Disk`], so that a test can
+//! put a disk there that fails, tears and forgets.
+//!
+//! What the store relies on, and nothing more: bytes written are there after a crash only if [`DiskFile::sync`]
+//! returned since; a file's name, after [`Disk::sync_dir`] of its directory; an aligned sector of 512 bytes is
+//! written whole or not at all; after a failed sync nothing is known about what was written since the last one.
+
+mod os;
+#[cfg(test)]
+pub(crate) mod sim;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(crate) use os::OsDisk;
+
+/// A file system, as far as a store needs one.
+pub(crate) trait Disk: Debug + Send + Sync {
+    /// Creates a directory; its parent exists.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Creates a file that does not exist yet.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// The entries of a directory, in no particular order.
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Renames a file; one that has the new name is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Takes the exclusive lock that `path` stands for, creating the file if need be, until the value is dropped.
+    /// `Err(WouldBlock)` if somebody has it.
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>>;
+    /// What the present holder of a lock wrote into it.
+    fn lock_holder(&self, path: &Path) -> String;
+}
+
+/// An open file. Calls may come from several threads at once.
+pub(crate) trait DiskFile: Debug + Send + Sync {
+    /// Fills `buffer` from `offset` on; an `UnexpectedEof` if the file ends before.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes sure that `len` bytes from the start have space on the disk. Bytes that are new read as zero.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Cuts the file off after `len` bytes.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Makes every byte written so far durable, and the length.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A held lock.
+pub(crate) trait DiskLock: Debug + Send + Sync {}

@@ -1,0 +1,615 @@
+//! A disk in memory that loses what a real one may lose.
+//!
+//! # Fault model
+//!
+//! - **Power loss** keeps what was synced. Of everything since, each aligned sector of 512 bytes that was written is
+//!   kept or lost by itself, whatever the order of writes; so are changes of a file's length.
+//! - **Names** are entries of their directory: creating, renaming and removing a file survives only once the
+//!   directory was synced; since then each such change is kept or lost by itself. A rename is one change.
+//! - **Any call may fail** with an I/O error; one that takes space may find none. A write that fails may have been
+//!   done in part.
+//! - **A failed sync** tells nothing: each unsynced sector has reached the disk or never will, later syncs succeed,
+//!   and reads show the new bytes all the same until the next power loss.
+//! - **The process may die** without power loss: everything stays but locks.
+//!
+//! The disk can record what is done to it. [`Replay::image`] makes of any prefix of that record a disk as it may be after
+//! power loss at that point; which sectors survive follows from a seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bedload_testkit::Rng;
+use parking_lot::Mutex;
+
+use super::{Disk, DiskFile, DiskLock};
+
+const SECTOR_BYTES: usize = 512;
+
+/// Something done to a disk, or noted by a test among what is done.
+#[derive(Debug, Clone)]
+enum Event {
+    /// A directory entry changed: these names now lead to these files, or to none.
+    Names(Vec<(PathBuf, Option<Inode>)>),
+    /// A directory was synced.
+    SyncDir(PathBuf),
+    /// Bytes were written to a file.
+    Write(Inode, u64, Arc<[u8]>),
+    /// A file got another length; what is new is zero.
+    SetLen(Inode, u64),
+    /// A file was synced.
+    Sync(Inode),
+    /// A file's sync failed.
+    SyncFailed(Inode),
+    Note(Note),
+}
+
+/// What a test notes: an operation of a writer has begun, or its end was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Note {
+    Begun {
+        writer: usize,
+    },
+    Acknowledged {
+        writer: usize,
+    },
+    /// A recovered store was found to hold this many operations.
+    Recovered {
+        writer: usize,
+        operations: usize,
+    },
+}
+
+/// Names a file, whatever it is called.
+type Inode = usize;
+
+/// Which call is to fail, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Counted from the first call of the disk.
+    pub(crate) call: u64,
+    pub(crate) kind: FaultKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// The call fails; nothing of it is done.
+    Error,
+    /// A call that takes space finds none; others fail.
+    NoSpace,
+    /// A write is done in part, a sync has an unknown effect, and the call fails.
+    Partial,
+    /// The process dies: the call and all after it fail, and nothing of them is done.
+    Death,
+}
+
+/// A simulated disk. Clones are the same disk.
+#[derive(Debug, Clone)]
+pub(crate) struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    files: Vec<Vec<u8>>,
+    names: BTreeMap<PathBuf, Inode>,
+    dirs: BTreeSet<PathBuf>,
+    locked: BTreeMap<PathBuf, String>,
+    /// What was done, if it is recorded.
+    record: Option<Vec<Event>>,
+    calls: u64,
+    fault: Option<Fault>,
+    /// Bytes that all files together may have.
+    capacity: u64,
+    rng: Rng,
+}
+
+/// What a disk recorded, and what it held before.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    files: Vec<Vec<u8>>,
+    names: BTreeMap<PathBuf, Inode>,
+    events: Vec<Event>,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self::of_files(Vec::new(), BTreeMap::new(), BTreeSet::from(["/".into()]), seed)
+    }
+
+    fn of_files(
+        files: Vec<Vec<u8>>,
+        names: BTreeMap<PathBuf, Inode>,
+        dirs: BTreeSet<PathBuf>,
+        seed: u64,
+    ) -> Self {
+        let state = State {
+            files,
+            names,
+            dirs,
+            locked: BTreeMap::new(),
+            record: None,
+            calls: 0,
+            fault: None,
+            capacity: u64::MAX,
+            rng: Rng::new(seed),
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Adds a note to the record.
+    pub(crate) fn note(&self, note: Note) {
+        let mut state = self.state.lock();
+        state.did(Event::Note(note));
+    }
+
+    /// Begins to record; returns the trace so far, to which [`trace`](Self::trace) adds what is recorded.
+    pub(crate) fn record(&self) -> Trace {
+        let mut state = self.state.lock();
+        state.record = Some(Vec::new());
+        Trace {
+            files: state.files.clone(),
+            names: state.names.clone(),
+            events: Vec::new(),
+        }
+    }
+
+    /// What was recorded since the trace was begun.
+    pub(crate) fn trace(&self, mut begun: Trace) -> Trace {
+        begun.events = self.state.lock().record.clone().unwrap_or_default();
+        begun
+    }
+
+    /// Another disk with the same files.
+    pub(crate) fn copy(&self) -> Self {
+        let state = self.state.lock();
+        Self::of_files(state.files.clone(), state.names.clone(), state.dirs.clone(), 0)
+    }
+
+    /// All files.
+    pub(crate) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let state = self.state.lock();
+        state
+            .names
+            .iter()
+            .map(|(name, &inode)| (name.clone(), state.files[inode].clone()))
+            .collect()
+    }
+
+    /// Changes some bits of a byte of a file.
+    pub(crate) fn change(&self, name: &Path, at: usize, bits: u8) {
+        let mut state = self.state.lock();
+        let inode = state.names[name];
+        state.files[inode][at] ^= bits;
+    }
+
+    /// Copies all files to a directory of the operating system, to be looked at.
+    pub(crate) fn export(&self, to: &Path) -> io::Result<()> {
+        let state = self.state.lock();
+        for (name, &inode) in &state.names {
+            let target = to.join(name.strip_prefix("/").unwrap_or(name));
+            std::fs::create_dir_all(target.parent().unwrap_or(to))?;
+            std::fs::write(target, &state.files[inode])?;
+        }
+        Ok(())
+    }
+
+    /// The number of calls so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.state.lock().calls
+    }
+
+    /// Lets one call fail.
+    pub(crate) fn set_fault(&self, fault: Option<Fault>) {
+        self.state.lock().fault = fault;
+    }
+
+    /// Limits the space.
+    pub(crate) fn set_capacity(&self, bytes: u64) {
+        self.state.lock().capacity = bytes;
+    }
+
+    /// Bytes of all files that have a name.
+    pub(crate) fn used(&self) -> u64 {
+        self.state.lock().used()
+    }
+}
+
+impl Trace {
+    /// The number of events.
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// How often a file was synced.
+    pub(crate) fn syncs(&self) -> usize {
+        self.events
+            .iter()
+            .filter(|event| matches!(event, Event::Sync(_)))
+            .count()
+    }
+
+    /// Begins before the first event.
+    pub(crate) fn replay(&self) -> Replay<'_> {
+        let durable = |bytes: &Vec<u8>| Durable {
+            bytes: bytes.clone(),
+            unsynced: Vec::new(),
+        };
+        Replay {
+            events: self.events.iter(),
+            files: self.files.iter().map(durable).collect(),
+            names: self.names.clone(),
+            unsynced_names: Vec::new(),
+        }
+    }
+}
+
+/// A trace followed event by event: what is on the disk, and what is still on its way there.
+#[derive(Debug, Clone)]
+pub(crate) struct Replay<'t> {
+    events: std::slice::Iter<'t, Event>,
+    files: Vec<Durable>,
+    names: BTreeMap<PathBuf, Inode>,
+    unsynced_names: Vec<&'t [(PathBuf, Option<Inode>)]>,
+}
+
+impl Replay<'_> {
+    /// Goes past one event; returns it if it is a note. `None` at the end.
+    pub(crate) fn step(&mut self, rng: &mut Rng) -> Option<Option<Note>> {
+        match self.events.next()? {
+            Event::Names(changes) => {
+                let inodes = changes.iter().filter_map(|(_, inode)| *inode);
+                let count = inodes
+                    .map(|inode| inode + 1)
+                    .max()
+                    .unwrap_or(0)
+                    .max(self.files.len());
+                self.files.resize_with(count, Durable::default);
+                self.unsynced_names.push(changes);
+            }
+            Event::SyncDir(dir) => {
+                let names = &mut self.names;
+                self.unsynced_names.retain(|changes| {
+                    let synced = changes.iter().all(|(name, _)| name.parent() == Some(dir));
+                    if synced {
+                        apply_names(names, changes);
+                    }
+                    !synced
+                });
+            }
+            Event::Write(inode, offset, bytes) => {
+                self.files[*inode]
+                    .unsynced
+                    .push(Change::Write(*offset, bytes.clone()));
+            }
+            Event::SetLen(inode, len) => self.files[*inode].unsynced.push(Change::SetLen(*len)),
+            Event::Sync(inode) => self.files[*inode].sync(|| true),
+            Event::SyncFailed(inode) => self.files[*inode].sync(|| rng.percent(50.0)),
+            Event::Note(note) => return Some(Some(*note)),
+        }
+        Some(None)
+    }
+
+    /// The disk as power loss may leave it here.
+    pub(crate) fn image(&self, seed: u64) -> SimDisk {
+        let mut rng = Rng::new(seed);
+        // All and nothing matter as much as mixtures.
+        let percent = [0.0, 10.0, 50.0, 90.0, 100.0][rng.index(5)];
+        let mut names = self.names.clone();
+        for changes in &self.unsynced_names {
+            if rng.percent(percent) {
+                apply_names(&mut names, changes);
+            }
+        }
+        let files = self.files.iter().cloned().map(|mut file| {
+            file.sync(|| rng.percent(percent));
+            file.bytes
+        });
+        let files = files.collect();
+        // Directories are made before anything is worth losing; the model does not lose them.
+        let dirs = names
+            .keys()
+            .flat_map(|name| name.ancestors().skip(1))
+            .map(Path::to_owned)
+            .collect();
+        SimDisk::of_files(files, names, dirs, seed)
+    }
+}
+
+fn apply_names(names: &mut BTreeMap<PathBuf, Inode>, changes: &[(PathBuf, Option<Inode>)]) {
+    for (name, inode) in changes {
+        match inode {
+            Some(inode) => drop(names.insert(name.clone(), *inode)),
+            None => drop(names.remove(name)),
+        }
+    }
+}
+
+/// A file as it is on the disk, and what was done to it since it was synced.
+#[derive(Debug, Clone, Default)]
+struct Durable {
+    bytes: Vec<u8>,
+    unsynced: Vec<Change>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Write(u64, Arc<[u8]>),
+    SetLen(u64),
+}
+
+impl Durable {
+    /// Makes changes durable, each sector of each write and each length if `keep` says so.
+    fn sync(&mut self, mut keep: impl FnMut() -> bool) {
+        for change in self.unsynced.drain(..) {
+            match change {
+                Change::SetLen(len) => {
+                    if keep() {
+                        self.bytes.resize(index(len), 0);
+                    }
+                }
+                Change::Write(offset, bytes) => {
+                    for sector in sectors(offset, bytes.len()) {
+                        if keep() {
+                            let at = index(offset) + sector.start;
+                            write(&mut self.bytes, at, &bytes[sector]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The parts of a write of `len` bytes at `offset` that lie in one sector each.
+fn sectors(offset: u64, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let first = SECTOR_BYTES - index(offset) % SECTOR_BYTES;
+    let starts = std::iter::once(0).chain((first..len).step_by(SECTOR_BYTES));
+    starts.map(move |start| {
+        let end = if start == 0 { first } else { start + SECTOR_BYTES };
+        start..end.min(len)
+    })
+}
+
+fn write(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    if file.len() < at + bytes.len() {
+        file.resize(at + bytes.len(), 0);
+    }
+    file[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("simulated files are small")
+}
+
+fn injected() -> io::Error {
+    io::Error::other("injected by the simulated disk")
+}
+
+impl State {
+    fn did(&mut self, event: Event) {
+        if let Some(record) = &mut self.record {
+            record.push(event);
+        }
+    }
+
+    /// Counts a call; the fault that is set for it, if one is.
+    fn called(&mut self) -> Option<FaultKind> {
+        self.calls += 1;
+        let fault = self.fault?;
+        let is_dead = fault.kind == FaultKind::Death && fault.call <= self.calls;
+        (is_dead || fault.call == self.calls).then_some(fault.kind)
+    }
+
+    /// Counts a call that takes no space.
+    fn call(&mut self) -> io::Result<()> {
+        if self.called().is_some() {
+            Err(injected())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Counts a call after which `inode` has at least `len` bytes; `Ok(true)` if it is to be done in part and fail.
+    fn call_for_space(&mut self, inode: Option<Inode>, len: u64) -> io::Result<bool> {
+        let fault = self.called();
+        let has = inode.map_or(0, |inode| self.files[inode].len() as u64);
+        if fault == Some(FaultKind::NoSpace) || (len > has && self.used() + (len - has) > self.capacity) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        match fault {
+            Some(FaultKind::Partial) => Ok(true),
+            Some(_) => Err(injected()),
+            None => Ok(false),
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.names
+            .values()
+            .map(|&inode| self.files[inode].len() as u64)
+            .sum()
+    }
+}
+
+impl Disk for SimDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call()?;
+        if state.dirs.insert(path.into()) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::AlreadyExists.into())
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state.lock();
+        if state.call_for_space(None, 0)? {
+            return Err(injected());
+        }
+        if state.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = state.files.len();
+        state.files.push(Vec::new());
+        state.names.insert(path.into(), inode);
+        state.did(Event::Names(vec![(path.into(), Some(inode))]));
+        Ok(Box::new(SimFile {
+            disk: self.clone(),
+            inode,
+        }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state.lock();
+        state.call()?;
+        let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(SimFile {
+            disk: self.clone(),
+            inode,
+        }))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut state = self.state.lock();
+        state.call()?;
+        if !state.dirs.contains(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let all = state.names.keys().chain(&state.dirs);
+        Ok(all.filter(|name| name.parent() == Some(path)).cloned().collect())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call()?;
+        let inode = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.names.insert(to.into(), inode);
+        state.did(Event::Names(vec![(from.into(), None), (to.into(), Some(inode))]));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call()?;
+        state.names.remove(path).ok_or(io::ErrorKind::NotFound)?;
+        state.did(Event::Names(vec![(path.into(), None)]));
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call()?;
+        state.did(Event::SyncDir(path.into()));
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>> {
+        let mut state = self.state.lock();
+        state.call()?;
+        if state.locked.contains_key(path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        state.locked.insert(path.into(), holder.into());
+        Ok(Box::new(SimLock {
+            disk: self.clone(),
+            path: path.into(),
+        }))
+    }
+
+    fn lock_holder(&self, path: &Path) -> String {
+        self.state.lock().locked.get(path).cloned().unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    inode: Inode,
+}
+
+impl DiskFile for SimFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        state.call()?;
+        let bytes = state.files[self.inode].get(index(offset)..).unwrap_or_default();
+        let bytes = bytes.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        let state = &mut *state;
+        let in_part = state.call_for_space(Some(self.inode), offset + bytes.len() as u64)?;
+        let done = if in_part {
+            &bytes[..state.rng.index(bytes.len() + 1)]
+        } else {
+            bytes
+        };
+        write(&mut state.files[self.inode], index(offset), done);
+        state.did(Event::Write(self.inode, offset, done.into()));
+        if in_part { Err(injected()) } else { Ok(()) }
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        if state.call_for_space(Some(self.inode), len)? {
+            return Err(injected());
+        }
+        if (state.files[self.inode].len() as u64) < len {
+            state.files[self.inode].resize(index(len), 0);
+            state.did(Event::SetLen(self.inode, len));
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        state.call()?;
+        state.files[self.inode].resize(index(len), 0);
+        state.did(Event::SetLen(self.inode, len));
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let mut state = self.disk.state.lock();
+        state.call()?;
+        Ok(state.files[self.inode].len() as u64)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        match state.called() {
+            None => {
+                state.did(Event::Sync(self.inode));
+                Ok(())
+            }
+            Some(FaultKind::Death) => Err(injected()),
+            Some(_) => {
+                state.did(Event::SyncFailed(self.inode));
+                Err(injected())
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SimLock {
+    disk: SimDisk,
+    path: PathBuf,
+}
+
+impl DiskLock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.state.lock().locked.remove(&self.path);
+    }
+}

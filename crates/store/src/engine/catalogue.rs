@@ -1,0 +1,148 @@
+//! The catalogue: which tables there are, and where their trees begin. It is part of each checkpoint. Format:
+//! docs/format.md, "Catalogue".
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bedload_index::paged::PageId;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::rows::{ColumnRecord, TableId, TableSchema};
+
+/// A table, as of one checkpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct TableEntry {
+    pub(crate) id: TableId,
+    pub(crate) name: String,
+    pub(crate) schema: Arc<TableSchema>,
+    /// The root page of the table's tree.
+    pub(crate) root: PageId,
+    /// Rows in the tree.
+    pub(crate) rows: u64,
+    /// The first sequence number that no row in the tree reaches.
+    pub(crate) end_sequence: u64,
+}
+
+/// All tables, as of one checkpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct Catalogue {
+    tables: BTreeMap<TableId, Arc<TableEntry>>,
+    next_table: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CatalogueRecord {
+    next_table: u32,
+    tables: Vec<TableRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TableRecord {
+    id: TableId,
+    name: String,
+    time_column: String,
+    columns: Vec<ColumnRecord>,
+    root: u32,
+    rows: u64,
+    end_sequence: u64,
+}
+
+impl Catalogue {
+    pub(crate) fn empty() -> Self {
+        Self {
+            tables: BTreeMap::new(),
+            next_table: 1,
+        }
+    }
+
+    pub(crate) fn get(&self, id: TableId) -> Option<&Arc<TableEntry>> {
+        self.tables.get(&id)
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Result<&Arc<TableEntry>> {
+        let found = self.iter().find(|table| table.name == name);
+        found.ok_or_else(|| Error::NoSuchTable { name: name.into() })
+    }
+
+    /// The tables, in the order in which they were created.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<TableEntry>> {
+        self.tables.values()
+    }
+
+    /// Adds a table whose tree begins at `root`.
+    pub(crate) fn add(&mut self, name: &str, schema: Arc<TableSchema>, root: PageId) -> Result<()> {
+        let id = TableId(self.next_table);
+        self.next_table = self
+            .next_table
+            .checked_add(1)
+            .ok_or_else(|| Error::schema("the store has had as many tables as it can number"))?;
+        self.put(TableEntry {
+            id,
+            name: name.into(),
+            schema,
+            root,
+            rows: 0,
+            end_sequence: 0,
+        });
+        Ok(())
+    }
+
+    /// Replaces what is known of a table, or adds it.
+    pub(crate) fn put(&mut self, table: TableEntry) {
+        self.tables.insert(table.id, Arc::new(table));
+    }
+
+    /// Whether there was a table of this number that is gone.
+    pub(crate) fn was_dropped(&self, id: TableId) -> bool {
+        id.0 < self.next_table && self.get(id).is_none()
+    }
+
+    pub(crate) fn remove(&mut self, id: TableId) {
+        self.tables.remove(&id);
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let table = |table: &Arc<TableEntry>| TableRecord {
+            id: table.id,
+            name: table.name.clone(),
+            time_column: table.schema.names().swap_remove(table.schema.time_column()),
+            columns: ColumnRecord::of_schema(&table.schema),
+            root: table.root.get(),
+            rows: table.rows,
+            end_sequence: table.end_sequence,
+        };
+        let record = CatalogueRecord {
+            next_table: self.next_table,
+            tables: self.iter().map(table).collect(),
+        };
+        serde_json::to_vec(&record).expect("plain data with text keys")
+    }
+
+    /// The catalogue that `encode` wrote; `file` names where it was read from.
+    pub(crate) fn decode(file: &Path, bytes: &[u8]) -> Result<Self> {
+        let damaged = |reason: String| Error::corrupt(file, "the catalogue", reason);
+        let record: CatalogueRecord =
+            serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+        let mut catalogue = Self {
+            tables: BTreeMap::new(),
+            next_table: record.next_table,
+        };
+        for table in record.tables {
+            let schema = ColumnRecord::to_schema(&table.columns, &table.time_column)
+                .map_err(|error| damaged(format!("table {:?}: {error}", table.name)))?;
+            let root = PageId::new(table.root)
+                .ok_or_else(|| damaged(format!("table {:?} has no root page", table.name)))?;
+            catalogue.put(TableEntry {
+                id: table.id,
+                name: table.name,
+                schema: Arc::new(schema),
+                root,
+                rows: table.rows,
+                end_sequence: table.end_sequence,
+            });
+        }
+        Ok(catalogue)
+    }
+}

@@ -1,0 +1,103 @@
+//! Commits: rows and deletions on their way into the log and the active generation.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use parking_lot::MutexGuard;
+
+use super::{CommitState, Engine, TableEntry};
+use crate::error::{Error, Result};
+use crate::options::Durability;
+use crate::rows::{Deletion, RowBlock, TableId};
+use crate::wal::Record;
+
+/// Under [`Durability::Relaxed`], how much log may wait for a sync, and how long.
+const RELAXED_BYTES: u64 = 8 << 20;
+pub(super) const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Appends the rows of a batch; returns the sequence number of the first and how many there are.
+    pub(crate) fn append(&self, table: &TableEntry, batch: &RecordBatch) -> Result<(u64, u64)> {
+        let mut block = RowBlock::of_batch(&table.schema, batch, self.row_limit(table))?;
+        let rows = block.len() as u64;
+        if rows == 0 {
+            return Ok((self.visible.load(Ordering::Acquire), 0));
+        }
+        let mut body = Record::append_body(table.id, &block);
+        self.make_room()?;
+        let mut commit = self.begin_commit(table.id)?;
+        let first = commit.next_sequence;
+        block.first_sequence = first;
+        Record::set_first_sequence(&mut body, first);
+        let position = self.log.append(&body)?;
+        commit.next_sequence += rows;
+        self.view().active().append(table.id, Arc::new(block));
+        self.end_commit(commit, position)?;
+        Ok((first, rows))
+    }
+
+    /// Removes the rows that `deletion_at` describes, given the sequence number of the deletion.
+    pub(crate) fn delete(&self, table: TableId, deletion_at: impl FnOnce(u64) -> Deletion) -> Result<()> {
+        self.make_room()?;
+        let mut commit = self.begin_commit(table)?;
+        let deletion = deletion_at(commit.next_sequence);
+        let position = self.log.append(&Record::delete_body(table, &deletion))?;
+        commit.next_sequence += 1;
+        self.view().active().delete(table, deletion);
+        self.end_commit(commit, position)
+    }
+
+    /// The sequence number the next row would get.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.commit.lock().next_sequence
+    }
+
+    fn begin_commit(&self, table: TableId) -> Result<MutexGuard<'_, CommitState>> {
+        let commit = self.commit.lock();
+        self.check_writable()?;
+        if self.view().catalogue.get(table).is_none() {
+            return Err(Error::NoSuchTable {
+                name: "this one, which was dropped".into(),
+            });
+        }
+        Ok(commit)
+    }
+
+    /// Waits until everything up to `position` is durable, then makes it visible.
+    fn end_commit(&self, commit: MutexGuard<'_, CommitState>, position: u64) -> Result<()> {
+        let end = commit.next_sequence;
+        drop(commit);
+        let durable = match self.options.durability {
+            Durability::Always => self.log.sync_to(position),
+            Durability::Group { every } => self.log.sync_paced(position, every),
+            Durability::Relaxed => self.log.write_to(position).and_then(|waiting| {
+                if waiting >= RELAXED_BYTES || self.wake.sync_is_due(Instant::now()) {
+                    self.log.sync_to(position)?;
+                    self.wake.synced(Instant::now());
+                }
+                Ok(())
+            }),
+        };
+        durable.map_err(|error| self.fail(error))?;
+        self.visible.fetch_max(end, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Begins a flush early, and waits for it once the memory for rows is full.
+    fn make_room(&self) -> Result<()> {
+        let used = self.view().active().bytes();
+        let limit = self.options.head_bytes;
+        if used >= limit {
+            // Flushes of other threads make room too; look again once they are done.
+            let flushing = self.flush.lock();
+            if self.view().active().bytes() >= limit {
+                self.flush_locked(&flushing)?;
+            }
+        } else if used >= limit / 2 {
+            self.wake.flush();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! Flushes: sealed generations drained into the tables' trees, and the checkpoint that makes them durable there.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bedload_index::paged::bplus_tree::{BPlusTree, Config};
+use bedload_index::paged::{self, Columns, Entry, EntrySource, I64Order, PageRead, PageStore, Position};
+use parking_lot::MutexGuard;
+
+use super::Engine;
+use super::catalogue::{Catalogue, TableEntry};
+use super::view::{Generation, View};
+use crate::error::{Error, Result};
+use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
+use crate::rows::{Deletion, Head, RowsInOrder, TableSchema};
+use crate::wal::Record;
+
+/// The tree of a table, over pages that are being changed.
+pub(super) type Tree<'p> = BPlusTree<I64Order, Columns, &'p WorkingPages>;
+
+impl Engine {
+    /// Drains all rows committed so far into pages, and makes a checkpoint.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let flushing = self.flush.lock();
+        self.flush_locked(&flushing)
+    }
+
+    pub(super) fn flush_locked(&self, _flushing: &MutexGuard<'_, ()>) -> Result<()> {
+        self.check_writable()?;
+        self.seal(false)?;
+        if self.view().sealed().is_empty() {
+            return Ok(());
+        }
+        self.drain(|_, _| Ok(()))
+    }
+
+    /// Creates a table.
+    pub(crate) fn create_table(&self, name: &str, schema: Arc<TableSchema>) -> Result<()> {
+        let _flushing = self.flush.lock();
+        self.check_writable()?;
+        if self.view().catalogue.named(name).is_ok() {
+            return Err(Error::TableExists { name: name.into() });
+        }
+        self.seal(true)?;
+        self.drain(|pages, catalogue| {
+            let tree = Tree::create(pages, I64Order, schema.layout().clone(), tree_config())?;
+            catalogue.add(name, schema.clone(), tree.root())
+        })
+    }
+
+    /// Drops a table and all its rows.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
+        let _flushing = self.flush.lock();
+        self.check_writable()?;
+        let table = self.view().catalogue.named(name)?.clone();
+        self.seal(true)?;
+        self.drain(|pages, catalogue| {
+            let tree = tree_of(pages, &table)?;
+            let owned: Vec<_> = tree.verify()?.pages.into_iter().collect();
+            pages.retire(&owned);
+            catalogue.remove(table.id);
+            Ok(())
+        })
+    }
+
+    /// Bytes the columns of a row may have.
+    pub(super) fn row_limit(&self, table: &TableEntry) -> usize {
+        let payload_len = self.pages.payload_len();
+        Tree::row_len_max(
+            payload_len,
+            &I64Order,
+            table.schema.layout().clone(),
+            &tree_config(),
+        )
+    }
+
+    /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
+    /// happens only if it `must`.
+    fn seal(&self, must: bool) -> Result<()> {
+        let commit = self.commit.lock();
+        let view = self.view();
+        if view.active().is_empty() {
+            if !must {
+                return Ok(());
+            }
+            self.log.append(&Record::no_op_body())?;
+        }
+        let log_start = self.log.rotate().map_err(|error| self.fail_if_unknown(error))?;
+        // Rows become visible before any flush can contain them (rule 3).
+        self.visible.fetch_max(commit.next_sequence, Ordering::AcqRel);
+        self.publish(view.sealed_before(Arc::new(Generation::new(log_start, commit.next_sequence))));
+        Ok(())
+    }
+
+    /// Drains the sealed generations, changes the catalogue with `change`, makes a checkpoint and publishes it. The
+    /// caller holds the flush lock.
+    fn drain(&self, change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>) -> Result<()> {
+        let view = self.view();
+        let mut catalogue = Catalogue::clone(&view.catalogue);
+        let drained = view
+            .sealed()
+            .iter()
+            .try_for_each(|generation| drain_generation(&self.pages, &mut catalogue, generation));
+        if let Err(error) = drained.and_then(|()| change(&self.pages, &mut catalogue)) {
+            self.pages.roll_back();
+            return Err(self.fail_if_unknown(error));
+        }
+        let active = view.active().clone();
+        let meta = CheckpointMeta {
+            log_start: active.log_start,
+            next_sequence: active.first_sequence,
+            catalogue: catalogue.encode(),
+        };
+        let version = match self.pages.checkpoint(self.store_id, &meta) {
+            Ok(version) => version,
+            Err(CheckpointError::Clean(error)) => {
+                self.pages.roll_back();
+                return Err(error);
+            }
+            Err(CheckpointError::Unknown(error)) => return Err(self.fail(error)),
+        };
+        self.publish(View::new(version, Arc::new(catalogue), active.clone()));
+        if let Err(error) = self.log.remove_before(active.log_start) {
+            // It takes space and nothing else, until the next checkpoint.
+            tracing::warn!(%error, "a part of the log that is no longer needed could not be removed");
+        }
+        Ok(())
+    }
+}
+
+/// How the trees of tables fill and split: for rows that come nearly in order.
+pub(crate) fn tree_config() -> Config {
+    Config::new().split_percent(80)
+}
+
+pub(super) fn tree_of<'p>(pages: &'p WorkingPages, table: &TableEntry) -> Result<Tree<'p>> {
+    Ok(Tree::open(
+        pages,
+        table.root,
+        I64Order,
+        table.schema.layout().clone(),
+        tree_config(),
+    )?)
+}
+
+/// Applies the rows and deletions of a sealed generation to the trees.
+pub(super) fn drain_generation(
+    pages: &WorkingPages,
+    catalogue: &mut Catalogue,
+    generation: &Generation,
+) -> Result<()> {
+    for id in generation.tables() {
+        // A table that was dropped since takes its rows with it.
+        if let (Some(table), Some(head)) = (catalogue.get(id).cloned(), generation.head(id)) {
+            let table = drain_head(pages, &table, &head)?;
+            catalogue.put(table);
+        }
+    }
+    Ok(())
+}
+
+/// Everything in the tree is older than the head, so its deletions apply to the tree as a whole; they apply to the
+/// head's own rows as those are drained.
+fn drain_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<TableEntry> {
+    let tree = tree_of(pages, table)?;
+    let deletions = head.deletions(u64::MAX);
+    let mut table = TableEntry::clone(table);
+    for deletion in &deletions {
+        if deletion.from_sequence < table.end_sequence {
+            let (from, to) = (
+                I64Order::key(*deletion.times.start()),
+                I64Order::key(*deletion.times.end()),
+            );
+            let removed = tree.remove_range_with(
+                Bound::Included(Position::of_key(&from)),
+                Bound::Included(Position {
+                    key: &to,
+                    tie: u64::MAX,
+                }),
+                |entry| entry.tie() >= deletion.from_sequence,
+                |_| {},
+            )?;
+            table.rows = table.rows.saturating_sub(removed);
+        }
+    }
+    let rows = head.in_order();
+    let mut entries = HeadEntries::new(&rows, &deletions);
+    tree.insert_sorted(&mut entries)?;
+    table.rows += entries.count;
+    table.end_sequence = table.end_sequence.max(entries.end_sequence);
+    Ok(table)
+}
+
+/// The rows of a head that were not deleted, as entries of a tree.
+struct HeadEntries<'h> {
+    rows: &'h RowsInOrder,
+    deletions: &'h [Deletion],
+    next: usize,
+    key: [u8; 8],
+    variable: Vec<&'h [u8]>,
+    count: u64,
+    end_sequence: u64,
+}
+
+impl<'h> HeadEntries<'h> {
+    fn new(rows: &'h RowsInOrder, deletions: &'h [Deletion]) -> Self {
+        Self {
+            rows,
+            deletions,
+            next: 0,
+            key: [0; 8],
+            variable: Vec::new(),
+            count: 0,
+            end_sequence: 0,
+        }
+    }
+}
+
+impl EntrySource for HeadEntries<'_> {
+    fn next_entry(&mut self) -> paged::Result<Option<Entry<'_>>> {
+        while let Some((block, row)) = self.rows.get(self.next) {
+            self.next += 1;
+            let (time, tie) = (block.times()[row], block.first_sequence + row as u64);
+            if self.deletions.iter().any(|deletion| deletion.covers(time, tie)) {
+                continue;
+            }
+            self.count += 1;
+            self.end_sequence = self.end_sequence.max(tie + 1);
+            self.key = I64Order::key(time);
+            let row = block.row(row, &mut self.variable);
+            return Ok(Some(Entry {
+                key: &self.key,
+                tie,
+                row,
+            }));
+        }
+        Ok(None)
+    }
+}

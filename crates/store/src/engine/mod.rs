@@ -1,0 +1,132 @@
+//! The engine: commits on one side, flushes and checkpoints on the other, readers beside both.
+//!
+//! Thread rules:
+//! 1. A commit takes the *commit lock* while it gives its rows sequence numbers, appends them to the log and adds
+//!    them to the active generation; so the three are in one order. It waits for the disk without the lock.
+//! 2. Rows become visible when `visible` passes their sequence numbers, which happens once they are as durable as
+//!    the store's durability asks. A reader keeps the `visible` it began with.
+//! 3. Whoever flushes, makes a checkpoint or changes the catalogue holds the *flush lock*, and takes the commit lock
+//!    after it, only to seal. Sealing syncs the log, so sealed rows are always durable and visible.
+//! 4. The published view changes by replacement: on sealing, under the commit lock, and when a flush is published.
+//!    A reader takes the view and `visible` under the view's lock, so that every visible row is in its view.
+//! 5. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is written any more;
+//!    the published view is still right and readable.
+
+mod catalogue;
+mod commit;
+mod flush;
+mod flusher;
+mod open;
+mod recovery;
+mod verify;
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::disk::DiskLock;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pages::WorkingPages;
+use crate::wal::Log;
+
+pub(crate) use catalogue::TableEntry;
+pub(crate) use flush::tree_config;
+pub(crate) use flusher::Flusher;
+pub use verify::{Problem, VerifyReport};
+pub(crate) use view::View;
+
+/// An open store.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    dir: PathBuf,
+    options: Options,
+    store_id: [u8; 16],
+    log: Log,
+    pages: WorkingPages,
+    view: RwLock<Arc<View>>,
+    visible: AtomicU64,
+    commit: Mutex<CommitState>,
+    flush: Mutex<()>,
+    failed: Mutex<Option<Arc<str>>>,
+    wake: flusher::Wake,
+    _lock: Box<dyn DiskLock>,
+}
+
+/// What the commit lock guards.
+#[derive(Debug)]
+struct CommitState {
+    next_sequence: u64,
+}
+
+impl Engine {
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn store_id(&self) -> [u8; 16] {
+        self.store_id
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The present view, and the first sequence number that is not visible in it (rule 4).
+    pub(crate) fn snapshot(&self) -> (Arc<View>, u64) {
+        let view = self.view.read();
+        (view.clone(), self.visible.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.read().clone()
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.pages.page_bytes()
+    }
+
+    /// Bytes of the data file in use, all of them, and bytes of log that recovery would read.
+    pub(crate) fn sizes(&self) -> (u64, u64, u64) {
+        let (used, all) = self.pages.file_bytes();
+        let view = self.view();
+        let log_start = view.generations()[0].log_start;
+        (used, all, self.log.bytes_since(log_start))
+    }
+
+    fn publish(&self, view: View) {
+        *self.view.write() = Arc::new(view);
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match &*self.failed.lock() {
+            Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, damage and bad requests are
+    /// definite answers: nothing was written that matters, and writing may go on.
+    fn fail_if_unknown(&self, error: Error) -> Error {
+        let definite = matches!(error, Error::Io { action: "read", .. });
+        if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) && !definite {
+            self.fail(error)
+        } else {
+            error
+        }
+    }
+
+    /// Remembers a failure after which nothing may be written (rule 5), and returns it.
+    fn fail(&self, error: Error) -> Error {
+        let mut failed = self.failed.lock();
+        if failed.is_none() {
+            tracing::error!(%error, "the store takes no more writes");
+            *failed = Some(error.to_string().into());
+        }
+        error
+    }
+}

@@ -1,0 +1,187 @@
+//! Creating a store, and opening one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::catalogue::Catalogue;
+use super::flusher::Wake;
+use super::recovery::{Recovered, recover};
+use super::view::{Generation, View};
+use super::{CommitState, Engine};
+use crate::disk::{Disk, DiskLock};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
+use crate::wal::{Log, Record};
+
+/// The files of a store, within its directory.
+const DATA_FILE: &str = "data";
+const LOCK_FILE: &str = "lock";
+const LOG_DIR: &str = "log";
+
+impl Engine {
+    /// Opens the store in `dir`, creating it if it is not there and the options say so.
+    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self> {
+        let found = entries(&*disk, dir)?;
+        let missing = |reason: &str| Error::NotAStore {
+            path: dir.into(),
+            reason: reason.into(),
+        };
+        let has_data = |entries: &[PathBuf]| entries.contains(&dir.join(DATA_FILE));
+        match &found {
+            Some(entries) if has_data(entries) => {}
+            _ if !options.create => return Err(missing("there is no data file in it")),
+            // A creation that was cut short leaves a lock and an empty log behind, and is begun again.
+            Some(entries) if entries.iter().any(|entry| !is_remnant(entry)) => {
+                return Err(missing("the directory holds other files"));
+            }
+            Some(_) => {}
+            None => create_dir(&*disk, dir)?,
+        }
+        let lock = lock(&*disk, dir)?;
+        // Only under the lock is the answer final: others may have created the store meanwhile.
+        if !entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries)) {
+            create_files(&*disk, dir, &options)?;
+        }
+        let Recovered {
+            store_id,
+            pages,
+            catalogue,
+            log_end,
+            next_sequence,
+        } = recover(&*disk, &dir.join(DATA_FILE), &dir.join(LOG_DIR), &options)?;
+        let log = Log::begin(disk, dir.join(LOG_DIR), store_id, log_end)?;
+        let active = Arc::new(Generation::new(log_end, next_sequence));
+        let view = View::new(pages.published(), Arc::new(catalogue), active);
+        Ok(Self {
+            dir: dir.into(),
+            options,
+            store_id,
+            log,
+            pages,
+            view: RwLock::new(Arc::new(view)),
+            visible: AtomicU64::new(next_sequence),
+            commit: Mutex::new(CommitState { next_sequence }),
+            flush: Mutex::new(()),
+            failed: Mutex::new(None),
+            wake: Wake::new(),
+            _lock: lock,
+        })
+    }
+}
+
+impl Drop for Engine {
+    /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
+    /// later, it is not taken for one that was being written.
+    fn drop(&mut self) {
+        if !self.view().active().is_empty() && self.check_writable().is_ok() {
+            let vouched = self
+                .log
+                .append(&Record::no_op_body())
+                .and_then(|end| self.log.write_to(end));
+            if let Err(error) = vouched {
+                tracing::debug!(%error, "the end of the log could not be marked");
+            }
+        }
+    }
+}
+
+/// The entries of a directory; `None` if there is no such directory.
+fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>>> {
+    match disk.list(dir) {
+        Ok(entries) => Ok(Some(entries)),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) if source.kind() == std::io::ErrorKind::NotADirectory => Err(Error::NotAStore {
+            path: dir.into(),
+            reason: "it is a file".into(),
+        }),
+        Err(source) => Err(Error::io(dir, "read", source)),
+    }
+}
+
+fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    match disk.create_dir(dir) {
+        Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::io(dir, "create", source));
+        }
+        _ => {}
+    }
+    let parent = dir
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    disk.sync_dir(parent)
+        .map_err(|source| Error::io(parent, "sync", source))
+}
+
+/// Creates the files of a store. The caller holds its lock.
+fn create_files(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<()> {
+    let log_dir = dir.join(LOG_DIR);
+    create_dir(disk, &log_dir)?;
+    let mut store_id = [0; 16];
+    getrandom::fill(&mut store_id).map_err(|source| {
+        Error::io(
+            dir,
+            "draw a random name for",
+            std::io::Error::other(source.to_string()),
+        )
+    })?;
+    Log::create(disk, &log_dir, store_id)?;
+    // The data file comes last, and under another name until it is whole: with it there is a store.
+    let path = dir.join(DATA_FILE);
+    let begun = dir.join(BEGUN_FILE);
+    if disk
+        .list(dir)
+        .map_err(|source| Error::io(dir, "read", source))?
+        .contains(&begun)
+    {
+        disk.remove(&begun)
+            .map_err(|source| Error::io(&begun, "remove", source))?;
+    }
+    let file = disk
+        .create(&begun)
+        .map_err(|source| Error::io(&begun, "create", source))?;
+    let file = PageFile::new(begun.clone(), file, options.page_bytes, 1);
+    let meta = CheckpointMeta {
+        log_start: 0,
+        next_sequence: 0,
+        catalogue: Catalogue::empty().encode(),
+    };
+    WorkingPages::create(file, store_id, &meta, 1)?;
+    disk.rename(&begun, &path)
+        .map_err(|source| Error::io(&path, "rename a file to", source))?;
+    disk.sync_dir(dir)
+        .map_err(|source| Error::io(dir, "sync", source))
+}
+
+/// The data file of a store whose creation is not finished.
+const BEGUN_FILE: &str = "data.begun";
+
+fn is_remnant(entry: &Path) -> bool {
+    let name = entry.file_name().and_then(|name| name.to_str());
+    matches!(name, Some(LOCK_FILE | LOG_DIR | BEGUN_FILE))
+}
+
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
+    let path = dir.join(LOCK_FILE);
+    let holder = format!("process {}\n", std::process::id());
+    disk.lock(&path, &holder).map_err(|source| {
+        if source.kind() == std::io::ErrorKind::WouldBlock {
+            let holder = disk.lock_holder(&path);
+            let holder = if holder.is_empty() {
+                "another process".into()
+            } else {
+                holder
+            };
+            Error::Locked {
+                path: dir.into(),
+                holder,
+            }
+        } else {
+            Error::io(&path, "lock", source)
+        }
+    })
+}

@@ -1,0 +1,145 @@
+//! Recovery: the newest good superblock, and the log behind it.
+//!
+//! What recovery reads may have been written and never synced: by a process that was killed between the two, or one
+//! whose sync failed. So nothing is built on it as it stands. The superblock is written once more and synced before
+//! any place is taken, and rows found in the log go to pages and into a checkpoint of their own before the store is
+//! open; the log then begins anew.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::catalogue::Catalogue;
+use super::flush::drain_generation;
+use super::view::Generation;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pages::{CheckpointError, CheckpointMeta, PageFile, WorkingPages};
+use crate::wal::{Record, replay};
+
+/// A quarter of the page memory holds changed pages, the rest pages that were read.
+const DIRTY_SHARE: usize = 4;
+
+/// What recovery finds.
+pub(super) struct Recovered {
+    pub(super) store_id: [u8; 16],
+    pub(super) pages: WorkingPages,
+    pub(super) catalogue: Catalogue,
+    /// Where the log ends; everything before is in pages.
+    pub(super) log_end: u64,
+    pub(super) next_sequence: u64,
+}
+
+/// Recovers the store whose data file is `path` and whose log is in `log_dir`.
+pub(super) fn recover(disk: &dyn Disk, path: &Path, log_dir: &Path, options: &Options) -> Result<Recovered> {
+    let file = disk
+        .open(path)
+        .map_err(|source| Error::io(path, "open", source))?;
+    let (superblock, damage) = PageFile::read_superblock(path, &*file)?;
+    let pages = options.cache_bytes / superblock.page_bytes as usize;
+    let dirty = pages / DIRTY_SHARE;
+    let (working, catalogue) = WorkingPages::open(path.into(), file, &superblock, pages - dirty, dirty)?;
+    working.renew_superblock(&superblock)?;
+    let mut recovery = Recovery {
+        path,
+        store_id: superblock.store_id,
+        catalogue: Catalogue::decode(path, &catalogue)?,
+        working,
+        generation: Generation::new(superblock.log_start, superblock.next_sequence),
+        next_sequence: superblock.next_sequence,
+        head_bytes: options.head_bytes,
+    };
+    let end = replay(
+        disk,
+        log_dir,
+        superblock.store_id,
+        superblock.log_start,
+        |record, end| recovery.apply(record, end),
+    )?;
+    tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
+    // A superblock that is not whole is that of a checkpoint that was cut short: had it been complete, the log that
+    // the other one needs would be gone. A checkpoint writes over it.
+    if end.position != superblock.log_start || damage.is_some() {
+        recovery.checkpoint(end.position)?;
+    }
+    let Recovery {
+        store_id,
+        working,
+        catalogue,
+        next_sequence,
+        ..
+    } = recovery;
+    Ok(Recovered {
+        store_id,
+        pages: working,
+        catalogue,
+        log_end: end.position,
+        next_sequence,
+    })
+}
+
+/// A recovery under way.
+struct Recovery<'p> {
+    path: &'p Path,
+    store_id: [u8; 16],
+    working: WorkingPages,
+    catalogue: Catalogue,
+    generation: Generation,
+    next_sequence: u64,
+    head_bytes: usize,
+}
+
+impl Recovery<'_> {
+    fn apply(&mut self, record: Record, end: u64) -> Result<()> {
+        let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
+        let (table, first, next) = match &record {
+            Record::Append { table, block } => (*table, block.first_sequence, block.end_sequence()),
+            Record::Delete { table, deletion } => (*table, deletion.at, deletion.at.checked_add(1)),
+            Record::NoOp => return Ok(()),
+        };
+        let next = next.ok_or_else(|| damaged("its sequence numbers end beyond the last there is"))?;
+        if first < self.next_sequence {
+            return Err(damaged("its sequence numbers do not ascend"));
+        }
+        let known = self.catalogue.get(table);
+        if known.is_none() && !self.catalogue.was_dropped(table) {
+            return Err(damaged("it names a table that never was"));
+        }
+        if let (Record::Append { block, .. }, Some(known)) = (&record, known)
+            && !block.fits(&known.schema)
+        {
+            return Err(damaged("its rows do not have the columns of their table"));
+        }
+        self.next_sequence = next;
+        // Rows may have been on their way to a table while it was dropped.
+        match record {
+            Record::Append { table, block } if known.is_some() => {
+                self.generation.append(table, Arc::new(block))
+            }
+            Record::Delete { table, deletion } if known.is_some() => self.generation.delete(table, deletion),
+            _ => {}
+        }
+        if self.generation.bytes() >= self.head_bytes {
+            self.checkpoint(end)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Bounds the memory that a long log takes: what was replayed so far goes to pages.
+    fn checkpoint(&mut self, log_start: u64) -> Result<()> {
+        drain_generation(&self.working, &mut self.catalogue, &self.generation)?;
+        let meta = CheckpointMeta {
+            log_start,
+            next_sequence: self.next_sequence,
+            catalogue: self.catalogue.encode(),
+        };
+        match self.working.checkpoint(self.store_id, &meta) {
+            Ok(_) => {
+                self.generation = Generation::new(log_start, self.next_sequence);
+                Ok(())
+            }
+            Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Verification: every page read from the disk and checked, every tree walked, the log read.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bedload_index::paged::bplus_tree::BPlusTree;
+use bedload_index::paged::{self, I64Order, PageId};
+
+use super::Engine;
+use super::flush::tree_config;
+use crate::error::{Error, Result};
+
+/// What [`Store::verify`](crate::Store::verify) found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Pages that were read and checked.
+    pub pages: u64,
+    /// Rows found in pages.
+    pub rows: u64,
+    /// Records read from the log.
+    pub log_records: u64,
+    /// All that is wrong; empty for a sound store.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong with a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in the file.
+    pub place: String,
+    /// Which rule is broken there.
+    pub reason: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.file.display(), self.place, self.reason)
+    }
+}
+
+impl VerifyReport {
+    /// As [`note`](Self::note), for an error that a tree gave.
+    fn note_in(&mut self, file: &Path, place: &str, error: paged::Error) -> Result<()> {
+        match error {
+            paged::Error::Corrupt { page, reason } => {
+                let place = format!("page {page} ({place})");
+                self.note(Error::corrupt(file, place, reason))
+            }
+            other => self.note(other.into()),
+        }
+    }
+
+    /// Notes damage and goes on; other errors are passed on.
+    fn note(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Corrupt { file, place, reason } => {
+                self.problems.push(Problem { file, place, reason });
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+}
+
+impl Engine {
+    /// Checks the last checkpoint and the log behind it.
+    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+        // No flush may remove the part of the log that is being read.
+        let _flushing = self.flush.lock();
+        let view = self.view();
+        let mut report = VerifyReport::default();
+        for damage in self.pages.check_fixtures() {
+            report.note(damage)?;
+        }
+        for id in view.pages.ids() {
+            report.pages += 1;
+            if let Err(error) = view.pages.check(id) {
+                report.note(error)?;
+            }
+        }
+        let data = self.pages.path().to_owned();
+        let mut reachable: HashSet<PageId> = HashSet::new();
+        for table in view.catalogue.iter() {
+            let problem = |place: String, reason: String| Problem {
+                file: data.clone(),
+                place,
+                reason,
+            };
+            let place = |page: PageId| format!("page {page} (table {:?})", table.name);
+            let layout = table.schema.layout().clone();
+            let pages = Arc::clone(&view.pages);
+            let verified = BPlusTree::open(pages, table.root, I64Order, layout, tree_config())
+                .and_then(|tree| tree.verify());
+            let found = match verified {
+                Ok(found) => found,
+                Err(error) => {
+                    report.note_in(&data, &format!("table {:?}", table.name), error)?;
+                    continue;
+                }
+            };
+            report.rows += found.entries;
+            report.problems.extend(
+                found
+                    .problems
+                    .iter()
+                    .map(|found| problem(place(found.page), found.reason.clone())),
+            );
+            if found.is_sound() && found.entries != table.rows {
+                let reason = format!(
+                    "its tree has {} rows, the catalogue says {}",
+                    found.entries, table.rows
+                );
+                report
+                    .problems
+                    .push(problem(format!("table {:?}", table.name), reason));
+            }
+            for page in found.pages {
+                if !reachable.insert(page) {
+                    report
+                        .problems
+                        .push(problem(place(page), "another tree has this page too".into()));
+                }
+            }
+        }
+        if report.problems.is_empty() {
+            for leaked in view.pages.ids().filter(|id| !reachable.contains(id)) {
+                let (place, reason) = (format!("page {leaked}"), "no tree reaches it".into());
+                report.problems.push(Problem {
+                    file: data.clone(),
+                    place,
+                    reason,
+                });
+            }
+        }
+        match self.log.check(view.generations()[0].log_start) {
+            Ok(records) => report.log_records = records,
+            Err(error) => report.note(error)?,
+        }
+        Ok(report)
+    }
+}

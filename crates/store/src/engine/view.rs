@@ -1,0 +1,118 @@
+//! What a reader sees: the pages of a checkpoint, and the generations of rows that are newer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+
+use super::catalogue::Catalogue;
+use crate::pages::PageVersion;
+use crate::rows::{Deletion, Head, RowBlock, TableId};
+
+/// Bytes a deletion counts for, so that their number stays small: each is asked about every row near it.
+const DELETION_BYTES: usize = 4096;
+
+/// The rows and deletions of all tables between two seals.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    /// The position in the log of the generation's first record.
+    pub(crate) log_start: u64,
+    /// The generation's first sequence number.
+    pub(crate) first_sequence: u64,
+    heads: RwLock<HashMap<TableId, Arc<Head>>>,
+    bytes: AtomicUsize,
+}
+
+impl Generation {
+    pub(crate) fn new(log_start: u64, first_sequence: u64) -> Self {
+        Self {
+            log_start,
+            first_sequence,
+            heads: RwLock::default(),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn append(&self, table: TableId, block: Arc<RowBlock>) {
+        let bytes = self.head_or_new(table).append(block);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn delete(&self, table: TableId, deletion: Deletion) {
+        self.head_or_new(table).delete(deletion);
+        self.bytes.fetch_add(DELETION_BYTES, Ordering::Relaxed);
+    }
+
+    /// Bytes of memory the generation takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    pub(crate) fn head(&self, table: TableId) -> Option<Arc<Head>> {
+        self.heads.read().get(&table).cloned()
+    }
+
+    /// The tables that have rows or deletions here, in ascending order.
+    pub(crate) fn tables(&self) -> Vec<TableId> {
+        let mut tables: Vec<TableId> = self.heads.read().keys().copied().collect();
+        tables.sort_unstable();
+        tables
+    }
+
+    fn head_or_new(&self, table: TableId) -> Arc<Head> {
+        if let Some(head) = self.head(table) {
+            return head;
+        }
+        self.heads.write().entry(table).or_default().clone()
+    }
+}
+
+/// A checkpoint and everything since.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) pages: Arc<PageVersion>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    /// Oldest first; the last one is active, the others are sealed and wait to be flushed.
+    generations: Vec<Arc<Generation>>,
+}
+
+impl View {
+    pub(crate) fn new(pages: Arc<PageVersion>, catalogue: Arc<Catalogue>, active: Arc<Generation>) -> Self {
+        Self {
+            pages,
+            catalogue,
+            generations: vec![active],
+        }
+    }
+
+    /// The generation that takes new rows.
+    pub(crate) fn active(&self) -> &Arc<Generation> {
+        self.generations
+            .last()
+            .expect("a view is made with an active generation and never loses it")
+    }
+
+    pub(crate) fn generations(&self) -> &[Arc<Generation>] {
+        &self.generations
+    }
+
+    pub(crate) fn sealed(&self) -> &[Arc<Generation>] {
+        &self.generations[..self.generations.len() - 1]
+    }
+
+    /// The view in which the active generation is sealed and `active` takes its place.
+    pub(crate) fn sealed_before(&self, active: Arc<Generation>) -> Self {
+        let mut generations = self.generations.clone();
+        generations.push(active);
+        Self {
+            pages: self.pages.clone(),
+            catalogue: self.catalogue.clone(),
+            generations,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What can go wrong in a store, separated by what the caller can do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bedload_index::paged;
+
+/// The result of an operation on a store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An operation on a store failed. Unless the variant says otherwise, the store is as it was before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused a call.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried: an infinitive such as "read".
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The disk, or the quota on it, is full. What was committed is safe; free some space and go on.
+    #[error("cannot {action} {}: no space left on the device", path.display())]
+    NoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+        /// What was tried: an infinitive such as "extend".
+        action: &'static str,
+    },
+    /// Bytes on disk are not what a store wrote there. `bedload verify` lists all such places.
+    #[error("{}: {place} is damaged: {reason}", file.display())]
+    Corrupt {
+        /// The damaged file.
+        file: PathBuf,
+        /// Where in the file: a page or an offset.
+        place: String,
+        /// Which rule the bytes break.
+        reason: String,
+    },
+    /// The directory does not hold a store.
+    #[error("{} is not a bedload store: {reason}", path.display())]
+    NotAStore {
+        /// The directory that was to be opened.
+        path: PathBuf,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// A store was to be created where something stands already.
+    #[error("{} exists already", path.display())]
+    AlreadyExists {
+        /// The directory that was to be created.
+        path: PathBuf,
+    },
+    /// The store was written by a newer release, in a format this one does not know.
+    #[error("{} has format version {found}; this release reads up to {supported}: use a newer release", path.display())]
+    NewerFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// The version found.
+        found: u32,
+        /// The newest version this release reads.
+        supported: u32,
+    },
+    /// Another process, or another handle of this one, has the store open.
+    #[error("{} is in use by {holder}", path.display())]
+    Locked {
+        /// The store's directory.
+        path: PathBuf,
+        /// Who holds it, as the lock file says.
+        holder: String,
+    },
+    /// No table has this name.
+    #[error("there is no table {name:?}")]
+    NoSuchTable {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A table with this name exists.
+    #[error("there is a table {name:?} already")]
+    TableExists {
+        /// The name that was to be given.
+        name: String,
+    },
+    /// No column has this name.
+    #[error("there is no column {name:?}; the columns are {}", columns.join(", "))]
+    NoSuchColumn {
+        /// The name that was asked for.
+        name: String,
+        /// The columns that exist.
+        columns: Vec<String>,
+    },
+    /// A schema cannot be stored, or rows do not have the schema of their table.
+    #[error("{reason}")]
+    Schema {
+        /// What does not fit, and where.
+        reason: String,
+    },
+    /// A row has no time.
+    #[error("row {row} has no value in the time column {column:?}")]
+    NullTime {
+        /// The time column.
+        column: String,
+        /// Zero-based position of the row in its batch.
+        row: usize,
+    },
+    /// An option has a value that no store can be opened with.
+    #[error("the option {option} is {value}; {requirement}")]
+    InvalidOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: usize,
+        /// What is required of it.
+        requirement: &'static str,
+    },
+    /// A row, or a batch, is larger than the store's format admits.
+    #[error("{what} needs {len_bytes} bytes; the limit is {limit_bytes}")]
+    TooLarge {
+        /// What is too large: a row (with its position) or a batch.
+        what: String,
+        /// Bytes needed.
+        len_bytes: usize,
+        /// Bytes admitted.
+        limit_bytes: usize,
+    },
+    /// An earlier failure left it unknown what reached the disk, so nothing more is written. Reads go on; close the
+    /// store and open it again to recover everything that was acknowledged.
+    #[error("the store takes no more writes since an earlier failure: {cause}")]
+    ReadOnly {
+        /// The earlier failure.
+        cause: Arc<str>,
+    },
+    /// A tree reported an error of its own.
+    #[error(transparent)]
+    Index(paged::Error),
+}
+
+impl Error {
+    /// The error of a failed call on `path`; `action` is an infinitive.
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        let full = [
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::QuotaExceeded,
+            io::ErrorKind::FileTooLarge,
+        ];
+        if full.contains(&source.kind()) {
+            Self::NoSpace {
+                path: path.into(),
+                action,
+            }
+        } else {
+            Self::Io {
+                path: path.into(),
+                action,
+                source,
+            }
+        }
+    }
+
+    pub(crate) fn corrupt(file: &Path, place: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Corrupt {
+            file: file.into(),
+            place: place.into(),
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn schema(reason: impl Into<String>) -> Self {
+        Self::Schema {
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Takes a store's own error back out of the tree it travelled through.
+impl From<paged::Error> for Error {
+    fn from(error: paged::Error) -> Self {
+        match error {
+            paged::Error::Store(source) => match source.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Index(paged::Error::Store(other)),
+            },
+            other => Self::Index(other),
+        }
+    }
+}
+
+impl From<Error> for paged::Error {
+    fn from(error: Error) -> Self {
+        Self::store(error)
+    }
+}

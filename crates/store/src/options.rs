@@ -1,0 +1,135 @@
+//! How a store is opened.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::disk::OsDisk;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::pages::page_bytes_admissible;
+use crate::store::Store;
+
+/// When a commit returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Once its rows are on the disk: they survive the death of the process and loss of power. Commits that run at
+    /// the same time share one sync.
+    #[default]
+    Always,
+    /// As `Always`, but a sync begins no sooner than `every` after the one before it: fewer and larger syncs, later
+    /// answers. A commit waits for at most `every` and two syncs.
+    Group {
+        /// The least time between two syncs.
+        every: Duration,
+    },
+    /// Once its rows are with the operating system: they survive the death of the process. Loss of power may take
+    /// the newest commits, never one without all that came after it: at most the last 8 MiB of log or the last
+    /// second, whichever is less (without the background thread: the last 8 MiB, until the next commit after a
+    /// second).
+    Relaxed,
+}
+
+/// How to open a store; the defaults suit most.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("readings");
+/// use bedload::Options;
+///
+/// let store = Options::new().create(true).cache_bytes(32 << 20).open(&path)?;
+/// store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "options do nothing until a store is opened with them"]
+pub struct Options {
+    pub(crate) create: bool,
+    pub(crate) cache_bytes: usize,
+    pub(crate) head_bytes: usize,
+    pub(crate) page_bytes: usize,
+    pub(crate) durability: Durability,
+    pub(crate) background: bool,
+}
+
+impl Options {
+    /// The defaults, named at each option.
+    pub fn new() -> Self {
+        Self {
+            create: false,
+            cache_bytes: 64 << 20,
+            head_bytes: 32 << 20,
+            page_bytes: 16 << 10,
+            durability: Durability::Always,
+            background: true,
+        }
+    }
+
+    /// Whether a store is created where there is none. Default: no, that is an error.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Bytes of memory for pages, changed ones included; at least 1 MiB. Default: 64 MiB.
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.cache_bytes = bytes.max(1 << 20);
+        self
+    }
+
+    /// Bytes of memory for rows that are in the log and not yet in pages; at least 64 KiB. When half of it is used
+    /// a flush begins; writers wait once all of it is. Rows that are being flushed may take as much again.
+    /// Default: 32 MiB.
+    pub fn head_bytes(mut self, bytes: usize) -> Self {
+        self.head_bytes = bytes.max(64 << 10);
+        self
+    }
+
+    /// Bytes of a page of a store that is created: a power of two from 4 KiB to 32 KiB. A store that exists keeps
+    /// its own. Default: 16 KiB.
+    pub fn page_bytes(mut self, bytes: usize) -> Self {
+        self.page_bytes = bytes;
+        self
+    }
+
+    /// When a commit returns. Default: [`Durability::Always`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Whether a thread of the store's own flushes rows to pages while others write. Default: yes. Without it a
+    /// writer who finds the memory for rows full flushes before it goes on, and [`Store::flush`] does so at will.
+    pub fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
+    }
+
+    /// Opens the store in the directory `path`.
+    ///
+    /// # Errors
+    ///
+    /// There is no store and none is to be created; somebody else has it open; it was written by a newer release;
+    /// it is damaged; the disk fails.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
+        if !u32::try_from(self.page_bytes).is_ok_and(page_bytes_admissible) {
+            return Err(Error::InvalidOption {
+                option: "page_bytes",
+                value: self.page_bytes,
+                requirement: "it must be a power of two from 4096 to 32768",
+            });
+        }
+        Ok(Store::new(Engine::open(
+            Arc::new(OsDisk),
+            path.as_ref(),
+            self.clone(),
+        )?))
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,300 @@
+//! Checkpoints: making the working pages durable, and opening a file at its last one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bedload_index::paged::PageStore;
+
+use super::page::{HEADER_BYTES, Page, PageKind};
+use super::page_file::{PageFile, Unwritten};
+use super::page_map::{PageMap, SLOT_BYTES, Slot, decode_slots, encode_slots};
+use super::space::Space;
+use super::superblock::Superblock;
+use super::version::PageVersion;
+use super::working::WorkingPages;
+use crate::disk::DiskFile;
+use crate::error::{Error, Result};
+
+/// What a checkpoint records besides pages.
+#[derive(Debug, Clone)]
+pub(crate) struct CheckpointMeta {
+    /// Log records before this position are contained in the checkpoint.
+    pub(crate) log_start: u64,
+    /// The first sequence number not given out.
+    pub(crate) next_sequence: u64,
+    /// The catalogue, encoded.
+    pub(crate) catalogue: Vec<u8>,
+}
+
+/// Why a checkpoint failed.
+#[derive(Debug)]
+pub(crate) enum CheckpointError {
+    /// Nothing the last checkpoint names was touched, and the disk's answer was definite: roll back and go on.
+    Clean(Error),
+    /// It is unknown what reached the disk. Nothing more may be written through this handle.
+    Unknown(Error),
+}
+
+impl WorkingPages {
+    /// Writes a new data file's first checkpoint, which has no pages.
+    pub(crate) fn create(
+        file: PageFile,
+        store_id: [u8; 16],
+        meta: &CheckpointMeta,
+        dirty_limit: usize,
+    ) -> Result<Self> {
+        let file = Arc::new(file);
+        let map = PageMap::new(slots_per_page(&file));
+        *file.space.lock() = Space::of_used(&[]);
+        let empty = Arc::new(PageVersion::new(0, map, file.clone()));
+        let working = Self::from_version(empty, file, Vec::new(), 1, dirty_limit);
+        match working.checkpoint(store_id, meta) {
+            Ok(_) => Ok(working),
+            Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),
+        }
+    }
+
+    /// Opens a data file at its last checkpoint; returns the catalogue beside the pages.
+    pub(crate) fn open(
+        path: PathBuf,
+        file: Box<dyn DiskFile>,
+        superblock: &Superblock,
+        cache_pages: usize,
+        dirty_limit: usize,
+    ) -> Result<(Self, Vec<u8>)> {
+        let page_bytes = superblock.page_bytes as usize;
+        let file = Arc::new(PageFile::new(path, file, page_bytes, cache_pages));
+        let mut fixtures = Vec::new();
+        let (map, mut used) = read_map(&file, superblock, &mut fixtures)?;
+        let catalogue = read_catalogue(&file, superblock, &mut fixtures)?;
+        used.extend(map.iter().map(|(_, slot)| slot.page));
+        used.extend_from_slice(&fixtures);
+        used.sort_unstable();
+        if let Some(twice) = used.windows(2).find(|pair| pair[0] == pair[1]) {
+            let place = format!("the page map of checkpoint {}", superblock.checkpoint);
+            return Err(Error::corrupt(
+                file.path(),
+                place,
+                format!("two pages claim place {}", twice[0]),
+            ));
+        }
+        *file.space.lock() = Space::of_used(&used);
+        let version = Arc::new(PageVersion::new(superblock.checkpoint, map, file.clone()));
+        let working = Self::from_version(version, file, fixtures, superblock.next_generation, dirty_limit);
+        Ok((working, catalogue))
+    }
+
+    /// Reads superblocks, page map and catalogue from the disk once more; returns what is wrong with them. No
+    /// checkpoint may be under way.
+    pub(crate) fn check_fixtures(&self) -> Vec<Error> {
+        let (superblock, damage) = match PageFile::read_superblock(self.file.path(), &*self.file.file) {
+            Ok(read) => read,
+            Err(error) => return vec![error],
+        };
+        let mut fixtures = Vec::new();
+        let map = read_map(&self.file, &superblock, &mut fixtures).err();
+        let catalogue = read_catalogue(&self.file, &superblock, &mut fixtures).err();
+        damage.into_iter().chain(map).chain(catalogue).collect()
+    }
+
+    /// Makes everything durable and publishes it as a version. No batch, guard or writer may be alive.
+    pub(crate) fn checkpoint(
+        &self,
+        store_id: [u8; 16],
+        meta: &CheckpointMeta,
+    ) -> Result<Arc<PageVersion>, CheckpointError> {
+        self.reclaim()
+            .map_err(|error| CheckpointError::Unknown(error.into()))?;
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let checkpoint = state.published.number() + 1;
+        let mut fixtures = Vec::new();
+        let mut prepare = || -> Result<Superblock> {
+            state.spill(&self.file, 0)?;
+            let catalogue = write_catalogue(&self.file, &meta.catalogue, checkpoint, &mut fixtures)?;
+            let map_levels = write_map(&self.file, &mut state.map, checkpoint, &mut fixtures)?;
+            let (map_root, map_levels) = map_levels;
+            Ok(Superblock {
+                store_id,
+                page_bytes: count(self.file.page_bytes),
+                checkpoint,
+                log_start: meta.log_start,
+                next_sequence: meta.next_sequence,
+                next_generation: self.generation.load(Ordering::Relaxed),
+                map_root,
+                map_levels,
+                map_leaves: count(state.map.leaves()),
+                catalogue,
+                catalogue_bytes: count(meta.catalogue.len()),
+            })
+        };
+        let superblock = match prepare() {
+            Ok(superblock) => superblock,
+            Err(error) => {
+                // Map leaves written for nothing are found in the map alone; all else is in `fixtures`.
+                let kept: Vec<_> = state.published.map.written().collect();
+                let lost = state.map.written().enumerate();
+                let lost = lost.filter(|(leaf, slot)| kept.get(*leaf) != Some(slot));
+                let lost: Vec<u32> = lost.filter_map(|(_, slot)| slot.map(|slot| slot.page)).collect();
+                self.file.free(lost.into_iter().chain(fixtures));
+                return Err(match error {
+                    Error::NoSpace { .. } => CheckpointError::Clean(error),
+                    other => CheckpointError::Unknown(other),
+                });
+            }
+        };
+        self.file.sync().map_err(CheckpointError::Unknown)?;
+        self.file
+            .write_superblock(&superblock)
+            .map_err(CheckpointError::Unknown)?;
+
+        let mut replaced = std::mem::take(&mut state.replaced);
+        let now = state.map.written().chain(std::iter::repeat(None));
+        let moved = state
+            .published
+            .map
+            .written()
+            .zip(now)
+            .filter(|(before, now)| before != now);
+        replaced.extend(moved.filter_map(|(before, _)| before.map(|slot| slot.page)));
+        replaced.append(&mut state.fixtures);
+        state.fixtures = fixtures;
+        state.private.clear();
+        self.file.space.lock().wait(checkpoint, replaced);
+        state.published = Arc::new(PageVersion::new(checkpoint, state.map.clone(), self.file.clone()));
+        self.file.free_released();
+        Ok(state.published.clone())
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).expect("counted in pages, or bounded by the caller")
+}
+
+fn slots_per_page(file: &PageFile) -> usize {
+    (file.page_bytes - HEADER_BYTES) / SLOT_BYTES
+}
+
+/// Writes the leaves of the map that changed, and all levels above them; returns the root and how many levels stand
+/// above the leaves. A map without leaves has a root without slots.
+fn write_map(
+    file: &PageFile,
+    map: &mut PageMap,
+    checkpoint: u64,
+    fixtures: &mut Vec<u32>,
+) -> Result<(Slot, u32)> {
+    let changed: Vec<usize> = map
+        .written()
+        .enumerate()
+        .filter(|(_, slot)| slot.is_none())
+        .map(|(leaf, _)| leaf)
+        .collect();
+    let slots = write_payloads(file, PageKind::Map, changed.len(), checkpoint, |i, payload| {
+        map.encode_leaf(changed[i], payload);
+    })?;
+    for (&leaf, &slot) in changed.iter().zip(&slots) {
+        map.set_written(leaf, slot);
+    }
+    let mut level: Vec<Slot> = map.written().flatten().collect();
+    let mut levels = 0;
+    while levels == 0 || level.len() > 1 {
+        let groups: Vec<&[Slot]> = level.chunks(slots_per_page(file)).collect();
+        level = write_payloads(
+            file,
+            PageKind::Map,
+            groups.len().max(1),
+            checkpoint,
+            |i, payload| {
+                encode_slots(groups.get(i).copied().unwrap_or_default(), payload);
+            },
+        )?;
+        fixtures.extend(level.iter().map(|slot| slot.page));
+        levels += 1;
+    }
+    Ok((level[0], levels))
+}
+
+/// Writes the catalogue as a chain, its last page first, as each page names the next.
+fn write_catalogue(
+    file: &PageFile,
+    catalogue: &[u8],
+    checkpoint: u64,
+    fixtures: &mut Vec<u32>,
+) -> Result<Slot> {
+    let chunk_bytes = file.page_bytes - HEADER_BYTES - SLOT_BYTES;
+    let mut next = Slot::default();
+    for chunk in catalogue.chunks(chunk_bytes).rev() {
+        let slots = write_payloads(file, PageKind::Catalogue, 1, checkpoint, |_, payload| {
+            encode_slots(&[next], &mut payload[..SLOT_BYTES]);
+            payload[SLOT_BYTES..][..chunk.len()].copy_from_slice(chunk);
+        })?;
+        next = slots[0];
+        fixtures.push(next.page);
+    }
+    Ok(next)
+}
+
+fn write_payloads(
+    file: &PageFile,
+    kind: PageKind,
+    pages: usize,
+    checkpoint: u64,
+    fill: impl Fn(usize, &mut [u8]),
+) -> Result<Vec<Slot>> {
+    let mut pages: Vec<Page> = (0..pages).map(|_| Page::zeroed(file.page_bytes)).collect();
+    for (i, page) in pages.iter_mut().enumerate() {
+        fill(i, page.payload_mut());
+    }
+    let mut unwritten: Vec<Unwritten<'_>> = pages
+        .iter_mut()
+        .map(|page| Unwritten {
+            kind,
+            logical: 0,
+            page,
+        })
+        .collect();
+    file.write(&mut unwritten, checkpoint)
+}
+
+/// Reads the map; returns it with the places of its leaves. Those of the levels above go to `fixtures`.
+fn read_map(
+    file: &PageFile,
+    superblock: &Superblock,
+    fixtures: &mut Vec<u32>,
+) -> Result<(PageMap, Vec<u32>)> {
+    let mut expected = vec![superblock.map_leaves as usize];
+    while expected.len() < superblock.map_levels as usize && expected.len() < 8 {
+        let below = expected[expected.len() - 1];
+        expected.push(below.div_ceil(slots_per_page(file)));
+    }
+    let mut level = vec![superblock.map_root];
+    for slots in expected.into_iter().rev() {
+        let mut below = Vec::with_capacity(slots);
+        for slot in &level {
+            let page = file.read(*slot, PageKind::Map, 0)?;
+            below.extend(decode_slots(page.payload()).take(slots - below.len()));
+            fixtures.push(slot.page);
+        }
+        level = below;
+    }
+    let mut map = PageMap::new(slots_per_page(file));
+    for &slot in &level {
+        map.push_decoded(file.read(slot, PageKind::Map, 0)?.payload(), slot);
+    }
+    Ok((map, level.iter().map(|slot| slot.page).collect()))
+}
+
+fn read_catalogue(file: &PageFile, superblock: &Superblock, fixtures: &mut Vec<u32>) -> Result<Vec<u8>> {
+    let len = superblock.catalogue_bytes as usize;
+    let mut catalogue = Vec::with_capacity(len);
+    let mut next = superblock.catalogue;
+    while catalogue.len() < len {
+        let page = file.read(next, PageKind::Catalogue, 0)?;
+        fixtures.push(next.page);
+        let (link, chunk) = page.payload().split_at(SLOT_BYTES);
+        catalogue.extend_from_slice(&chunk[..chunk.len().min(len - catalogue.len())]);
+        next = decode_slots(link).next().unwrap_or_default();
+    }
+    Ok(catalogue)
+}

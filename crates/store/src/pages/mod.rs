@@ -1,0 +1,21 @@
+//! Pages in a file: a versioned map from logical pages to places, never overwriting what a checkpoint names.
+//!
+//! [`WorkingPages`] is the page store that trees are changed through. A checkpoint turns its state into a
+//! [`PageVersion`], durable and immutable, and goes on from there.
+
+mod cache;
+mod checkpoint;
+mod latches;
+mod page;
+mod page_file;
+mod page_map;
+mod space;
+mod superblock;
+mod version;
+mod working;
+
+pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
+pub(crate) use page_file::PageFile;
+pub(crate) use superblock::{FORMAT_VERSION, page_bytes_admissible};
+pub(crate) use version::PageVersion;
+pub(crate) use working::WorkingPages;

@@ -1,0 +1,102 @@
+//! A page as it stands in the data file: a header, then the payload. Format: docs/format.md, "Page".
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Bytes of the header before the payload.
+pub(crate) const HEADER_BYTES: usize = 32;
+
+/// What a page is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum PageKind {
+    /// A page of a tree.
+    Tree = 1,
+    /// A page of the page map; it has no logical id.
+    Map = 2,
+    /// A page of the catalogue.
+    Catalogue = 3,
+}
+
+/// The bytes of one page. Immutable once shared.
+#[derive(Clone)]
+pub(crate) struct Page(Box<[u8]>);
+
+impl Page {
+    /// A page of zeros.
+    pub(crate) fn zeroed(page_bytes: usize) -> Self {
+        Self(vec![0; page_bytes].into())
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.0[HEADER_BYTES..]
+    }
+
+    pub(crate) fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.0[HEADER_BYTES..]
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The whole page, to be filled from disk and then [`check`](Self::check)ed.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    /// Completes the header and returns the checksum that whoever names the page keeps beside its place.
+    pub(crate) fn seal(&mut self, kind: PageKind, logical: u32, checkpoint: u64) -> u32 {
+        let header = &mut self.0[..HEADER_BYTES];
+        header.fill(0);
+        header[4] = kind as u8;
+        header[8..12].copy_from_slice(&logical.to_le_bytes());
+        header[16..24].copy_from_slice(&checkpoint.to_le_bytes());
+        let crc = crc32c::crc32c(&self.0[4..]);
+        self.0[..4].copy_from_slice(&crc.to_le_bytes());
+        crc
+    }
+
+    /// Whether the page is whole, and the very one its place is named for: a page that was written elsewhere, or
+    /// whose last write was lost, has a sound checksum of its own and not the expected one.
+    pub(crate) fn check(&self, kind: PageKind, logical: u32, crc: u32) -> Result<(), String> {
+        let stored = u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]]);
+        let computed = crc32c::crc32c(&self.0[4..]);
+        if stored != computed {
+            return Err(format!(
+                "its checksum is {stored:08x}, its bytes have {computed:08x}"
+            ));
+        }
+        if stored != crc {
+            return Err(format!(
+                "it is whole but not the page expected here (checksum {stored:08x}, expected {crc:08x}): \
+                 a write was lost or went astray"
+            ));
+        }
+        let found = u32::from_le_bytes([self.0[8], self.0[9], self.0[10], self.0[11]]);
+        if self.0[4] != kind as u8 || found != logical {
+            return Err(format!("it says it is page {found} of kind {}", self.0[4]));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Page")
+            .field("bytes", &self.0.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A page held in memory by whoever reads it; it cannot be evicted meanwhile. Dereferences to the payload.
+#[derive(Debug, Clone)]
+pub(crate) struct PageRef(pub(crate) Arc<Page>);
+
+impl Deref for PageRef {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.payload()
+    }
+}

@@ -1,0 +1,181 @@
+//! The data file: its superblocks, its places, and the cache before it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::cache::Cache;
+use super::page::{Page, PageKind};
+use super::page_map::Slot;
+use super::space::Space;
+use super::superblock::{PAGES_OFFSET, SUPERBLOCK_BYTES, Superblock};
+use crate::disk::DiskFile;
+use crate::error::{Error, Result};
+
+/// Pages written in one call to the disk.
+const WRITE_PAGES: u32 = 64;
+
+/// The data file of a store. Shared by the working pages and by every version that is held.
+#[derive(Debug)]
+pub(crate) struct PageFile {
+    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) page_bytes: usize,
+    pub(super) cache: Cache,
+    pub(super) space: Mutex<Space>,
+}
+
+/// A page to be written: what it is, and under which logical id.
+pub(super) struct Unwritten<'a> {
+    pub(super) kind: PageKind,
+    pub(super) logical: u32,
+    pub(super) page: &'a mut Page,
+}
+
+impl PageFile {
+    pub(crate) fn new(path: PathBuf, file: Box<dyn DiskFile>, page_bytes: usize, cache_pages: usize) -> Self {
+        Self {
+            path,
+            file,
+            page_bytes,
+            cache: Cache::new(cache_pages),
+            space: Mutex::new(Space::of_used(&[])),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The page that `slot` names, from the cache or from the disk.
+    pub(crate) fn load(&self, slot: Slot, kind: PageKind, logical: u32) -> Result<Arc<Page>> {
+        match self.cache.get(slot.page) {
+            Some(page) => Ok(page),
+            None => Ok(self
+                .cache
+                .insert(slot.page, Arc::new(self.read(slot, kind, logical)?))),
+        }
+    }
+
+    /// The page that `slot` names, from the disk.
+    pub(crate) fn read(&self, slot: Slot, kind: PageKind, logical: u32) -> Result<Page> {
+        let mut page = Page::zeroed(self.page_bytes);
+        let damaged = |reason: String| {
+            let place = match kind {
+                PageKind::Tree => format!("page {logical} at offset {}", self.offset(slot.page)),
+                PageKind::Map => format!("a page of the page map at offset {}", self.offset(slot.page)),
+                PageKind::Catalogue => {
+                    format!("a page of the catalogue at offset {}", self.offset(slot.page))
+                }
+            };
+            Error::corrupt(&self.path, place, reason)
+        };
+        if slot.page == 0 {
+            return Err(damaged("nothing is said to stand there".into()));
+        }
+        self.file
+            .read_at(self.offset(slot.page), page.bytes_mut())
+            .map_err(|source| {
+                if source.kind() == std::io::ErrorKind::UnexpectedEof {
+                    damaged("the file ends before it".into())
+                } else {
+                    Error::io(&self.path, "read", source)
+                }
+            })?;
+        page.check(kind, logical, slot.crc).map_err(damaged)?;
+        Ok(page)
+    }
+
+    /// Seals the pages and writes them to free places, neighbours side by side where space allows; returns where
+    /// each one stands. On an error the places already taken are free again.
+    pub(super) fn write(&self, pages: &mut [Unwritten<'_>], checkpoint: u64) -> Result<Vec<Slot>> {
+        let mut slots: Vec<Slot> = Vec::with_capacity(pages.len());
+        let mut buffer = Vec::new();
+        while slots.len() < pages.len() {
+            let wanted = u32::try_from(pages.len() - slots.len())
+                .unwrap_or(u32::MAX)
+                .min(WRITE_PAGES);
+            let taken = self.space.lock().allocate(wanted);
+            let Some((first, count)) = taken else {
+                self.free(slots.iter().map(|slot| slot.page));
+                return Err(Error::NoSpace {
+                    path: self.path.clone(),
+                    action: "number another page of",
+                });
+            };
+            buffer.clear();
+            let begin = slots.len();
+            for (place, unwritten) in (first..first + count).zip(&mut pages[begin..]) {
+                let crc = unwritten.page.seal(unwritten.kind, unwritten.logical, checkpoint);
+                buffer.extend_from_slice(unwritten.page.bytes());
+                slots.push(Slot { page: place, crc });
+            }
+            if let Err(source) = self.file.write_at(self.offset(first), &buffer) {
+                self.free(slots.iter().map(|slot| slot.page));
+                return Err(Error::io(&self.path, "write", source));
+            }
+        }
+        Ok(slots)
+    }
+
+    /// Makes places free that no checkpoint and no held version names.
+    pub(super) fn free(&self, places: impl Iterator<Item = u32>) {
+        for place in places {
+            self.cache.remove(place);
+            self.space.lock().free(place);
+        }
+    }
+
+    /// Frees what waited for versions that are gone by now.
+    pub(super) fn free_released(&self) {
+        let released = self.space.lock().released();
+        self.free(released.into_iter());
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file
+            .sync()
+            .map_err(|source| Error::io(&self.path, "sync", source))
+    }
+
+    /// Writes the superblock to its slot and makes it durable.
+    pub(super) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
+        let offset = Superblock::offset(superblock.checkpoint);
+        let write = |source| Error::io(&self.path, "write the superblock of", source);
+        self.file.write_at(offset, &superblock.encode()).map_err(write)?;
+        self.sync()
+    }
+
+    /// The superblock of the newest checkpoint that was completed, and what is wrong with the other slot, if
+    /// anything is. (Before the second checkpoint one slot was never written, and nothing is wrong with it.)
+    pub(crate) fn read_superblock(path: &Path, file: &dyn DiskFile) -> Result<(Superblock, Option<Error>)> {
+        let read = |offset| -> Result<Superblock> {
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            match file.read_at(offset, &mut bytes) {
+                Ok(()) => Superblock::decode(path, offset, &bytes),
+                Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    let place = format!("the superblock at offset {offset}");
+                    Err(Error::corrupt(path, place, "the file ends before it"))
+                }
+                Err(source) => Err(Error::io(path, "read", source)),
+            }
+        };
+        let [first, second] = Superblock::offsets().map(read);
+        match (first, second) {
+            (Ok(a), Ok(b)) => Ok((if a.checkpoint > b.checkpoint { a } else { b }, None)),
+            (Err(error @ Error::NewerFormat { .. }), _) | (_, Err(error @ Error::NewerFormat { .. })) => {
+                Err(error)
+            }
+            (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => {
+                let bad = Some(bad).filter(|_| good.checkpoint > 1);
+                Ok((good, bad))
+            }
+            (Err(bad), Err(_)) => Err(bad),
+        }
+    }
+
+    fn offset(&self, place: u32) -> u64 {
+        PAGES_OFFSET + u64::from(place - 1) * self.page_bytes as u64
+    }
+}

@@ -1,0 +1,162 @@
+//! Which places of the data file are free.
+//!
+//! Nothing of this is on disk: opening a store derives it from the page map, so no crash can leak a place.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Free places, and places that become free once no version needs them.
+///
+/// Rules:
+/// 1. A place is given out only if no checkpoint that recovery may choose, and no version that is held, names it.
+/// 2. What checkpoint `c` replaced is needed by versions before `c` alone: it waits until `c` is durable and the
+///    last of those is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    /// Free extents, first place to length; no two touch.
+    free: BTreeMap<u32, u32>,
+    /// One past the last place of the file.
+    end: u32,
+    /// Places replaced by a checkpoint, in ascending order of checkpoints.
+    waiting: VecDeque<(u64, Vec<u32>)>,
+    /// How often each version is held.
+    held: BTreeMap<u64, usize>,
+}
+
+impl Space {
+    /// The space of a file in which exactly the places in `used`, ascending, are in use.
+    pub(crate) fn of_used(used: &[u32]) -> Self {
+        let mut space = Self {
+            end: 1,
+            ..Self::default()
+        };
+        for &place in used {
+            if place > space.end {
+                space.free.insert(space.end, place - space.end);
+            }
+            space.end = place + 1;
+        }
+        space
+    }
+
+    /// Takes up to `wanted` neighbouring places, at least one: the first, and how many. `None` if the format's last
+    /// place is taken.
+    pub(crate) fn allocate(&mut self, wanted: u32) -> Option<(u32, u32)> {
+        if let Some((&first, &len)) = self.free.first_key_value() {
+            let taken = len.min(wanted);
+            self.free.remove(&first);
+            if taken < len {
+                self.free.insert(first + taken, len - taken);
+            }
+            return Some((first, taken));
+        }
+        let end = self.end.checked_add(wanted)?;
+        let first = std::mem::replace(&mut self.end, end);
+        Some((first, wanted))
+    }
+
+    /// Makes a place free at once: one that no checkpoint names.
+    pub(crate) fn free(&mut self, place: u32) {
+        let mut first = place;
+        let mut len = 1;
+        if let Some((&before, &before_len)) = self.free.range(..place).next_back()
+            && before + before_len == place
+        {
+            self.free.remove(&before);
+            first = before;
+            len += before_len;
+        }
+        if let Some(after_len) = self.free.remove(&(place + 1)) {
+            len += after_len;
+        }
+        self.free.insert(first, len);
+    }
+
+    /// Hands over what checkpoint `checkpoint` replaced (rule 2).
+    pub(crate) fn wait(&mut self, checkpoint: u64, places: Vec<u32>) {
+        self.waiting.push_back((checkpoint, places));
+    }
+
+    /// Counts one more holder of a version.
+    pub(crate) fn hold(&mut self, version: u64) {
+        *self.held.entry(version).or_default() += 1;
+    }
+
+    /// Counts one holder of a version less.
+    pub(crate) fn let_go(&mut self, version: u64) {
+        if let Some(count) = self.held.get_mut(&version) {
+            *count -= 1;
+            if *count == 0 {
+                self.held.remove(&version);
+            }
+        }
+    }
+
+    /// Takes the places out of waiting that no held version needs; they are to be [freed](Self::free) once nothing
+    /// remembers what stood there.
+    pub(crate) fn released(&mut self) -> Vec<u32> {
+        let oldest = self
+            .held
+            .first_key_value()
+            .map_or(u64::MAX, |(&version, _)| version);
+        let mut released = Vec::new();
+        while self
+            .waiting
+            .front()
+            .is_some_and(|&(checkpoint, _)| checkpoint <= oldest)
+        {
+            released.extend(
+                self.waiting
+                    .pop_front()
+                    .into_iter()
+                    .flat_map(|(_, places)| places),
+            );
+        }
+        released
+    }
+
+    /// Places that hold nothing, of all places of the file.
+    pub(crate) fn free_places(&self) -> (u64, u64) {
+        (
+            self.free.values().map(|&len| u64::from(len)).sum(),
+            u64::from(self.end - 1),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_found_and_filled_first() {
+        let mut space = Space::of_used(&[1, 2, 5, 9]);
+        assert_eq!(space.allocate(10), Some((3, 2)));
+        assert_eq!(space.allocate(2), Some((6, 2)));
+        assert_eq!(space.allocate(2), Some((8, 1)));
+        assert_eq!(space.allocate(4), Some((10, 4)));
+    }
+
+    #[test]
+    fn neighbours_join() {
+        let mut space = Space::of_used(&(1..=10).collect::<Vec<_>>());
+        for place in [4, 6, 5] {
+            space.free(place);
+        }
+        assert_eq!(space.allocate(8), Some((4, 3)));
+        assert_eq!(space.free_places(), (0, 10));
+    }
+
+    #[test]
+    fn replaced_places_wait_for_the_last_version_that_needs_them() {
+        let mut space = Space::of_used(&[1, 2, 3]);
+        space.hold(1);
+        space.wait(2, vec![1]);
+        space.hold(2);
+        space.wait(3, vec![2]);
+        assert!(space.released().is_empty());
+        space.let_go(1);
+        assert_eq!(space.released(), [1]);
+        space.let_go(2);
+        assert_eq!(space.released(), [2]);
+    }
+}

@@ -1,0 +1,71 @@
+//! A version of all pages, as one checkpoint left them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bedload_index::paged::{self, PageId, PageRead};
+
+use super::page::{HEADER_BYTES, PageKind, PageRef};
+use super::page_file::PageFile;
+use super::page_map::PageMap;
+use crate::error::{Error, Result};
+
+/// The pages of one checkpoint. They never change and are read without latches. The places they stand at stay
+/// taken until the version is dropped.
+#[derive(Debug)]
+pub(crate) struct PageVersion {
+    number: u64,
+    pub(super) map: PageMap,
+    file: Arc<PageFile>,
+}
+
+impl PageVersion {
+    pub(super) fn new(number: u64, map: PageMap, file: Arc<PageFile>) -> Self {
+        file.space.lock().hold(number);
+        Self { number, map, file }
+    }
+
+    /// The checkpoint that left these pages.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The data file.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The ids of all pages, ascending.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PageId> {
+        self.map.iter().map(|(id, _)| id)
+    }
+
+    /// Reads the page from the disk, past the cache, and checks it.
+    pub(crate) fn check(&self, id: PageId) -> Result<()> {
+        let slot = self.map.get(id).unwrap_or_default();
+        self.file.read(slot, PageKind::Tree, id.get()).map(drop)
+    }
+}
+
+impl Drop for PageVersion {
+    fn drop(&mut self) {
+        self.file.space.lock().let_go(self.number);
+        self.file.free_released();
+    }
+}
+
+impl PageRead for PageVersion {
+    type Guard<'s> = PageRef;
+
+    fn payload_len(&self) -> usize {
+        self.file.page_bytes - HEADER_BYTES
+    }
+
+    fn read(&self, id: PageId) -> paged::Result<PageRef> {
+        let Some(slot) = self.map.get(id) else {
+            let place = format!("page {id}");
+            return Err(Error::corrupt(self.file.path(), place, "the page map does not have it").into());
+        };
+        Ok(PageRef(self.file.load(slot, PageKind::Tree, id.get())?))
+    }
+}

@@ -1,0 +1,526 @@
+//! The working pages: the page store that trees are changed through between two checkpoints.
+//!
+//! Rules:
+//! 1. A page named by the last checkpoint is never written in place. Its first change copies it into a *dirty*
+//!    page in memory; dirty pages get a place when they are written.
+//! 2. Dirty pages beyond the limit are spilled, oldest first, to places that only the working map names. Such
+//!    places are free again at once when their page changes or goes away.
+//! 3. A page is found in `dirty`, else under its slot in the map. Both change together under the state's lock; a
+//!    page's bytes change only under its exclusive latch, while the batch owns them.
+//! 4. Latches are taken before the state's lock, and nothing waits for a latch while it holds that lock.
+//! 5. A failed checkpoint or spill leaves the last version as it was; [`WorkingPages::roll_back`] returns to it.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bedload_index::paged::{self, Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};
+use parking_lot::Mutex;
+
+use super::latches::{ExclusiveLatch, Latches, SharedLatch};
+use super::page::{HEADER_BYTES, Page, PageKind, PageRef};
+use super::page_file::{PageFile, Unwritten};
+use super::page_map::{PageMap, Slot};
+use super::superblock::Superblock;
+use super::version::PageVersion;
+use crate::error::{Error, Result};
+
+/// The pages as they are being changed.
+#[derive(Debug)]
+pub(crate) struct WorkingPages {
+    pub(super) file: Arc<PageFile>,
+    pub(super) state: Mutex<State>,
+    pub(super) generation: AtomicU64,
+    latches: Latches,
+    maintained: Mutex<HashSet<PageId>>,
+    dirty_limit: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) map: PageMap,
+    /// Pages that were changed since they were last written; none where a batch has the page at present.
+    dirty: HashMap<PageId, Option<Arc<Page>>>,
+    /// The dirty pages, in the order in which they became so.
+    age: VecDeque<PageId>,
+    /// Places written since the last checkpoint.
+    pub(super) private: HashSet<u32>,
+    /// Places that the last checkpoint names and the next will not.
+    pub(super) replaced: Vec<u32>,
+    ids: Ids,
+    retired: Vec<PageId>,
+    /// The last checkpoint.
+    pub(super) published: Arc<PageVersion>,
+    /// Places of the last checkpoint's catalogue and upper map levels.
+    pub(super) fixtures: Vec<u32>,
+}
+
+/// Logical ids that are free.
+#[derive(Debug, Default)]
+struct Ids {
+    free: BTreeSet<u32>,
+    end: u32,
+    reserved: HashSet<PageId>,
+}
+
+impl Ids {
+    fn of_map(map: &PageMap) -> Self {
+        let mut ids = Self {
+            end: 1,
+            ..Self::default()
+        };
+        for (id, _) in map.iter() {
+            ids.free.extend(ids.end..id.get());
+            ids.end = id.get() + 1;
+        }
+        ids
+    }
+}
+
+impl WorkingPages {
+    /// Goes on from a version whose catalogue and upper map levels stand at `fixtures`.
+    pub(super) fn from_version(
+        published: Arc<PageVersion>,
+        file: Arc<PageFile>,
+        fixtures: Vec<u32>,
+        next_generation: u64,
+        dirty_limit: usize,
+    ) -> Self {
+        let map = published.map.clone();
+        let state = State {
+            dirty: HashMap::new(),
+            age: VecDeque::new(),
+            private: HashSet::new(),
+            replaced: Vec::new(),
+            ids: Ids::of_map(&map),
+            retired: Vec::new(),
+            map,
+            published,
+            fixtures,
+        };
+        Self {
+            file,
+            state: Mutex::new(state),
+            generation: AtomicU64::new(next_generation),
+            latches: Latches::new(),
+            maintained: Mutex::default(),
+            dirty_limit: dirty_limit.max(2 * MAX_BATCH_PAGES),
+        }
+    }
+
+    /// The last checkpoint.
+    pub(crate) fn published(&self) -> Arc<PageVersion> {
+        self.state.lock().published.clone()
+    }
+
+    /// Forgets every change since the last checkpoint. No batch, guard or writer may be alive.
+    pub(crate) fn roll_back(&self) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.dirty.clear();
+        state.age.clear();
+        state.replaced.clear();
+        state.retired.clear();
+        state.map = state.published.map.clone();
+        state.ids = Ids::of_map(&state.map);
+        self.file.free(state.private.drain());
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.file.page_bytes
+    }
+
+    /// The data file.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Writes the superblock that the pages were opened with once more: whoever wrote it may have died before it was
+    /// durable.
+    pub(crate) fn renew_superblock(&self, superblock: &Superblock) -> Result<()> {
+        self.file.write_superblock(superblock)
+    }
+
+    /// Bytes of the data file in use, and all of them.
+    pub(crate) fn file_bytes(&self) -> (u64, u64) {
+        let (free, all) = self.file.space.lock().free_places();
+        (
+            (all - free) * self.file.page_bytes as u64,
+            all * self.file.page_bytes as u64,
+        )
+    }
+
+    fn page(&self, id: PageId) -> Result<Arc<Page>> {
+        let state = self.state.lock();
+        if let Some(Some(page)) = state.dirty.get(&id) {
+            return Ok(page.clone());
+        }
+        let slot = state.map.get(id);
+        drop(state);
+        match slot {
+            Some(slot) => self.file.load(slot, PageKind::Tree, id.get()),
+            None => Err(missing(&self.file, id)),
+        }
+    }
+
+    /// Takes a page for a batch, which owns it until it commits or is dropped. The batch holds its latch.
+    fn take(&self, id: PageId) -> Result<Taken> {
+        let mut state = self.state.lock();
+        if let Some(page) = state.dirty.get_mut(&id).and_then(Option::take) {
+            return Ok(Taken {
+                id,
+                page: Arc::unwrap_or_clone(page),
+                from: Origin::Dirty,
+            });
+        }
+        if state.ids.reserved.contains(&id) {
+            return Ok(Taken {
+                id,
+                page: Page::zeroed(self.file.page_bytes),
+                from: Origin::Reserved,
+            });
+        }
+        let slot = state.map.get(id);
+        drop(state);
+        let slot = slot.ok_or_else(|| missing(&self.file, id))?;
+        let page = self.file.load(slot, PageKind::Tree, id.get())?;
+        Ok(Taken {
+            id,
+            page: Arc::unwrap_or_clone(page),
+            from: Origin::Clean,
+        })
+    }
+
+    /// Writes the oldest dirty pages once there are too many (rule 2).
+    fn make_room(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.dirty.len() >= self.dirty_limit {
+            let keep = self.dirty_limit / 2;
+            state.spill(&self.file, keep)?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Writes dirty pages, oldest first, until only `keep` are left. On an error the pages stay dirty.
+    pub(super) fn spill(&mut self, file: &PageFile, keep: usize) -> Result<()> {
+        let count = self.dirty.len().saturating_sub(keep);
+        let mut pages: Vec<(PageId, Page)> = Vec::with_capacity(count);
+        for _ in 0..self.age.len() {
+            if pages.len() == count {
+                break;
+            }
+            let Some(id) = self.age.pop_front() else { break };
+            match self.dirty.remove(&id) {
+                Some(Some(page)) => pages.push((id, Arc::unwrap_or_clone(page))),
+                // A batch has it, and will put it back.
+                Some(None) => {
+                    self.dirty.insert(id, None);
+                    self.age.push_back(id);
+                }
+                // It was retired.
+                None => {}
+            }
+        }
+        // Neighbours in the tree have often neighbouring ids; side by side on the disk they are read together.
+        pages.sort_unstable_by_key(|(id, _)| *id);
+        let mut unwritten: Vec<Unwritten<'_>> = pages
+            .iter_mut()
+            .map(|(id, page)| Unwritten {
+                kind: PageKind::Tree,
+                logical: id.get(),
+                page,
+            })
+            .collect();
+        let written = file.write(&mut unwritten, self.published.number() + 1);
+        let slots = match written {
+            Ok(slots) => slots,
+            Err(error) => {
+                for (id, page) in pages {
+                    self.make_dirty(id, page);
+                }
+                return Err(error);
+            }
+        };
+        for ((id, page), slot) in pages.into_iter().zip(slots) {
+            let before = self.map.set(id, slot);
+            self.dispose(file, before);
+            self.private.insert(slot.page);
+            file.cache.insert(slot.page, Arc::new(page));
+        }
+        Ok(())
+    }
+
+    fn make_dirty(&mut self, id: PageId, page: Page) {
+        self.dirty.insert(id, Some(Arc::new(page)));
+        self.age.push_back(id);
+    }
+
+    /// Takes a dirty page back from a batch; its age stands in the queue already.
+    fn put_back(&mut self, taken: Taken) {
+        if let Some(place) = self.dirty.get_mut(&taken.id) {
+            *place = Some(Arc::new(taken.page));
+        }
+    }
+
+    /// Gives up the place of a page that has changed or gone.
+    fn dispose(&mut self, file: &PageFile, slot: Slot) {
+        if self.private.remove(&slot.page) {
+            file.free(std::iter::once(slot.page));
+        } else if slot.page != 0 {
+            self.replaced.push(slot.page);
+        }
+    }
+
+    /// Removes a retired page for good. Who descends couples latches, so nobody can reach it after the batch that
+    /// unlinked it; a page pinned meanwhile lives in its guard.
+    fn forget(&mut self, file: &PageFile, id: PageId) {
+        self.dirty.remove(&id);
+        let slot = self.map.remove(id);
+        self.dispose(file, slot);
+        self.ids.free.insert(id.get());
+    }
+}
+
+fn missing(file: &PageFile, id: PageId) -> Error {
+    Error::corrupt(file.path(), format!("page {id}"), "the page map does not have it")
+}
+
+/// A page latched shared.
+#[derive(Debug)]
+pub(crate) struct WorkingGuard {
+    page: PageRef,
+    _latch: SharedLatch,
+}
+
+impl Deref for WorkingGuard {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.page
+    }
+}
+
+impl PageRead for WorkingPages {
+    type Guard<'s> = WorkingGuard;
+
+    fn payload_len(&self) -> usize {
+        self.file.page_bytes - HEADER_BYTES
+    }
+
+    fn read(&self, id: PageId) -> paged::Result<WorkingGuard> {
+        let latch = self.latches.shared(id);
+        Ok(WorkingGuard {
+            page: PageRef(self.page(id)?),
+            _latch: latch,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Dirty,
+    Clean,
+    Reserved,
+}
+
+#[derive(Debug)]
+struct Taken {
+    id: PageId,
+    page: Page,
+    from: Origin,
+}
+
+/// Exclusive latches on a few pages, and the pages themselves.
+#[derive(Debug)]
+pub(crate) struct WorkingBatch<'s> {
+    store: &'s WorkingPages,
+    taken: Vec<Taken>,
+    /// Released last, once the pages are where others find them.
+    latches: Vec<ExclusiveLatch>,
+}
+
+impl Batch for WorkingBatch<'_> {
+    fn add(&mut self, id: PageId) -> paged::Result<()> {
+        assert!(
+            self.taken.len() < MAX_BATCH_PAGES,
+            "a batch of more than {MAX_BATCH_PAGES} pages"
+        );
+        assert!(
+            self.taken.iter().all(|taken| taken.id != id),
+            "page {id} is in the batch already"
+        );
+        let latch = self.store.latches.exclusive(id);
+        let taken = self.store.take(id)?;
+        self.taken.push(taken);
+        self.latches.push(latch);
+        Ok(())
+    }
+
+    fn page(&self, index: usize) -> &[u8] {
+        self.taken[index].page.payload()
+    }
+
+    fn commit(mut self, apply: impl FnOnce(&mut [&mut [u8]])) {
+        let count = self.taken.len();
+        let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
+        for (payload, taken) in payloads.iter_mut().zip(&mut self.taken) {
+            *payload = taken.page.payload_mut();
+        }
+        apply(&mut payloads[..count]);
+        let mut state = self.store.state.lock();
+        for taken in self.taken.drain(..) {
+            match taken.from {
+                Origin::Dirty => state.put_back(taken),
+                Origin::Clean => state.make_dirty(taken.id, taken.page),
+                Origin::Reserved => {
+                    state.ids.reserved.remove(&taken.id);
+                    state.make_dirty(taken.id, taken.page);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for WorkingBatch<'_> {
+    /// A batch that was not committed gives back what it took, unchanged.
+    fn drop(&mut self) {
+        let mut state = self.store.state.lock();
+        for taken in self.taken.drain(..) {
+            if taken.from == Origin::Dirty {
+                state.put_back(taken);
+            }
+        }
+    }
+}
+
+impl PageStore for WorkingPages {
+    type Batch<'s> = WorkingBatch<'s>;
+    type Pin<'s> = PageRef;
+    type RunWriter<'s> = WorkingRun<'s>;
+    type Maintenance<'s> = Maintenance<'s>;
+
+    fn batch(&self, ids: &[PageId]) -> paged::Result<WorkingBatch<'_>> {
+        self.make_room()?;
+        let mut batch = WorkingBatch {
+            store: self,
+            taken: Vec::new(),
+            latches: Vec::new(),
+        };
+        for &id in ids {
+            batch.add(id)?;
+        }
+        Ok(batch)
+    }
+
+    fn reserve(&self) -> paged::Result<Reserved> {
+        let mut state = self.state.lock();
+        let ids = &mut state.ids;
+        let raw = match ids.free.pop_first() {
+            Some(raw) => raw,
+            None => {
+                let raw = ids.end;
+                ids.end = raw.checked_add(1).ok_or_else(|| Error::NoSpace {
+                    path: self.file.path.clone(),
+                    action: "number another page of",
+                })?;
+                raw
+            }
+        };
+        let id = PageId::new(raw).expect("ids begin at 1");
+        ids.reserved.insert(id);
+        Ok(Reserved {
+            id,
+            generation: self.generation.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    fn release(&self, reserved: Reserved) {
+        let mut state = self.state.lock();
+        state.ids.reserved.remove(&reserved.id);
+        state.ids.free.insert(reserved.id.get());
+    }
+
+    fn run_writer(&self) -> paged::Result<WorkingRun<'_>> {
+        Ok(WorkingRun { store: self })
+    }
+
+    fn pin(&self, id: PageId) -> paged::Result<PageRef> {
+        Ok(PageRef(self.page(id)?))
+    }
+
+    fn retire(&self, pages: &[PageId]) {
+        self.state.lock().retired.extend_from_slice(pages);
+    }
+
+    fn reclaim(&self) -> paged::Result<usize> {
+        let retired = std::mem::take(&mut self.state.lock().retired);
+        for &id in &retired {
+            // Whoever remembers the page from before may be looking at it still.
+            let _latch = self.latches.exclusive(id);
+            self.state.lock().forget(&self.file, id);
+        }
+        Ok(retired.len())
+    }
+
+    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> paged::Result<Vec<PageId>> {
+        let mut state = self.state.lock();
+        let retired: HashSet<PageId> = state.retired.iter().copied().collect();
+        let mut leaked: BTreeSet<PageId> = state.map.iter().map(|(id, _)| id).collect();
+        leaked.extend(state.dirty.keys());
+        leaked.retain(|id| !retired.contains(id) && !reachable(*id));
+        let leaked: Vec<PageId> = leaked.into_iter().collect();
+        state.retired.extend_from_slice(&leaked);
+        Ok(leaked)
+    }
+
+    fn try_maintain(&self, node: PageId) -> Option<Maintenance<'_>> {
+        self.maintained
+            .lock()
+            .insert(node)
+            .then_some(Maintenance { store: self, node })
+    }
+}
+
+/// Writes pages of a run. They become dirty pages and are spilled side by side, in the order in which they were
+/// written; the checkpoint that first names them makes them durable.
+#[derive(Debug)]
+pub(crate) struct WorkingRun<'s> {
+    store: &'s WorkingPages,
+}
+
+impl RunWriter for WorkingRun<'_> {
+    fn reserve(&mut self) -> paged::Result<Reserved> {
+        self.store.reserve()
+    }
+
+    fn write(&mut self, reserved: Reserved, payload: &[u8]) -> paged::Result<()> {
+        self.store.make_room()?;
+        let mut page = Page::zeroed(self.store.file.page_bytes);
+        page.payload_mut()[..payload.len()].copy_from_slice(payload);
+        let mut state = self.store.state.lock();
+        state.ids.reserved.remove(&reserved.id);
+        state.make_dirty(reserved.id, page);
+        Ok(())
+    }
+
+    fn finish(self) -> paged::Result<()> {
+        Ok(())
+    }
+}
+
+/// The right to maintain a node, until dropped.
+#[derive(Debug)]
+pub(crate) struct Maintenance<'s> {
+    store: &'s WorkingPages,
+    node: PageId,
+}
+
+impl Drop for Maintenance<'_> {
+    fn drop(&mut self) {
+        self.store.maintained.lock().remove(&self.node);
+    }
+}

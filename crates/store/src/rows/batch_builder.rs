@@ -1,0 +1,244 @@
+//! Building record batches out of columns of leaf pages and rows of heads.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
+use arrow_buffer::{BooleanBufferBuilder, MutableBuffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+
+use super::Place;
+use super::schema::{ColumnPlace, TableSchema};
+use crate::error::{Error, Result};
+
+/// The name of the column that holds sequence numbers, if they are asked for.
+pub(crate) const SEQUENCE_COLUMN: &str = "_sequence";
+
+/// Rows that can be copied out column by column.
+pub(crate) trait RowSource {
+    fn place(&self, row: usize) -> Place;
+    /// Appends a fixed column of some rows, end to end.
+    fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer);
+    /// A variable column of a row.
+    fn variable(&self, column: usize, row: usize) -> &[u8];
+}
+
+/// A fixed column: its number in the layout, and where it stands in a packed row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FixedColumn {
+    pub(crate) column: usize,
+    pub(crate) offset: usize,
+    pub(crate) width: usize,
+}
+
+/// Which columns a batch has.
+#[derive(Debug, Clone)]
+pub(crate) struct Projection {
+    schema: Arc<TableSchema>,
+    columns: Vec<usize>,
+    with_sequence: bool,
+    arrow: SchemaRef,
+}
+
+impl Projection {
+    /// The columns with these positions in the schema, in this order, and the sequence numbers if asked for.
+    pub(crate) fn new(schema: Arc<TableSchema>, columns: Vec<usize>, with_sequence: bool) -> Self {
+        let mut fields: Vec<Arc<Field>> = columns
+            .iter()
+            .map(|&i| schema.arrow().fields()[i].clone())
+            .collect();
+        if with_sequence {
+            fields.push(Arc::new(Field::new(SEQUENCE_COLUMN, DataType::UInt64, false)));
+        }
+        Self {
+            arrow: Arc::new(Schema::new(fields)),
+            schema,
+            columns,
+            with_sequence,
+        }
+    }
+
+    pub(crate) fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    pub(crate) fn with_sequence(&self) -> bool {
+        self.with_sequence
+    }
+
+    /// The schema of the batches.
+    pub(crate) fn arrow(&self) -> &SchemaRef {
+        &self.arrow
+    }
+}
+
+/// A record batch in the making.
+#[derive(Debug)]
+pub(crate) struct BatchBuilder {
+    projection: Arc<Projection>,
+    flags: Option<FixedColumn>,
+    flag_bytes: MutableBuffer,
+    columns: Vec<Column>,
+    sequences: Vec<u64>,
+    rows: usize,
+}
+
+#[derive(Debug)]
+struct Column {
+    place: ColumnPlace,
+    valid_bit: Option<usize>,
+    valid: BooleanBufferBuilder,
+    /// Values of a boolean column.
+    bits: BooleanBufferBuilder,
+    /// Values of a column of bytes.
+    bytes: MutableBuffer,
+    /// Where the values of a variable column end, the first before all.
+    ends: Vec<i32>,
+}
+
+impl BatchBuilder {
+    pub(crate) fn new(projection: Arc<Projection>) -> Self {
+        let schema = projection.schema();
+        let flag_width = schema.flag_bytes();
+        let flags = (flag_width > 0).then_some(FixedColumn {
+            column: 0,
+            offset: 0,
+            width: flag_width,
+        });
+        let column = |&position: &usize| {
+            let place = schema.places()[position];
+            Column {
+                place: place.place,
+                valid_bit: place.valid_bit,
+                valid: BooleanBufferBuilder::new(0),
+                bits: BooleanBufferBuilder::new(0),
+                bytes: MutableBuffer::new(0),
+                ends: if matches!(place.place, ColumnPlace::Variable(_)) {
+                    vec![0]
+                } else {
+                    Vec::new()
+                },
+            }
+        };
+        let columns: Vec<Column> = projection.columns().iter().map(column).collect();
+        let needs_flags = columns
+            .iter()
+            .any(|column| column.valid_bit.is_some() || matches!(column.place, ColumnPlace::Bit(_)));
+        Self {
+            flags: flags.filter(|_| needs_flags),
+            flag_bytes: MutableBuffer::new(0),
+            columns,
+            sequences: Vec::new(),
+            rows: 0,
+            projection,
+        }
+    }
+
+    /// How many rows have been appended.
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends neighbouring rows of a source.
+    pub(crate) fn append(&mut self, source: &impl RowSource, rows: Range<usize>) -> Result<()> {
+        self.rows += rows.len();
+        if self.projection.with_sequence() {
+            self.sequences.extend(rows.clone().map(|row| source.place(row).1));
+        }
+        let flag_width = self.flags.map_or(0, |flags| flags.width);
+        if let Some(flags) = self.flags {
+            self.flag_bytes.clear();
+            source.fixed(flags, rows.clone(), &mut self.flag_bytes);
+        }
+        let flag_bytes = self.flag_bytes.as_slice();
+        let is_set = |bit: usize, row: usize| flag_bytes[row * flag_width + bit / 8] >> (bit % 8) & 1 == 1;
+        for column in &mut self.columns {
+            if let Some(bit) = column.valid_bit {
+                (0..rows.len()).for_each(|row| column.valid.append(is_set(bit, row)));
+            }
+            match column.place {
+                ColumnPlace::Time => rows
+                    .clone()
+                    .for_each(|row| column.bytes.push(source.place(row).0)),
+                ColumnPlace::Bit(bit) => (0..rows.len()).for_each(|row| column.bits.append(is_set(bit, row))),
+                ColumnPlace::Fixed {
+                    column: number,
+                    offset,
+                    width,
+                } => {
+                    let place = FixedColumn {
+                        column: number,
+                        offset,
+                        width,
+                    };
+                    source.fixed(place, rows.clone(), &mut column.bytes);
+                }
+                ColumnPlace::Variable(number) => {
+                    for row in rows.clone() {
+                        column.bytes.extend_from_slice(source.variable(number, row));
+                        let end = i32::try_from(column.bytes.len()).map_err(|_| Error::TooLarge {
+                            what: "the text of one batch".into(),
+                            len_bytes: column.bytes.len(),
+                            limit_bytes: i32::MAX as usize,
+                        })?;
+                        column.ends.push(end);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of text collected so far; a caller bounds it, as a batch addresses text with 31 bits.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let texts = self
+            .columns
+            .iter()
+            .filter(|column| matches!(column.place, ColumnPlace::Variable(_)));
+        texts.map(|column| column.bytes.len()).max().unwrap_or_default()
+    }
+
+    /// The batch.
+    ///
+    /// # Errors
+    ///
+    /// Text is not UTF-8: the one way for stored bytes not to fit their column.
+    pub(crate) fn finish(self) -> Result<RecordBatch, ArrowError> {
+        let rows = self.rows;
+        let arrow = self.projection.arrow().clone();
+        let fields = arrow.fields().iter();
+        let mut arrays: Vec<ArrayRef> = self
+            .columns
+            .into_iter()
+            .zip(fields)
+            .map(|(column, field)| column.finish(field.data_type(), rows))
+            .collect::<Result<_, _>>()?;
+        if self.projection.with_sequence() {
+            arrays.push(Arc::new(UInt64Array::from(self.sequences)));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(arrow, arrays, &options)
+    }
+}
+
+impl Column {
+    fn finish(mut self, data_type: &DataType, rows: usize) -> Result<ArrayRef, ArrowError> {
+        let data = ArrayData::builder(data_type.clone()).len(rows);
+        let valid = self
+            .valid_bit
+            .is_some()
+            .then(|| NullBuffer::new(self.valid.finish()));
+        let data = data.nulls(valid.filter(|valid| valid.null_count() > 0));
+        let data = match self.place {
+            ColumnPlace::Bit(_) => data.add_buffer(self.bits.finish().into_inner()),
+            ColumnPlace::Variable(_) => data.add_buffer(self.ends.into()).add_buffer(self.bytes.into()),
+            ColumnPlace::Time | ColumnPlace::Fixed { .. } => data.add_buffer(self.bytes.into()),
+        };
+        Ok(make_array(data.build()?))
+    }
+}

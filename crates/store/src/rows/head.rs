@@ -1,0 +1,150 @@
+//! The head of a table: its newest rows, in memory and in order.
+//!
+//! The index here is the standard library's B-tree behind a lock, until the concurrent head of `bedload-index` takes
+//! its place: what the rest of the store knows of it is this file.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::{Deletion, Place, RowBlock};
+
+/// Bytes of memory the index takes for a row, beside the row: measured on ascending and scrambled times.
+const INDEX_BYTES_PER_ROW: usize = 48;
+
+/// Rows appended since some moment, and deletions made since. Rows and deletions are only ever added, so whoever
+/// reads up to a sequence number always finds the same.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    blocks: Vec<Arc<RowBlock>>,
+    /// (time, sequence) to block and row.
+    index: BTreeMap<Place, (u32, u32)>,
+    deletions: Vec<Deletion>,
+}
+
+/// A row of a head.
+#[derive(Debug, Clone)]
+pub(crate) struct HeadRow {
+    pub(crate) time: i64,
+    pub(crate) sequence: u64,
+    pub(crate) block: Arc<RowBlock>,
+    pub(crate) row: usize,
+}
+
+impl HeadRow {
+    pub(crate) fn place(&self) -> Place {
+        (self.time, self.sequence)
+    }
+}
+
+/// The rows of a sealed head, by time and sequence number.
+#[derive(Debug)]
+pub(crate) struct RowsInOrder {
+    blocks: Vec<Arc<RowBlock>>,
+    order: Vec<(u32, u32)>,
+}
+
+impl RowsInOrder {
+    /// The block and the place in it of the row at a position.
+    pub(crate) fn get(&self, position: usize) -> Option<(&RowBlock, usize)> {
+        let &(block, row) = self.order.get(position)?;
+        Some((&self.blocks[block as usize], row as usize))
+    }
+}
+
+impl Head {
+    /// Adds rows and returns the bytes of memory they take.
+    pub(crate) fn append(&self, block: Arc<RowBlock>) -> usize {
+        let mut inner = self.inner.write();
+        let number =
+            u32::try_from(inner.blocks.len()).expect("a head is sealed long before it has so many blocks");
+        let sequences = block.first_sequence..;
+        for ((&time, sequence), row) in block.times().iter().zip(sequences).zip(0..) {
+            inner.index.insert((time, sequence), (number, row));
+        }
+        let bytes = block.memory_bytes() + block.len() * INDEX_BYTES_PER_ROW;
+        inner.blocks.push(block);
+        bytes
+    }
+
+    /// Adds a deletion, which covers rows of this head and of everything older.
+    pub(crate) fn delete(&self, deletion: Deletion) {
+        self.inner.write().deletions.push(deletion);
+    }
+
+    /// The deletions made before sequence number `before`.
+    pub(crate) fn deletions(&self, before: u64) -> Vec<Deletion> {
+        self.inner
+            .read()
+            .deletions
+            .iter()
+            .filter(|deletion| deletion.at < before)
+            .cloned()
+            .collect()
+    }
+
+    /// Rows between two bounds whose sequence number is below `before`: the first `limit` of them, or, in reverse,
+    /// the last, counted from the end.
+    pub(crate) fn rows(
+        &self,
+        bounds: (Bound<Place>, Bound<Place>),
+        before: u64,
+        reverse: bool,
+        limit: usize,
+    ) -> Vec<HeadRow> {
+        if is_empty(bounds) {
+            return Vec::new();
+        }
+        let inner = self.inner.read();
+        let range = inner
+            .index
+            .range(bounds)
+            .filter(|((_, sequence), _)| *sequence < before);
+        let row = |(&(time, sequence), &(block, row)): (&(i64, u64), &(u32, u32))| {
+            let block = inner.blocks[block as usize].clone();
+            HeadRow {
+                time,
+                sequence,
+                block,
+                row: row as usize,
+            }
+        };
+        if reverse {
+            range.rev().take(limit).map(row).collect()
+        } else {
+            range.take(limit).map(row).collect()
+        }
+    }
+
+    /// All rows, to be drained; the head is sealed.
+    pub(crate) fn in_order(&self) -> RowsInOrder {
+        let inner = self.inner.read();
+        RowsInOrder {
+            blocks: inner.blocks.clone(),
+            order: inner.index.values().copied().collect(),
+        }
+    }
+
+    /// How many rows there are, deleted ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.inner.read().index.len()
+    }
+}
+
+/// Whether nothing lies between the bounds; the standard library's map panics when asked for such a range.
+fn is_empty((from, to): (Bound<Place>, Bound<Place>)) -> bool {
+    match (from, to) {
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => {
+            from >= to
+        }
+        _ => false,
+    }
+}

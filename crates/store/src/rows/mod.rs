@@ -1,0 +1,21 @@
+//! Rows of tables: their schemas, and rows on the way between Arrow batches, memory and pages.
+
+mod batch_builder;
+mod deletion;
+mod head;
+mod row_block;
+mod schema;
+
+pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource};
+pub(crate) use deletion::Deletion;
+pub(crate) use head::{Head, HeadRow, RowsInOrder};
+pub(crate) use row_block::RowBlock;
+pub(crate) use schema::ColumnRecord;
+pub use schema::TableSchema;
+
+/// Names a table within its store, for ever: a dropped table's number is not given out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub(crate) struct TableId(pub(crate) u32);
+
+/// A row's place in the order of its table: its time, then its sequence number.
+pub(crate) type Place = (i64, u64);

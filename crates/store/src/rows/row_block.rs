@@ -1,0 +1,297 @@
+//! Rows in memory and in the log: times apart, fixed columns packed row by row, variable columns end to end.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
+use bedload_index::paged::{Row, RowLayout};
+
+use super::schema::{ColumnPlace, TableSchema};
+use crate::codec::{Reader, Writer};
+use crate::error::{Error, Result};
+
+/// Rows of one batch. Row `i` has the sequence number `first_sequence + i`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowBlock {
+    pub(crate) first_sequence: u64,
+    times: Vec<i64>,
+    fixed_len: usize,
+    fixed: Vec<u8>,
+    variable_columns: usize,
+    /// Where each variable value ends in `bytes`: row by row, column by column.
+    ends: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+/// Bytes of a block in the log beside its rows.
+const ENCODED_HEADER_BYTES: usize = 24;
+
+impl RowBlock {
+    /// The rows of `batch`, which must have the table's columns. `row_limit` bounds the bytes of a row's columns.
+    pub(crate) fn of_batch(schema: &TableSchema, batch: &RecordBatch, row_limit: usize) -> Result<Self> {
+        check_columns(schema, batch)?;
+        let rows = batch.num_rows();
+        let layout = schema.layout();
+        let fixed_len = layout.fixed_len();
+        let variable_columns = layout.variable_columns();
+        let mut block = Self {
+            first_sequence: 0,
+            times: Vec::with_capacity(rows),
+            fixed_len,
+            fixed: vec![0; rows * fixed_len],
+            variable_columns,
+            ends: vec![0; rows * variable_columns],
+            bytes: Vec::new(),
+        };
+        for (column, array) in schema.places().iter().zip(batch.columns()) {
+            let nulls = array.logical_nulls();
+            let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            if let Some(bit) = column.valid_bit {
+                block.set_bits(bit, is_valid);
+            }
+            match column.place {
+                ColumnPlace::Time => {
+                    let data = array.to_data();
+                    let values = &data.buffers()[0].typed_data::<i64>()[data.offset()..][..rows];
+                    block.times.extend_from_slice(values);
+                }
+                ColumnPlace::Bit(bit) => {
+                    let values = array.as_boolean().values();
+                    block.set_bits(bit, |row| is_valid(row) && values.value(row));
+                }
+                ColumnPlace::Fixed { offset, width, .. } => {
+                    let data = array.to_data();
+                    let values = &data.buffers()[0].as_slice()[data.offset() * width..];
+                    let places = block.fixed.chunks_exact_mut(fixed_len);
+                    for (row, (place, value)) in places.zip(values.chunks_exact(width)).enumerate() {
+                        if is_valid(row) {
+                            place[offset..offset + width].copy_from_slice(value);
+                        }
+                    }
+                }
+                ColumnPlace::Variable(_) => {}
+            }
+        }
+        if variable_columns > 0 {
+            block.gather_variable(schema, batch)?;
+        }
+        block.check_rows(row_limit)?;
+        Ok(block)
+    }
+
+    /// Variable values stand row by row, so that a row's values are neighbours.
+    fn gather_variable(&mut self, schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
+        let places = schema.places().iter().zip(batch.columns());
+        let strings = places.filter(|(column, _)| matches!(column.place, ColumnPlace::Variable(_)));
+        let strings: Vec<_> = strings.map(|(_, array)| array.as_string::<i32>()).collect();
+        self.bytes
+            .reserve(strings.iter().map(|array| array.values().len()).sum());
+        let mut ends = self.ends.iter_mut();
+        for row in 0..batch.num_rows() {
+            for (array, end) in strings.iter().zip(&mut ends) {
+                if array.is_valid(row) {
+                    self.bytes.extend_from_slice(array.value(row).as_bytes());
+                }
+                *end = u32::try_from(self.bytes.len()).map_err(|_| Error::TooLarge {
+                    what: "the batch's text".into(),
+                    len_bytes: self.bytes.len(),
+                    limit_bytes: u32::MAX as usize,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rows(&self, limit_bytes: usize) -> Result<()> {
+        let mut begin = 0;
+        for row in 0..self.len() {
+            let end = match self.variable_columns {
+                0 => 0,
+                columns => self.ends[(row + 1) * columns - 1] as usize,
+            };
+            let len_bytes = self.fixed_len + (end - begin);
+            if len_bytes > limit_bytes {
+                return Err(Error::TooLarge {
+                    what: format!("row {row}"),
+                    len_bytes,
+                    limit_bytes,
+                });
+            }
+            begin = end;
+        }
+        Ok(())
+    }
+
+    fn set_bits(&mut self, bit: usize, is_set: impl Fn(usize) -> bool) {
+        for (row, fixed) in self.fixed.chunks_exact_mut(self.fixed_len).enumerate() {
+            fixed[bit / 8] |= u8::from(is_set(row)) << (bit % 8);
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    pub(crate) fn times(&self) -> &[i64] {
+        &self.times
+    }
+
+    /// The first sequence number behind the block, if there is one.
+    pub(crate) fn end_sequence(&self) -> Option<u64> {
+        self.first_sequence.checked_add(self.times.len() as u64)
+    }
+
+    /// Bytes the block takes in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.times.capacity() * 8 + self.fixed.capacity() + self.ends.capacity() * 4 + self.bytes.capacity()
+    }
+
+    /// The fixed columns of a row.
+    pub(crate) fn fixed(&self, row: usize) -> &[u8] {
+        &self.fixed[row * self.fixed_len..][..self.fixed_len]
+    }
+
+    /// A variable column of a row.
+    pub(crate) fn variable(&self, row: usize, column: usize) -> &[u8] {
+        let at = row * self.variable_columns + column;
+        let begin = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.bytes[begin..self.ends[at] as usize]
+    }
+
+    /// The columns of a row; `variable` is where their variable ones are listed.
+    pub(crate) fn row<'b, 'v>(&'b self, row: usize, variable: &'v mut Vec<&'b [u8]>) -> Row<'v>
+    where
+        'b: 'v,
+    {
+        variable.clear();
+        variable.extend((0..self.variable_columns).map(|column| self.variable(row, column)));
+        Row {
+            fixed: self.fixed(row),
+            variable,
+        }
+    }
+
+    /// Bytes of the encoded block.
+    pub(crate) fn encoded_len(&self) -> usize {
+        ENCODED_HEADER_BYTES
+            + self.times.len() * 8
+            + self.fixed.len()
+            + self.ends.len() * 4
+            + self.bytes.len()
+    }
+
+    /// Appends the block in the form of docs/format.md, "Log".
+    pub(crate) fn encode(&self, out: &mut Writer) {
+        let count = |n: usize| u32::try_from(n).expect("a batch is smaller than 4 GiB");
+        out.u64(self.first_sequence);
+        out.u32(count(self.times.len()));
+        out.u32(count(self.fixed_len));
+        out.u32(count(self.variable_columns));
+        out.u32(count(self.bytes.len()));
+        for &time in &self.times {
+            out.i64(time);
+        }
+        out.bytes(&self.fixed);
+        for &end in &self.ends {
+            out.u32(end);
+        }
+        out.bytes(&self.bytes);
+    }
+
+    /// The block that `encode` wrote, or what is wrong with it.
+    pub(crate) fn decode(fields: &mut Reader<'_>) -> Result<Self, &'static str> {
+        let short = "its rows are cut short";
+        let mut header = || {
+            let first_sequence = fields.u64()?;
+            let counts = [fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?];
+            Some((first_sequence, counts.map(|count| count as usize)))
+        };
+        let (first_sequence, [rows, fixed_len, variable_columns, text_len]) = header().ok_or(short)?;
+        let mut take = |count: Option<usize>| count.and_then(|count| fields.bytes(count)).ok_or(short);
+        let times = take(rows.checked_mul(8))?
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&bytes| i64::from_le_bytes(bytes))
+            .collect();
+        let fixed = take(rows.checked_mul(fixed_len))?.to_vec();
+        let ends = take(
+            rows.checked_mul(variable_columns)
+                .and_then(|count| count.checked_mul(4)),
+        )?;
+        let ends: Vec<u32> = ends
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&bytes| u32::from_le_bytes(bytes))
+            .collect();
+        let bytes = take(Some(text_len))?.to_vec();
+        let mut last = 0;
+        for &end in &ends {
+            if end < last || end as usize > bytes.len() {
+                return Err("its text does not fit its rows");
+            }
+            last = end;
+        }
+        Ok(Self {
+            first_sequence,
+            times,
+            fixed_len,
+            fixed,
+            variable_columns,
+            ends,
+            bytes,
+        })
+    }
+
+    /// Whether rows of this table's schema look like that.
+    pub(crate) fn fits(&self, schema: &TableSchema) -> bool {
+        self.fixed_len == schema.layout().fixed_len()
+            && self.variable_columns == schema.layout().variable_columns()
+    }
+}
+
+/// Fails unless the batch has the table's columns: names, order and types, and values where they are required.
+fn check_columns(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
+    let expected = schema.arrow().fields();
+    let found = batch.schema_ref().fields();
+    if expected.len() != found.len() {
+        let reason = format!(
+            "the batch has {} columns, the table {}",
+            found.len(),
+            expected.len()
+        );
+        return Err(Error::schema(reason));
+    }
+    for (position, (expected, found)) in expected.iter().zip(found).enumerate() {
+        if expected.name() != found.name() || expected.data_type() != found.data_type() {
+            return Err(Error::schema(format!(
+                "column {position} of the batch is {:?} of type {}, that of the table {:?} of type {}",
+                found.name(),
+                found.data_type(),
+                expected.name(),
+                expected.data_type()
+            )));
+        }
+        let Some(nulls) = batch
+            .column(position)
+            .logical_nulls()
+            .filter(|nulls| nulls.null_count() > 0)
+        else {
+            continue;
+        };
+        if !expected.is_nullable() {
+            let row = (0..nulls.len())
+                .find(|&row| nulls.is_null(row))
+                .unwrap_or_default();
+            let column = expected.name().clone();
+            return Err(if position == schema.time_column() {
+                Error::NullTime { column, row }
+            } else {
+                Error::schema(format!(
+                    "row {row} has no value in column {column:?}, which requires one"
+                ))
+            });
+        }
+    }
+    Ok(())
+}

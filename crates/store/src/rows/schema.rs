@@ -1,0 +1,389 @@
+//! Schemas of tables, and where each column stands in a row.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use bedload_index::paged::{Columns, RowLayout};
+use serde::{Deserialize, Serialize};
+
+use super::batch_builder::SEQUENCE_COLUMN;
+use crate::error::{Error, Result};
+
+/// The columns of a table, one of which is its time.
+///
+/// The time column is an Arrow `Timestamp` of any unit, with or without a time zone, and never null. The other
+/// columns are of type `Boolean`, `Int8` … `Int64`, `UInt8` … `UInt64`, `Float32`, `Float64`, `Utf8`, `Timestamp` or
+/// `Date32`, nullable or not. A time zone is kept with the type; it does not change what is stored, which is, as in
+/// Arrow, the time in UTC if there is a zone and local time if there is none.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_schema::{DataType, Field, Schema, TimeUnit};
+/// use bedload::TableSchema;
+///
+/// let schema = TableSchema::new(
+///     Arc::new(Schema::new(vec![
+///         Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), false),
+///         Field::new("celsius", DataType::Float64, true),
+///     ])),
+///     "at",
+/// )?;
+/// assert_eq!(schema.time_column(), 0);
+/// # Ok::<(), bedload::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableSchema {
+    arrow: SchemaRef,
+    time: usize,
+    unit: TimeUnit,
+    places: Vec<ColumnLayout>,
+    layout: Columns,
+}
+
+/// Where a column stands in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ColumnLayout {
+    pub(crate) place: ColumnPlace,
+    /// The bit of the flags that is set where the column has a value; none if it always has.
+    pub(crate) valid_bit: Option<usize>,
+}
+
+/// Rows begin with a column of flags, if there are any; fixed columns follow in the order of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnPlace {
+    /// The key of the row's entry.
+    Time,
+    /// A boolean: a bit of the flags.
+    Bit(usize),
+    /// The fixed column `column` of the layout, which begins `offset` bytes into the row.
+    Fixed {
+        column: usize,
+        offset: usize,
+        width: usize,
+    },
+    /// The variable column of this number.
+    Variable(usize),
+}
+
+impl TableSchema {
+    /// A table with the columns of `schema`, whose time is `time_column`. Metadata is not kept.
+    ///
+    /// # Errors
+    ///
+    /// The time column is missing or no timestamp; two columns have one name, or one is called `_sequence`; a type
+    /// cannot be stored.
+    pub fn new(schema: SchemaRef, time_column: &str) -> Result<Self> {
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let Some(time) = names.iter().position(|name| name == time_column) else {
+            return Err(Error::NoSuchColumn {
+                name: time_column.into(),
+                columns: names,
+            });
+        };
+        let mut seen = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(Error::schema(format!("two columns are named {twice:?}")));
+        }
+        if names.iter().any(|name| name == SEQUENCE_COLUMN) {
+            return Err(Error::schema(format!(
+                "{SEQUENCE_COLUMN:?} is the name of a row's place in the order of arrival"
+            )));
+        }
+        let DataType::Timestamp(unit, _) = schema.field(time).data_type() else {
+            return Err(Error::schema(format!(
+                "the time column {time_column:?} is {}; it must be a timestamp",
+                schema.field(time).data_type()
+            )));
+        };
+        let unit = *unit;
+        let fields: Vec<Field> = schema
+            .fields()
+            .iter()
+            .enumerate()
+            .map(|(i, field)| {
+                Field::new(
+                    field.name(),
+                    field.data_type().clone(),
+                    i != time && field.is_nullable(),
+                )
+            })
+            .collect();
+
+        let mut bits: usize = 0;
+        let mut take_bit = || {
+            bits += 1;
+            bits - 1
+        };
+        let mut valid_bits = Vec::new();
+        let mut value_bits = Vec::new();
+        for field in &fields {
+            valid_bits.push(field.is_nullable().then(&mut take_bit));
+            value_bits.push((*field.data_type() == DataType::Boolean).then(&mut take_bit));
+        }
+        let flag_bytes = bits.div_ceil(8);
+        let mut widths: Vec<usize> = if bits > 0 { vec![flag_bytes] } else { Vec::new() };
+        let mut variable = 0;
+        let mut places = Vec::with_capacity(fields.len());
+        for (i, field) in fields.iter().enumerate() {
+            let place = if i == time {
+                ColumnPlace::Time
+            } else if let Some(bit) = value_bits[i] {
+                ColumnPlace::Bit(bit)
+            } else if *field.data_type() == DataType::Utf8 {
+                variable += 1;
+                ColumnPlace::Variable(variable - 1)
+            } else if let Some(width) = fixed_width(field.data_type()) {
+                let offset = widths.iter().sum();
+                widths.push(width);
+                ColumnPlace::Fixed {
+                    column: widths.len() - 1,
+                    offset,
+                    width,
+                }
+            } else {
+                return Err(Error::schema(format!(
+                    "column {:?} has the type {}, which a table cannot store",
+                    field.name(),
+                    field.data_type()
+                )));
+            };
+            places.push(ColumnLayout {
+                place,
+                valid_bit: valid_bits[i],
+            });
+        }
+        let widths: Vec<u16> = widths
+            .into_iter()
+            .map(|width| u16::try_from(width).unwrap_or(u16::MAX))
+            .collect();
+        let layout = Columns::new(&widths, variable);
+        Ok(Self {
+            arrow: Arc::new(Schema::new(fields)),
+            time,
+            unit,
+            places,
+            layout,
+        })
+    }
+
+    /// The columns, as record batches of this table have them.
+    #[must_use]
+    pub fn arrow(&self) -> &SchemaRef {
+        &self.arrow
+    }
+
+    /// The position of the time column.
+    #[must_use]
+    pub fn time_column(&self) -> usize {
+        self.time
+    }
+
+    /// The unit in which times are counted.
+    #[must_use]
+    pub fn time_unit(&self) -> TimeUnit {
+        self.unit
+    }
+
+    pub(crate) fn layout(&self) -> &Columns {
+        &self.layout
+    }
+
+    pub(crate) fn places(&self) -> &[ColumnLayout] {
+        &self.places
+    }
+
+    /// Bytes of the column of flags, the first of the row; 0 if there is none.
+    pub(crate) fn flag_bytes(&self) -> usize {
+        let flagged = self
+            .places
+            .iter()
+            .any(|p| p.valid_bit.is_some() || matches!(p.place, ColumnPlace::Bit(_)));
+        if flagged {
+            usize::from(self.layout.fixed_widths()[0])
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.arrow
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
+    }
+}
+
+/// Bytes of a value of a fixed-width type; `None` for other types.
+fn fixed_width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::Int8 | DataType::UInt8 => Some(1),
+        DataType::Int16 | DataType::UInt16 => Some(2),
+        DataType::Int32 | DataType::UInt32 | DataType::Float32 | DataType::Date32 => Some(4),
+        DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Timestamp(..) => Some(8),
+        _ => None,
+    }
+}
+
+/// A column as the catalogue records it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ColumnRecord {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zone: Option<String>,
+    nullable: bool,
+}
+
+/// The types without parameters and their names in the catalogue.
+const PLAIN_TYPES: [(DataType, &str); 13] = [
+    (DataType::Boolean, "bool"),
+    (DataType::Int8, "int8"),
+    (DataType::Int16, "int16"),
+    (DataType::Int32, "int32"),
+    (DataType::Int64, "int64"),
+    (DataType::UInt8, "uint8"),
+    (DataType::UInt16, "uint16"),
+    (DataType::UInt32, "uint32"),
+    (DataType::UInt64, "uint64"),
+    (DataType::Float32, "float32"),
+    (DataType::Float64, "float64"),
+    (DataType::Utf8, "utf8"),
+    (DataType::Date32, "date32"),
+];
+const TIMESTAMPS: [(TimeUnit, &str); 4] = [
+    (TimeUnit::Second, "timestamp_s"),
+    (TimeUnit::Millisecond, "timestamp_ms"),
+    (TimeUnit::Microsecond, "timestamp_us"),
+    (TimeUnit::Nanosecond, "timestamp_ns"),
+];
+
+impl ColumnRecord {
+    /// The columns of a schema.
+    pub(crate) fn of_schema(schema: &TableSchema) -> Vec<Self> {
+        let fields = schema.arrow.fields().iter();
+        let record = |field: &Arc<Field>| {
+            let (kind, zone) = match field.data_type() {
+                DataType::Timestamp(unit, zone) => (
+                    TIMESTAMPS
+                        .iter()
+                        .find(|(known, _)| known == unit)
+                        .map(|&(_, name)| name),
+                    zone.as_deref(),
+                ),
+                plain => (
+                    PLAIN_TYPES
+                        .iter()
+                        .find(|(known, _)| known == plain)
+                        .map(|&(_, name)| name),
+                    None,
+                ),
+            };
+            let kind = kind.expect("a schema has only types that a table stores").into();
+            Self {
+                name: field.name().clone(),
+                kind,
+                zone: zone.map(Into::into),
+                nullable: field.is_nullable(),
+            }
+        };
+        fields.map(record).collect()
+    }
+
+    /// The schema with these columns; fails if a type is unknown.
+    pub(crate) fn to_schema(columns: &[Self], time_column: &str) -> Result<TableSchema> {
+        let field = |column: &Self| -> Result<Field> {
+            let plain = PLAIN_TYPES
+                .iter()
+                .find(|(_, name)| *name == column.kind)
+                .map(|(kind, _)| kind.clone());
+            let timestamp = TIMESTAMPS.iter().find(|(_, name)| *name == column.kind);
+            let timestamp =
+                timestamp.map(|&(unit, _)| DataType::Timestamp(unit, column.zone.as_deref().map(Into::into)));
+            let kind = plain.or(timestamp).ok_or_else(|| {
+                Error::schema(format!(
+                    "column {:?} has the unknown type {:?}",
+                    column.name, column.kind
+                ))
+            })?;
+            Ok(Field::new(&column.name, kind, column.nullable))
+        };
+        let fields = columns.iter().map(field).collect::<Result<Vec<_>>>()?;
+        TableSchema::new(Arc::new(Schema::new(fields)), time_column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_type() -> Vec<Field> {
+        let plain = PLAIN_TYPES
+            .iter()
+            .map(|(kind, name)| Field::new(*name, kind.clone(), true));
+        let stamps = TIMESTAMPS.iter().map(|&(unit, name)| {
+            Field::new(
+                name,
+                DataType::Timestamp(unit, Some("Europe/Paris".into())),
+                false,
+            )
+        });
+        plain.chain(stamps).collect()
+    }
+
+    #[test]
+    fn every_type_survives_the_catalogue() {
+        let schema =
+            TableSchema::new(Arc::new(Schema::new(every_type())), "timestamp_us").expect("all storable");
+        let records = ColumnRecord::of_schema(&schema);
+        let text = serde_json::to_string(&records).expect("plain data");
+        let back: Vec<ColumnRecord> = serde_json::from_str(&text).expect("what was just written");
+        assert_eq!(
+            ColumnRecord::to_schema(&back, "timestamp_us").expect("all known"),
+            schema
+        );
+    }
+
+    #[test]
+    fn flags_come_first_and_columns_do_not_overlap() {
+        let schema =
+            TableSchema::new(Arc::new(Schema::new(every_type())), "timestamp_s").expect("all storable");
+        // 13 nullable columns and one boolean value.
+        assert_eq!(schema.flag_bytes(), 2);
+        let mut end = 2;
+        for place in schema.places() {
+            if let ColumnPlace::Fixed { offset, width, .. } = place.place {
+                assert_eq!(offset, end);
+                end += width;
+            }
+        }
+        assert_eq!(end, schema.layout().fixed_len());
+    }
+
+    #[test]
+    fn unfit_schemas_are_refused() {
+        let stamp = DataType::Timestamp(TimeUnit::Second, None);
+        let case = |fields: Vec<Field>, time: &str| {
+            TableSchema::new(Arc::new(Schema::new(fields)), time)
+                .expect_err("unfit")
+                .to_string()
+        };
+        assert_eq!(
+            case(vec![Field::new("a", stamp.clone(), false)], "b"),
+            "there is no column \"b\"; the columns are a"
+        );
+        let twice = vec![
+            Field::new("a", stamp.clone(), false),
+            Field::new("a", DataType::Int8, false),
+        ];
+        assert_eq!(case(twice, "a"), "two columns are named \"a\"");
+        assert!(case(vec![Field::new("a", DataType::Int64, false)], "a").contains("must be a timestamp"));
+        let odd = vec![
+            Field::new("a", stamp, false),
+            Field::new("b", DataType::Decimal128(9, 2), false),
+        ];
+        assert!(case(odd, "a").contains("cannot store"));
+    }
+}

@@ -1,0 +1,307 @@
+//! Scans: the rows of a table between two times, from pages and heads, as record batches.
+//!
+//! Each batch is made by itself: the tree's cursor descends to the first row behind the last one given, and the
+//! heads are asked for theirs. So a scan holds nothing between two batches but its snapshot and a position.
+
+mod head_rows;
+mod tree_rows;
+
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use bedload_index::paged::I64Order;
+use bedload_index::paged::bplus_tree::BPlusTree;
+
+use crate::engine::{TableEntry, View, tree_config};
+use crate::error::{Error, Result};
+use crate::rows::{BatchBuilder, Deletion, Place, Projection, RowSource};
+use crate::store::Shared;
+
+use head_rows::HeadRows;
+use tree_rows::TreeRows;
+
+/// The most rows of a batch.
+const BATCH_ROWS: usize = 8192;
+/// A batch ends early once one of its columns has this much text.
+const BATCH_TEXT_BYTES: usize = 16 << 20;
+
+/// Rows of a table within a time range, ascending by time; rows of one time in the order of their arrival. An
+/// iterator of record batches of at most 8,192 rows.
+///
+/// A scan reads one consistent state: that of the moment it was made, or of its snapshot.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{Float64Array, RecordBatch, TimestampSecondArray};
+/// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = bedload::Store::create(dir.path().join("s"))?;
+/// # let arrow = Arc::new(Schema::new(vec![
+/// #     Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+/// #     Field::new("x", DataType::Float64, true),
+/// # ]));
+/// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+/// # table.append(&RecordBatch::try_new(arrow, vec![
+/// #     Arc::new(TimestampSecondArray::from(vec![1, 3, 2])),
+/// #     Arc::new(Float64Array::from(vec![0.1, 0.3, 0.2])),
+/// # ])?)?;
+/// // The last two readings before time 4, the latest first.
+/// for batch in table.range(..4)?.columns(&["x"])?.rev().limit(2) {
+///     println!("{:?}", batch?);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a scan reads nothing until it is iterated"]
+pub struct Scan {
+    view: Arc<View>,
+    table: Arc<TableEntry>,
+    projection: Arc<Projection>,
+    deletions: Arc<[Deletion]>,
+    /// Rows from this sequence number on are not visible.
+    visible: u64,
+    from: Bound<Place>,
+    to: Bound<Place>,
+    reverse: bool,
+    /// Rows still to be given.
+    remaining: u64,
+    /// Keeps the store open, and so its pages where they are.
+    shared: Option<Arc<Shared>>,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        view: Arc<View>,
+        visible: u64,
+        table: Arc<TableEntry>,
+        times: impl RangeBounds<i64>,
+    ) -> Self {
+        let from = match times.start_bound() {
+            Bound::Included(&time) => Bound::Included((time, 0)),
+            Bound::Excluded(&time) => Bound::Excluded((time, u64::MAX)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let to = match times.end_bound() {
+            Bound::Included(&time) => Bound::Included((time, u64::MAX)),
+            Bound::Excluded(&time) => Bound::Excluded((time, 0)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let heads = view
+            .generations()
+            .iter()
+            .filter_map(|generation| generation.head(table.id));
+        let deletions: Vec<Deletion> = heads.flat_map(|head| head.deletions(visible)).collect();
+        let all = (0..table.schema.arrow().fields().len()).collect();
+        let projection = Arc::new(Projection::new(table.schema.clone(), all, false));
+        let deletions = deletions.into();
+        Self {
+            view,
+            table,
+            projection,
+            deletions,
+            visible,
+            from,
+            to,
+            reverse: false,
+            remaining: u64::MAX,
+            shared: None,
+        }
+    }
+
+    /// Keeps the store open as long as the scan.
+    pub(crate) fn holding(mut self, shared: Arc<Shared>) -> Self {
+        self.shared = Some(shared);
+        self
+    }
+
+    /// Only these columns, in this order.
+    ///
+    /// # Errors
+    ///
+    /// The table has no such column.
+    pub fn columns(mut self, names: &[&str]) -> Result<Self> {
+        let schema = self.table.schema.clone();
+        let known = schema.names();
+        let position = |name: &&str| {
+            let found = known.iter().position(|known| known == name);
+            found.ok_or_else(|| Error::NoSuchColumn {
+                name: (*name).into(),
+                columns: known.clone(),
+            })
+        };
+        let columns = names.iter().map(position).collect::<Result<_>>()?;
+        self.projection = Arc::new(Projection::new(schema, columns, self.projection.with_sequence()));
+        Ok(self)
+    }
+
+    /// Adds a last column `_sequence` of type `UInt64`: the numbers that rows were given in the order of arrival.
+    pub fn with_sequence(mut self) -> Self {
+        let columns = self.projection.columns().to_vec();
+        self.projection = Arc::new(Projection::new(self.table.schema.clone(), columns, true));
+        self
+    }
+
+    /// Descending: the latest row first.
+    pub fn rev(mut self) -> Self {
+        self.reverse = !self.reverse;
+        self
+    }
+
+    /// At most so many rows.
+    pub fn limit(mut self, rows: u64) -> Self {
+        self.remaining = rows;
+        self
+    }
+
+    /// The schema of the batches.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        self.projection.arrow()
+    }
+
+    /// Counts the rows; nothing is copied.
+    ///
+    /// # Errors
+    ///
+    /// A page could not be read or is damaged.
+    pub fn count(mut self) -> Result<u64> {
+        self.projection = Arc::new(Projection::new(self.table.schema.clone(), Vec::new(), false));
+        self.try_fold(0, |count, batch| Ok(count + batch?.num_rows() as u64))
+    }
+
+    /// Goes on behind a row that was given.
+    fn pass(&mut self, place: Place) {
+        if self.reverse {
+            self.to = Bound::Excluded(place);
+        } else {
+            self.from = Bound::Excluded(place);
+        }
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let wanted = usize::try_from(self.remaining)
+            .unwrap_or(usize::MAX)
+            .min(BATCH_ROWS);
+        let mut output = Output {
+            builder: BatchBuilder::new(self.projection.clone()),
+            wanted,
+            last: None,
+        };
+        if wanted > 0 {
+            self.fill(&mut output)?;
+        }
+        match output.last {
+            // Without a row nothing is left: only what was deleted lies behind.
+            Some(last) if output.builder.len() > 0 => {
+                self.pass(last);
+                self.remaining -= output.builder.len() as u64;
+                let batch = output.builder.finish().map_err(|error| {
+                    let place = format!("a row of table {:?}", self.table.name);
+                    Error::corrupt(self.view.pages.path(), place, error.to_string())
+                })?;
+                Ok(Some(batch))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Merges pages and heads into the output until it is full or nothing is left.
+    fn fill(&self, output: &mut Output) -> Result<()> {
+        let heads = self
+            .view
+            .generations()
+            .iter()
+            .filter_map(|generation| generation.head(self.table.id));
+        let mut heads = HeadRows::new(heads.collect(), (self.from, self.to), self.visible, self.reverse);
+        let layout = self.table.schema.layout().clone();
+        let tree = BPlusTree::open(
+            &*self.view.pages,
+            self.table.root,
+            I64Order,
+            layout,
+            tree_config(),
+        )?;
+        let mut tree = TreeRows::new(&tree, (self.from, self.to), self.reverse)?;
+        while let Some(leaf) = tree.next_leaf()? {
+            let mut at = 0;
+            while at < leaf.len() {
+                // Rows of the leaf before the next row of a head go out together.
+                let end = heads
+                    .peek()
+                    .map_or(leaf.len(), |place| leaf.end_before(at, place));
+                if end > at {
+                    at = output.take(&leaf, at..end, &self.deletions)?;
+                } else if let Some(row) = heads.pop() {
+                    output.take(&row, 0..1, &self.deletions)?;
+                }
+                if output.is_full() {
+                    return Ok(());
+                }
+            }
+        }
+        while !output.is_full()
+            && let Some(row) = heads.pop()
+        {
+            output.take(&row, 0..1, &self.deletions)?;
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.next_batch().transpose();
+        if !matches!(batch, Some(Ok(_))) {
+            self.remaining = 0;
+        }
+        batch
+    }
+}
+
+impl std::iter::FusedIterator for Scan {}
+
+/// A batch in the making.
+struct Output {
+    builder: BatchBuilder,
+    wanted: usize,
+    /// The place of the last row looked at.
+    last: Option<Place>,
+}
+
+impl Output {
+    fn is_full(&self) -> bool {
+        self.builder.len() >= self.wanted || self.builder.text_bytes() >= BATCH_TEXT_BYTES
+    }
+
+    /// Takes rows of a source, without those that were deleted, until the batch has as many as are wanted; returns
+    /// the number of the first row that was not looked at.
+    fn take(&mut self, source: &impl RowSource, rows: Range<usize>, deletions: &[Deletion]) -> Result<usize> {
+        let is_gone = |row: &usize| {
+            let (time, sequence) = source.place(*row);
+            deletions.iter().any(|deletion| deletion.covers(time, sequence))
+        };
+        let mut at = rows.start;
+        while at < rows.end && self.builder.len() < self.wanted {
+            let most = rows.end.min(at + (self.wanted - self.builder.len()));
+            let end = if deletions.is_empty() {
+                most
+            } else {
+                (at..most).find(is_gone).unwrap_or(most)
+            };
+            if end > at {
+                self.builder.append(source, at..end)?;
+                at = end;
+            } else {
+                at += 1;
+            }
+        }
+        if at > rows.start {
+            self.last = Some(source.place(at - 1));
+        }
+        Ok(at)
+    }
+}

@@ -1,0 +1,209 @@
+//! Every call of the disk failing once, and the disk full.
+
+use bedload_testkit::Rng;
+
+use super::workload::{WRITERS, Writer, create_tables, open, options};
+use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::error::Error;
+use crate::store::Store;
+
+const OPERATIONS: usize = 30;
+
+/// What became of a run.
+struct Run {
+    writers: Vec<Writer>,
+    /// Operations of each writer that were acknowledged.
+    acknowledged: [usize; WRITERS],
+    store: Store,
+    /// Errors that operations and flushes gave.
+    errors: Vec<Error>,
+}
+
+/// Runs the writers in a seeded order until all are done or the store takes no more writes.
+fn run(disk: &SimDisk, seed: u64) -> Result<Run, Error> {
+    let mut rng = Rng::new(seed);
+    let store = open(disk, options())?;
+    create_tables(&store)?;
+    let writers = (0..WRITERS)
+        .map(|number| Writer::new(number, OPERATIONS, seed))
+        .collect();
+    let mut run = Run {
+        writers,
+        acknowledged: [0; WRITERS],
+        store,
+        errors: Vec::new(),
+    };
+    while run.writers.iter().any(|writer| !writer.is_done()) {
+        let number = rng.index(WRITERS);
+        if run.writers[number].is_done() {
+            continue;
+        }
+        match run.writers[number].step(&run.store) {
+            Ok(()) => run.acknowledged[number] += 1,
+            // What comes after an operation that failed is not what its model says.
+            Err(error) => {
+                run.errors.push(error);
+                return Ok(run);
+            }
+        }
+        if rng.below(20) == 0
+            && let Err(error) = run.store.flush()
+        {
+            run.errors.push(error);
+        }
+    }
+    if let Err(error) = run.store.flush() {
+        run.errors.push(error);
+    }
+    Ok(run)
+}
+
+impl Run {
+    /// The open store answers with what was acknowledged and nothing else.
+    fn check_open(&self) -> Result<(), String> {
+        for (writer, &acknowledged) in self.writers.iter().zip(&self.acknowledged) {
+            writer.check(&self.store, acknowledged, acknowledged)?;
+        }
+        Ok(())
+    }
+
+    /// After closing and opening, what was acknowledged is there; an operation that failed may be there too.
+    fn check_reopened(&self, disk: &SimDisk) -> Result<(), String> {
+        let store = open(disk, options()).map_err(|error| format!("does not open again: {error}"))?;
+        for (writer, &acknowledged) in self.writers.iter().zip(&self.acknowledged) {
+            writer.check(&store, acknowledged, writer.begun())?;
+        }
+        let report = store.verify().map_err(|error| error.to_string())?;
+        if report.problems.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{:?}", report.problems))
+        }
+    }
+}
+
+/// How many calls the run makes on a sound disk.
+fn calls_of_a_sound_run(seed: u64) -> u64 {
+    let disk = SimDisk::new(seed);
+    let run = run(&disk, seed).expect("a sound disk");
+    assert!(run.errors.is_empty());
+    disk.calls()
+}
+
+#[test]
+fn each_call_may_fail() {
+    let seed = 7;
+    let calls = calls_of_a_sound_run(seed);
+    let (mut failed, mut refused) = (0, 0);
+    for call in 1..=calls {
+        for kind in [FaultKind::Error, FaultKind::NoSpace, FaultKind::Partial] {
+            let fault = Fault { call, kind };
+            let disk = SimDisk::new(seed);
+            let begun = disk.record();
+            disk.set_fault(Some(fault));
+            let outcome = run(&disk, seed);
+            disk.set_fault(None);
+            match outcome {
+                // Creating the store or its tables failed: it opens, or is created, the next time.
+                Err(_) => {
+                    failed += 1;
+                    let store = open(&disk, options()).unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+                    let report = store
+                        .verify()
+                        .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+                    assert!(report.problems.is_empty(), "{fault:?}: {:?}", report.problems);
+                }
+                Ok(run) => {
+                    failed += u64::from(!run.errors.is_empty());
+                    run.check_open()
+                        .unwrap_or_else(|problem| panic!("{fault:?}, still open: {problem}"));
+                    if let Err(Error::ReadOnly { .. }) = run.store.flush() {
+                        refused += 1;
+                    }
+                    let Run {
+                        writers,
+                        acknowledged,
+                        store,
+                        errors,
+                    } = run;
+                    drop(store);
+                    // With power loss on top, then without.
+                    let trace = disk.trace(begun);
+                    let mut replay = trace.replay();
+                    let mut rng = Rng::new(call);
+                    while replay.step(&mut rng).is_some() {}
+                    let image = replay.image(call);
+                    let closed = open(&image, options());
+                    let store = closed.unwrap_or_else(|error| panic!("{fault:?}, after power loss: {error}"));
+                    let run = Run {
+                        writers,
+                        acknowledged,
+                        store,
+                        errors,
+                    };
+                    for (writer, &acknowledged) in run.writers.iter().zip(&run.acknowledged) {
+                        let checked = writer.check(&run.store, acknowledged, writer.begun());
+                        checked.unwrap_or_else(|problem| panic!("{fault:?}, after power loss: {problem}"));
+                    }
+                    run.check_reopened(&disk)
+                        .unwrap_or_else(|problem| panic!("{fault:?}, reopened: {problem}"));
+                }
+            }
+        }
+    }
+    println!(
+        "{calls} calls, each failing in 3 ways: {failed} runs with an error, {refused} stores refusing writes"
+    );
+    assert!(failed > calls, "most calls are noticed when they fail");
+    assert!(refused > 0, "failed syncs and writes end writing");
+}
+
+#[test]
+fn a_full_disk_changes_nothing_and_writing_goes_on_once_there_is_space() {
+    let seed = 11;
+    let total = {
+        let disk = SimDisk::new(seed);
+        run(&disk, seed).expect("a sound disk");
+        disk.used()
+    };
+    let mut full = 0;
+    for percent in 5..100 {
+        let disk = SimDisk::new(seed);
+        disk.set_capacity(total * percent / 100);
+        let Ok(run) = run(&disk, seed) else {
+            disk.set_capacity(u64::MAX);
+            open(&disk, options()).unwrap_or_else(|error| panic!("{percent} %: {error}"));
+            continue;
+        };
+        full += u64::from(!run.errors.is_empty());
+        for error in &run.errors {
+            assert!(matches!(error, Error::NoSpace { .. }), "{percent} %: {error}");
+        }
+        run.check_open()
+            .unwrap_or_else(|problem| panic!("{percent} %: {problem}"));
+        disk.set_capacity(u64::MAX);
+        run.store
+            .flush()
+            .unwrap_or_else(|error| panic!("{percent} %, with space again: {error}"));
+        run.check_open()
+            .unwrap_or_else(|problem| panic!("{percent} %, with space again: {problem}"));
+        let Run {
+            writers,
+            acknowledged,
+            store,
+            errors,
+        } = run;
+        drop(store);
+        let store = open(&disk, options()).expect("opens");
+        let run = Run {
+            writers,
+            acknowledged,
+            store,
+            errors,
+        };
+        run.check_open()
+            .unwrap_or_else(|problem| panic!("{percent} %, reopened: {problem}"));
+        assert!(run.store.verify().expect("reads").problems.is_empty());
+    }
+    assert!(full > 20, "the disk was full in {full} runs");
+}

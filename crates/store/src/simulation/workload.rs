@@ -1,0 +1,249 @@
+//! What writers do, and what their tables hold after each operation.
+//!
+//! Each writer has a table of its own and does one operation after another, so its table must hold what its model
+//! says after some operation: none acknowledged may be missing, none not yet begun may be there.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use bedload_testkit::Rng;
+
+use crate::disk::sim::SimDisk;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::options::Options;
+use crate::rows::TableSchema;
+use crate::store::{Mark, Store, Table};
+
+pub(super) const WRITERS: usize = 4;
+pub(super) const STORE: &str = "/store";
+
+/// Small pages, small heads, a small cache: everything happens often.
+pub(super) fn options() -> Options {
+    Options::new()
+        .create(true)
+        .page_bytes(4096)
+        .head_bytes(64 << 10)
+        .cache_bytes(1 << 20)
+        .background(false)
+}
+
+pub(super) fn open(disk: &SimDisk, options: Options) -> Result<Store> {
+    Ok(Store::new(Engine::open(
+        Arc::new(disk.clone()),
+        Path::new(STORE),
+        options,
+    )?))
+}
+
+fn columns() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), false),
+        Field::new("id", DataType::Int64, false),
+        Field::new("text", DataType::Utf8, true),
+    ]))
+}
+
+pub(super) fn table_name(writer: usize) -> String {
+    format!("writer {writer}")
+}
+
+pub(super) fn create_tables(store: &Store) -> Result<()> {
+    for writer in 0..WRITERS {
+        store.create_table(&table_name(writer), TableSchema::new(columns(), "at")?)?;
+    }
+    Ok(())
+}
+
+/// A row of the model: its time and its id, which ascends in the order of arrival.
+type ModelRow = (i64, i64);
+
+#[derive(Debug, Clone, Copy)]
+enum Op {
+    Append {
+        rows: i64,
+    },
+    Delete {
+        from: i64,
+        to: i64,
+    },
+    /// Takes back what was appended since the operation before the last.
+    Retract,
+}
+
+/// One writer: what it will do, and what its table holds after each operation.
+#[derive(Debug)]
+pub(super) struct Writer {
+    number: usize,
+    ops: Vec<Op>,
+    /// `states[n]`: the rows after the first `n` operations, by (time, id).
+    states: Vec<Vec<ModelRow>>,
+    next: usize,
+    /// The first id given out by each operation.
+    first_ids: Vec<i64>,
+    /// Marks before each operation that was begun.
+    marks: Vec<Mark>,
+}
+
+fn time_of(id: i64) -> i64 {
+    // A few rows are late by a little, some by much.
+    id - if id % 17 == 0 { 300 } else { id * id % 13 }
+}
+
+fn text_of(id: i64) -> Option<String> {
+    (id % 5 != 0).then(|| "x".repeat(usize::try_from(id * 7 % 60).unwrap_or_default()))
+}
+
+impl Writer {
+    pub(super) fn new(number: usize, operations: usize, seed: u64) -> Self {
+        let mut rng = Rng::stream(seed, number as u64);
+        let mut below = |bound: i64| i64::try_from(rng.below(bound.unsigned_abs())).unwrap_or_default();
+        let mut ops = Vec::new();
+        let mut states = vec![Vec::new()];
+        let mut id = 0;
+        let mut first_ids = Vec::new();
+        for number in 0..operations {
+            let op = match below(10) {
+                0 => {
+                    let from = below(id + 1) - 50;
+                    Op::Delete {
+                        from,
+                        to: from + below(200),
+                    }
+                }
+                1 if number > 2 => Op::Retract,
+                2 => Op::Append {
+                    rows: 100 + below(300),
+                },
+                3..=5 => Op::Append { rows: 1 },
+                _ => Op::Append { rows: 1 + below(30) },
+            };
+            first_ids.push(id);
+            let mut rows: Vec<ModelRow> = states[number].clone();
+            match op {
+                Op::Append { rows: count } => {
+                    rows.extend((id..id + count).map(|id| (time_of(id), id)));
+                    rows.sort_unstable();
+                    id += count;
+                }
+                Op::Delete { from, to } => rows.retain(|(time, _)| !(from..=to).contains(time)),
+                Op::Retract => rows.retain(|(_, id)| *id < first_ids[number - 1]),
+            }
+            ops.push(op);
+            states.push(rows);
+        }
+        Self {
+            number,
+            ops,
+            states,
+            next: 0,
+            first_ids,
+            marks: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.next == self.ops.len()
+    }
+
+    /// Does the next operation.
+    pub(super) fn step(&mut self, store: &Store) -> Result<()> {
+        let table = store.table(&table_name(self.number))?;
+        let number = self.next;
+        self.next += 1;
+        self.marks.truncate(number);
+        self.marks.push(table.mark());
+        match self.ops[number] {
+            Op::Append { rows } => {
+                let first = self.first_ids[number];
+                append(&table, first..first + rows)
+            }
+            Op::Delete { from, to } => table.delete_range(from..=to),
+            Op::Retract => table.retract_since(self.marks[number - 1]),
+        }
+    }
+
+    /// Goes on from what the store holds after its process died; returns the number of operations in it.
+    pub(super) fn resume(&mut self, store: &Store) -> Result<usize> {
+        let operations = self.operations_in(store)?;
+        self.next = operations
+            .into_iter()
+            .filter(|&n| n <= self.next)
+            .max()
+            .expect("a state of the table");
+        Ok(self.next)
+    }
+
+    /// How many operations were begun.
+    pub(super) fn begun(&self) -> usize {
+        self.next
+    }
+
+    /// How many operations lead to what the store's table holds; several numbers if some changed nothing.
+    pub(super) fn operations_in(&self, store: &Store) -> Result<Vec<usize>> {
+        let found = read(&store.table(&table_name(self.number))?)?;
+        let states = self.states.iter().enumerate();
+        Ok(states
+            .filter(|(_, state)| **state == found)
+            .map(|(n, _)| n)
+            .collect())
+    }
+
+    /// Fails unless the table holds what it may after at least `acknowledged` and at most `begun` operations; returns
+    /// after how many.
+    pub(super) fn check(&self, store: &Store, acknowledged: usize, begun: usize) -> Result<usize, String> {
+        let table = store
+            .table(&table_name(self.number))
+            .map_err(|error| error.to_string())?;
+        let found = read(&table).map_err(|error| error.to_string())?;
+        (acknowledged..=begun).rev().find(|&n| self.states[n] == found).ok_or_else(|| {
+            let after = self.states.iter().position(|state| *state == found);
+            format!(
+                "the table of writer {} has {} rows; after {acknowledged} acknowledged operations of {begun} it should \
+                 have {}; what it has is its state after {after:?}",
+                self.number,
+                found.len(),
+                self.states[acknowledged].len(),
+            )
+        })
+    }
+}
+
+fn append(table: &Table, ids: std::ops::Range<i64>) -> Result<()> {
+    let texts: StringArray = ids.clone().map(text_of).collect();
+    let batch = RecordBatch::try_new(
+        columns(),
+        vec![
+            Arc::new(TimestampMillisecondArray::from_iter_values(
+                ids.clone().map(time_of),
+            )),
+            Arc::new(Int64Array::from_iter_values(ids)),
+            Arc::new(texts),
+        ],
+    );
+    table.append(&batch.expect("columns of one length")).map(drop)
+}
+
+/// The rows of a table, whose text must be the one of their id.
+fn read(table: &Table) -> Result<Vec<ModelRow>> {
+    let mut rows = Vec::new();
+    for batch in table.range(..)? {
+        let batch = batch?;
+        let times = batch.column(0).to_data();
+        let times = times.buffers()[0].typed_data::<i64>();
+        let ids = batch.column(1).as_primitive::<Int64Type>();
+        let texts = batch.column(2).as_string::<i32>();
+        for (row, (&time, text)) in times.iter().zip(texts).enumerate() {
+            let id = ids.value(row);
+            assert_eq!(text, text_of(id).as_deref(), "a wrong row");
+            rows.push((time, id));
+        }
+    }
+    // Rows of one time stand in the order of arrival, as ids do.
+    assert!(rows.is_sorted());
+    Ok(rows)
+}

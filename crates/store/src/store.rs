@@ -1,0 +1,361 @@
+//! The store as its users hold it.
+
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use crate::engine::{Engine, Flusher, TableEntry, VerifyReport, View};
+use crate::error::{Error, Result};
+use crate::info::{StoreInfo, TableInfo};
+use crate::options::Options;
+use crate::rows::{Deletion, TableId, TableSchema};
+use crate::scan::Scan;
+
+/// A store: tables of time-stamped rows in one directory, open in one process at a time.
+///
+/// Cheap to clone; all clones are the same open store, which closes when the last of them, and of its tables,
+/// snapshots and scans, is dropped. Everything may be called from several threads.
+#[derive(Debug, Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+/// What keeps a store open.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Dropped first: the thread ends before the engine goes.
+    _flusher: Option<Flusher>,
+    engine: Arc<Engine>,
+}
+
+impl Store {
+    pub(crate) fn new(engine: Engine) -> Self {
+        let background = engine.options().background;
+        let engine = Arc::new(engine);
+        let flusher = background.then(|| Flusher::start(engine.clone()));
+        Self {
+            shared: Arc::new(Shared {
+                _flusher: flusher,
+                engine,
+            }),
+        }
+    }
+
+    /// Opens the store in a directory, with the default [`Options`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Options::new().open(path)
+    }
+
+    /// Creates a store in a directory that does not exist yet or is empty, with the default [`Options`].
+    ///
+    /// # Errors
+    ///
+    /// Something stands there already; the disk fails.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        match std::fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => Err(Error::AlreadyExists { path: path.into() }),
+            _ => Options::new().create(true).open(path),
+        }
+    }
+
+    /// Creates a table.
+    ///
+    /// # Errors
+    ///
+    /// There is one of this name; rows of this schema fit in no page; the disk fails.
+    pub fn create_table(&self, name: &str, schema: TableSchema) -> Result<Table> {
+        self.shared.engine.create_table(name, Arc::new(schema))?;
+        self.table(name)
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let entry = self.shared.engine.view().catalogue.named(name)?.clone();
+        Ok(Table {
+            shared: self.shared.clone(),
+            entry,
+        })
+    }
+
+    /// The names of all tables, in the order in which they were created.
+    #[must_use]
+    pub fn tables(&self) -> Vec<String> {
+        self.shared
+            .engine
+            .view()
+            .catalogue
+            .iter()
+            .map(|table| table.name.clone())
+            .collect()
+    }
+
+    /// Removes a table and its rows. Snapshots keep what they see of it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table; the disk fails.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.shared.engine.drop_table(name)
+    }
+
+    /// The present state of all tables, to be read as long as the value is held. Taking one copies nothing; pages
+    /// that are replaced meanwhile keep their space on the disk until it is dropped.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let (view, visible) = self.shared.engine.snapshot();
+        Snapshot {
+            shared: self.shared.clone(),
+            view,
+            visible,
+        }
+    }
+
+    /// Moves all rows committed so far from memory and the log into pages. Nothing needs this for safety; it makes
+    /// the next opening quick, and frees memory and log.
+    ///
+    /// # Errors
+    ///
+    /// The disk fails. What was committed stays in the log.
+    pub fn flush(&self) -> Result<()> {
+        self.shared.engine.flush()
+    }
+
+    /// Reads and checks every page, every tree and the log.
+    ///
+    /// # Errors
+    ///
+    /// The disk fails. Damage is no error here: it is listed in the report.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.shared.engine.verify()
+    }
+
+    /// Sizes of the store and its tables.
+    ///
+    /// # Errors
+    ///
+    /// The disk fails, or a page is damaged.
+    pub fn info(&self) -> Result<StoreInfo> {
+        StoreInfo::of_engine(&self.shared.engine)
+    }
+
+    /// Flushes, so that the next opening has no log to read, and lets go of this handle. Dropping the store instead
+    /// is as safe.
+    ///
+    /// # Errors
+    ///
+    /// As for [`flush`](Self::flush).
+    pub fn close(self) -> Result<()> {
+        self.flush()
+    }
+}
+
+/// A table of an open store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Table {
+    shared: Arc<Shared>,
+    entry: Arc<TableEntry>,
+}
+
+/// What [`Table::append`] committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// How many rows.
+    pub rows: u64,
+    /// The sequence number of the first one; the others follow it.
+    pub first_sequence: u64,
+}
+
+/// A moment in the life of a table: what was appended before it, and what since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    store: [u8; 16],
+    table: TableId,
+    sequence: u64,
+}
+
+impl Table {
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// The table's columns.
+    #[must_use]
+    pub fn schema(&self) -> &TableSchema {
+        &self.entry.schema
+    }
+
+    /// Appends the rows of a batch, all of them or, on an error, none. On return they are as durable as the store's
+    /// [`Durability`](crate::Durability) says, and visible.
+    ///
+    /// Rows may have any times and share them; rows of one time keep the order of their arrival.
+    ///
+    /// # Errors
+    ///
+    /// The batch does not have the table's columns; a row has no time or is larger than about a quarter of a page;
+    /// the table was dropped; the disk is full or fails.
+    pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
+        let (first_sequence, rows) = self.shared.engine.append(&self.entry, batch)?;
+        Ok(Appended { rows, first_sequence })
+    }
+
+    /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of now.
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped.
+    pub fn range(&self, times: impl RangeBounds<i64>) -> Result<Scan> {
+        let (view, visible) = self.shared.engine.snapshot();
+        let scan = scan(&view, visible, &self.entry, times)?;
+        Ok(scan.holding(self.shared.clone()))
+    }
+
+    /// Removes all rows whose time lies in a range.
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped; the disk is full or fails.
+    pub fn delete_range(&self, times: impl RangeBounds<i64>) -> Result<()> {
+        use std::ops::Bound;
+        let from = match times.start_bound() {
+            Bound::Included(&time) => Some(time),
+            Bound::Excluded(&time) => time.checked_add(1),
+            Bound::Unbounded => Some(i64::MIN),
+        };
+        let to = match times.end_bound() {
+            Bound::Included(&time) => Some(time),
+            Bound::Excluded(&time) => time.checked_sub(1),
+            Bound::Unbounded => Some(i64::MAX),
+        };
+        let (Some(from), Some(to)) = (from, to) else {
+            return Ok(());
+        };
+        if from > to {
+            return Ok(());
+        }
+        let deletion = |at| Deletion {
+            times: from..=to,
+            from_sequence: 0,
+            at,
+        };
+        self.shared.engine.delete(self.entry.id, deletion)
+    }
+
+    /// This moment.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark {
+            store: self.shared.engine.store_id(),
+            table: self.entry.id,
+            sequence: self.shared.engine.next_sequence(),
+        }
+    }
+
+    /// Takes back every row that was appended to the table since the mark, whoever appended it, in one commit.
+    ///
+    /// # Errors
+    ///
+    /// The mark is of another table; the table was dropped; the disk is full or fails.
+    pub fn retract_since(&self, mark: Mark) -> Result<()> {
+        if (mark.store, mark.table) != (self.shared.engine.store_id(), self.entry.id) {
+            return Err(Error::schema(format!(
+                "the mark is not one of table {:?}",
+                self.entry.name
+            )));
+        }
+        let deletion = |at| Deletion {
+            times: i64::MIN..=i64::MAX,
+            from_sequence: mark.sequence,
+            at,
+        };
+        self.shared.engine.delete(self.entry.id, deletion)
+    }
+}
+
+/// The state of all tables at one moment.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let store = bedload::Store::create(dir.path().join("s"))?;
+/// let before = store.snapshot();
+/// // … others write …
+/// assert_eq!(before.tables(), Vec::<String>::new());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    shared: Arc<Shared>,
+    view: Arc<View>,
+    visible: u64,
+}
+
+impl Snapshot {
+    /// The names of all tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<String> {
+        self.view
+            .catalogue
+            .iter()
+            .map(|table| table.name.clone())
+            .collect()
+    }
+
+    /// The rows of a table whose time lies in a range.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table.
+    pub fn range(&self, table: &str, times: impl RangeBounds<i64>) -> Result<Scan> {
+        let entry = self.view.catalogue.named(table)?.clone();
+        let scan = scan(&self.view, self.visible, &entry, times)?;
+        Ok(scan.holding(self.shared.clone()))
+    }
+}
+
+fn scan(view: &Arc<View>, visible: u64, entry: &TableEntry, times: impl RangeBounds<i64>) -> Result<Scan> {
+    let Some(entry) = view.catalogue.get(entry.id) else {
+        return Err(Error::NoSuchTable {
+            name: entry.name.clone(),
+        });
+    };
+    Ok(Scan::new(view.clone(), visible, entry.clone(), times))
+}
+
+impl TableInfo {
+    pub(crate) fn of_table(view: &Arc<View>, visible: u64, table: &Arc<TableEntry>) -> Result<Self> {
+        let all = || scan(view, visible, table, ..);
+        let time = table.schema.names().swap_remove(table.schema.time_column());
+        let edge = |scan: Scan| -> Result<Option<i64>> {
+            let batch = scan.columns(&[&time])?.limit(1).next().transpose()?;
+            Ok(batch.map(|batch| batch.column(0).to_data().buffers()[0].typed_data::<i64>()[0]))
+        };
+        let heads = view
+            .generations()
+            .iter()
+            .filter_map(|generation| generation.head(table.id));
+        let is_at_rest = heads
+            .map(|head| head.len() + head.deletions(visible).len())
+            .sum::<usize>()
+            == 0;
+        Ok(Self {
+            name: table.name.clone(),
+            schema: table.schema.as_ref().clone(),
+            rows: if is_at_rest { table.rows } else { all()?.count()? },
+            first: edge(all()?)?,
+            last: edge(all()?.rev())?,
+        })
+    }
+}

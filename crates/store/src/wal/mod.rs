@@ -1,0 +1,12 @@
+//! The write-ahead log: what was committed since the last checkpoint. Format: docs/format.md, "Log".
+//!
+//! [`Log`] appends records and makes them durable, many writers sharing one sync; [`replay`] reads them back.
+
+mod log;
+mod record;
+mod replay;
+mod segment;
+
+pub(crate) use log::Log;
+pub(crate) use record::Record;
+pub(crate) use replay::replay;

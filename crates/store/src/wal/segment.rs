@@ -1,0 +1,153 @@
+//! Segments: the files of the log. Each begins where the one before ends and is named after that position.
+
+use std::path::{Path, PathBuf};
+
+use crate::codec::{Reader, Writer};
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Error, Result};
+use crate::pages::FORMAT_VERSION;
+
+/// Bytes of a segment's header; the record at the segment's first position stands behind it.
+pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
+const MAGIC: [u8; 8] = *b"bedlog\n\0";
+const EXTENSION: &str = "log";
+
+/// One file of the log, open.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn DiskFile>,
+    /// The position in the log at which the segment begins.
+    pub(super) start: u64,
+}
+
+impl Segment {
+    /// Creates the segment that begins at `start`, durably.
+    pub(super) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], start: u64) -> Result<Self> {
+        let path = path_of(dir, start);
+        let io = |action| {
+            let path = path.clone();
+            move |source| Error::io(&path, action, source)
+        };
+        let file = match disk.create(&path) {
+            // A segment of this name holds no record: its first would stand at `start`, where the log ends.
+            Err(source) if source.kind() == std::io::ErrorKind::AlreadyExists => {
+                let file = disk.open(&path).map_err(io("open"))?;
+                file.truncate(0).map_err(io("truncate"))?;
+                file
+            }
+            other => other.map_err(io("create"))?,
+        };
+        let mut header = Writer::with_capacity(SEGMENT_HEADER_BYTES);
+        header.bytes(&MAGIC);
+        header.u32(FORMAT_VERSION);
+        header.u32(0);
+        header.bytes(&store_id);
+        header.u64(start);
+        let mut header = header.into_bytes();
+        header.resize(SEGMENT_HEADER_BYTES - 4, 0);
+        let crc = crc32c::crc32c(&header);
+        header.extend_from_slice(&crc.to_le_bytes());
+        // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
+        file.write_at(0, &header).map_err(io("write"))?;
+        file.sync().map_err(io("sync"))?;
+        disk.sync_dir(dir).map_err(io("sync the directory of"))?;
+        Ok(Self { path, file, start })
+    }
+
+    /// Removes, durably, what an unfinished creation of the segment at `start` left.
+    pub(super) fn remove(disk: &dyn Disk, dir: &Path, start: u64) -> Result<()> {
+        let path = path_of(dir, start);
+        match disk.remove(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(&path, "remove", source));
+            }
+            _ => {}
+        }
+        disk.sync_dir(dir)
+            .map_err(|source| Error::io(dir, "sync", source))
+    }
+
+    /// Whether anything stands behind the header of the segment at `path`.
+    pub(super) fn has_records(disk: &dyn Disk, path: &Path) -> Result<bool> {
+        let file = disk
+            .open(path)
+            .map_err(|source| Error::io(path, "open", source))?;
+        let len = file.len().map_err(|source| Error::io(path, "read", source))?;
+        Ok(len > SEGMENT_HEADER_BYTES as u64)
+    }
+
+    /// Opens a segment and checks its header. `None` if the file is too short to have one: its creation was cut off.
+    pub(super) fn open(disk: &dyn Disk, path: &Path, store_id: [u8; 16]) -> Result<Option<Self>> {
+        let file = disk
+            .open(path)
+            .map_err(|source| Error::io(path, "open", source))?;
+        let mut header = [0; SEGMENT_HEADER_BYTES];
+        if file.len().map_err(|source| Error::io(path, "read", source))? < SEGMENT_HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        file.read_at(0, &mut header)
+            .map_err(|source| Error::io(path, "read", source))?;
+        if header == [0; SEGMENT_HEADER_BYTES] {
+            return Ok(None);
+        }
+        let damaged = |reason: &str| Error::corrupt(path, "the header", reason);
+        let mut fields = Reader::new(&header);
+        let mut decode = || {
+            Some((
+                fields.array::<8>()?,
+                fields.u32()?,
+                fields.u32()?,
+                fields.array()?,
+                fields.u64()?,
+            ))
+        };
+        let (magic, version, _, found_id, start) = decode().ok_or_else(|| damaged("it is cut short"))?;
+        if magic != MAGIC {
+            return Err(damaged("it does not begin as one of a log segment"));
+        }
+        let (body, stored) = header.split_at(SEGMENT_HEADER_BYTES - 4);
+        if crc32c::crc32c(body).to_le_bytes() != stored {
+            return Err(damaged("its checksum does not match"));
+        }
+        if version > FORMAT_VERSION {
+            return Err(Error::NewerFormat {
+                path: path.into(),
+                found: version,
+                supported: FORMAT_VERSION,
+            });
+        }
+        if found_id != store_id {
+            return Err(damaged("the segment belongs to another store"));
+        }
+        Ok(Some(Self {
+            path: path.into(),
+            file,
+            start,
+        }))
+    }
+
+    /// Where in the file the record at `position` stands.
+    pub(super) fn offset(&self, position: u64) -> u64 {
+        SEGMENT_HEADER_BYTES as u64 + (position - self.start)
+    }
+}
+
+fn path_of(dir: &Path, start: u64) -> PathBuf {
+    dir.join(format!("{start:016x}.{EXTENSION}"))
+}
+
+/// The segments of the log in `dir` by the position at which each begins, ascending.
+pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let paths = disk.list(dir).map_err(|source| Error::io(dir, "list", source))?;
+    let start_of = |path: &Path| {
+        let name = path.file_stem()?.to_str()?;
+        (path.extension()? == EXTENSION && name.len() == 16).then(|| u64::from_str_radix(name, 16).ok())?
+    };
+    let mut segments: Vec<_> = paths
+        .into_iter()
+        .filter_map(|path| Some((start_of(&path)?, path)))
+        .collect();
+    segments.sort_unstable();
+    Ok(segments)
+}

@@ -1,0 +1,139 @@
+//! Several writers, readers and flushes at once.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bedload::{Options, Snapshot};
+
+use crate::rows::{TestRow, append, collect, schema};
+
+const WRITERS: i32 = 4;
+const BATCHES: i32 = 150;
+const ROWS: i32 = 20;
+
+/// Batch `batch` of a writer: rows whose times lie about the batch, so that batches overlap.
+fn rows_of(writer: i32, batch: i32) -> Vec<TestRow> {
+    let numbered = |row: i32| {
+        let late = i64::from(row * row % 50);
+        TestRow::numbered(
+            i64::from(batch * 10) - late,
+            (writer * BATCHES + batch) * ROWS + row,
+        )
+    };
+    (0..ROWS).map(numbered).collect()
+}
+
+/// How many batches of each writer a snapshot has; each is there as a whole, with all before it.
+fn whole_batches(snapshot: &Snapshot) -> Vec<i32> {
+    let mut rows: BTreeMap<i32, i32> = BTreeMap::new();
+    let mut places = Vec::new();
+    for (sequence, row) in collect(snapshot.range("t", ..).expect("there")).expect("reads") {
+        *rows.entry(row.number / ROWS).or_default() += 1;
+        places.push((row.time, sequence));
+    }
+    assert!(places.is_sorted(), "rows come in order, each once");
+    assert!(
+        rows.values().all(|&count| count == ROWS),
+        "a batch is visible in part"
+    );
+    let of_writer = |writer| {
+        let batches: Vec<i32> = rows
+            .range(writer * BATCHES..(writer + 1) * BATCHES)
+            .map(|(&b, _)| b)
+            .collect();
+        assert!(
+            batches
+                .iter()
+                .zip(writer * BATCHES..)
+                .all(|(&found, expected)| found == expected)
+        );
+        i32::try_from(batches.len()).expect("few")
+    };
+    (0..WRITERS).map(of_writer).collect()
+}
+
+#[test]
+fn snapshots_see_whole_batches_in_the_order_of_each_writer() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = Options::new()
+        .create(true)
+        .page_bytes(4096)
+        .head_bytes(64 << 10)
+        .cache_bytes(1 << 20);
+    let store = options.open(dir.path().join("store")).expect("creates");
+    let table = store.create_table("t", schema()).expect("fresh");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let table = table.clone();
+                scope.spawn(move || {
+                    for batch in 0..BATCHES {
+                        append(&table, &rows_of(writer, batch)).expect("appends");
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                store.flush().expect("flushes");
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut seen = vec![0; WRITERS as usize];
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = store.snapshot();
+                    let first = whole_batches(&snapshot);
+                    assert!(
+                        first.iter().zip(&seen).all(|(now, before)| now >= before),
+                        "time goes forward"
+                    );
+                    assert_eq!(whole_batches(&snapshot), first, "a snapshot does not change");
+                    seen = first;
+                }
+            });
+        }
+        for writer in writers {
+            writer.join().expect("no panic");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(whole_batches(&store.snapshot()), vec![BATCHES; WRITERS as usize]);
+    store.flush().expect("flushes");
+    assert_eq!(store.verify().expect("reads").problems, []);
+}
+
+#[test]
+fn what_append_returned_is_visible_to_the_next_scan() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = Options::new()
+        .create(true)
+        .head_bytes(64 << 10)
+        .open(dir.path().join("store"))
+        .expect("creates");
+    let table = store.create_table("t", schema()).expect("fresh");
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let table = &table;
+            scope.spawn(move || {
+                for i in 0..100 {
+                    let time = i64::from(writer * 1000 + i);
+                    append(table, &[TestRow::numbered(time, i)]).expect("appends");
+                    assert_eq!(
+                        table.range(time..=time).expect("there").count().expect("reads"),
+                        1
+                    );
+                    if i % 10 == 0 {
+                        table.delete_range(time..=time).expect("deletes");
+                        assert_eq!(
+                            table.range(time..=time).expect("there").count().expect("reads"),
+                            0
+                        );
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(table.range(..).expect("there").count().expect("reads"), 4 * 90);
+}

@@ -1,0 +1,136 @@
+//! Bytes changed behind the store's back: the right answer, or an error that names the place.
+
+use std::fs;
+use std::path::Path;
+
+use bedload::{Error, Options, Store};
+
+use crate::rows::{TestRow, append, batch, collect, schema};
+
+const BATCH: i32 = 40;
+const BATCHES: i32 = 8;
+
+fn rows(batch: i32) -> Vec<TestRow> {
+    (0..BATCH)
+        .map(|row| TestRow::numbered(i64::from(row * 7 % 41), batch * BATCH + row))
+        .collect()
+}
+
+/// A small store, closed or as a killed process leaves it; and the rows it has, by order of arrival.
+fn build(path: &Path, close: bool) -> Vec<TestRow> {
+    let store = Options::new()
+        .create(true)
+        .page_bytes(4096)
+        .background(false)
+        .open(path)
+        .expect("creates");
+    let table = store.create_table("t", schema()).expect("fresh");
+    let mut all = Vec::new();
+    for batch in 0..BATCHES {
+        append(&table, &rows(batch)).expect("appends");
+        all.extend(rows(batch));
+    }
+    drop(table);
+    if close {
+        store.close().expect("closes");
+    }
+    all
+}
+
+/// All rows by order of arrival.
+fn read(path: &Path) -> Result<Vec<TestRow>, Error> {
+    let store = Store::open(path)?;
+    let mut rows = collect(store.table("t")?.range(..)?)?;
+    rows.sort_by_key(|(sequence, _)| *sequence);
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+#[test]
+fn verify_lists_every_damaged_page() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let store = Options::new()
+        .create(true)
+        .page_bytes(4096)
+        .open(&path)
+        .expect("creates");
+    let table = store.create_table("t", schema()).expect("fresh");
+    for batch in 0..100 {
+        append(&table, &rows(batch)).expect("appends");
+    }
+    store.flush().expect("flushes");
+    let sound = store.verify().expect("reads");
+    assert_eq!(sound.problems, []);
+    assert_eq!(sound.rows, 4000);
+    let text = b"row 37";
+    let mut bytes = fs::read(path.join("data")).expect("reads");
+    let places: Vec<usize> = bytes
+        .windows(text.len())
+        .enumerate()
+        .filter(|(_, window)| window == text)
+        .map(|(at, _)| at)
+        .collect();
+    for place in &places {
+        bytes[place + 4] = b'4';
+    }
+    fs::write(path.join("data"), &bytes).expect("writes");
+    let report = store.verify().expect("damage is no error");
+    let damaged_pages: std::collections::BTreeSet<usize> = places.iter().map(|place| place / 4096).collect();
+    let checksums = report
+        .problems
+        .iter()
+        .filter(|problem| problem.reason.contains("checksum"))
+        .count();
+    assert!(
+        checksums > 0 && checksums <= damaged_pages.len(),
+        "{:?}",
+        report.problems
+    );
+    assert!(
+        report
+            .problems
+            .iter()
+            .all(|problem| problem.file == path.join("data"))
+    );
+}
+
+#[test]
+fn a_missing_log_is_noticed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    build(&path, false);
+    for entry in fs::read_dir(path.join("log")).expect("reads") {
+        fs::remove_file(entry.expect("reads").path()).expect("removes");
+    }
+    let error = Store::open(&path).expect_err("rows are missing");
+    assert!(error.to_string().contains("no segment contains it"), "{error}");
+}
+
+#[test]
+fn a_torn_tail_is_cut_off_and_writing_goes_on() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let expected = build(&path, false);
+    let segment = fs::read_dir(path.join("log"))
+        .expect("reads")
+        .map(|entry| entry.expect("reads").path())
+        .max();
+    let segment = segment.expect("a segment");
+    let mut bytes = fs::read(&segment).expect("reads");
+    let end = bytes.iter().rposition(|&byte| byte != 0).expect("records") + 1;
+    // The mark that closing left behind the last batch, and a part of that batch.
+    bytes[end - 100..end].fill(0);
+    fs::write(&segment, bytes).expect("writes");
+    let all_but_last = expected.len() - BATCH as usize;
+    assert_eq!(read(&path).expect("opens"), expected[..all_but_last]);
+    let store = Store::open(&path).expect("opens");
+    store
+        .table("t")
+        .expect("there")
+        .append(&batch(&rows(BATCHES)))
+        .expect("appends");
+    drop(store);
+    let mut rows_now = expected[..all_but_last].to_vec();
+    rows_now.extend(rows(BATCHES));
+    assert_eq!(read(&path).expect("opens"), rows_now);
+}

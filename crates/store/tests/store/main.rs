@@ -1,0 +1,8 @@
+//! The store as its users see it.
+
+mod concurrency;
+mod damage;
+mod lifecycle;
+mod model;
+mod rows;
+mod space;
