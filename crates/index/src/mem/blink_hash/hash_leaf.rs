@@ -201,7 +201,7 @@ impl<W: Words> HashLeaf<W> {
     }
 
     /// The bucket of the `probe`-th probe: neighbours of the first hash, then of the second.
-    fn probe(&self, place: &Place, probe: usize) -> usize {
+    pub(super) fn probe(&self, place: &Place, probe: usize) -> usize {
         let probes = self.probes as usize;
         let bucket = match probe.checked_sub(probes) {
             None => place.first + probe,

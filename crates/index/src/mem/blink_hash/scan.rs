@@ -7,7 +7,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::node::NodePtr;
-use super::super::primitive::Backoff;
+use super::super::primitive::{Backoff, interleave};
 use super::super::range::{Leaves, is_empty, words_of};
 use super::super::sorted_leaf::SortedLeaf;
 use super::super::trunk::{Aim, Found, read_sorted};
@@ -104,10 +104,13 @@ impl<'e, W: Words> Selection<'e, W> {
     }
 
     /// Sorts what was wanted; returns whether there is more than that.
+    ///
+    /// A key that was removed and put back meanwhile may have been seen in two buckets, with a value it had each time;
+    /// one of them is enough.
     fn finish(self) -> bool {
-        let found = &mut self.entries[self.start..];
-        found.sort_unstable_by_key(|entry| entry.0);
-        let excess = found.len().saturating_sub(self.wanted.limit);
+        self.entries[self.start..].sort_unstable_by_key(|entry| entry.0);
+        self.entries.dedup_by_key(|entry| entry.0);
+        let excess = (self.entries.len() - self.start).saturating_sub(self.wanted.limit);
         if self.wanted.greatest {
             self.entries.drain(self.start..self.start + excess);
         } else {
@@ -130,6 +133,7 @@ fn read_hash<W: Words>(
     let mut selection = Selection::new(wanted, entries);
     let high = found.node.right(guard).map(|(high, _)| high);
     for (index, bucket) in leaf.buckets().iter().enumerate() {
+        interleave();
         let before = selection.entries.len();
         let was_cut = selection.is_cut;
         let mut backoff = Backoff::default();
@@ -226,24 +230,21 @@ impl<K: Key> BlinkHash<K> {
             let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() else {
                 continue;
             };
-            // One more than wanted, to know where the next are.
-            let one_more = Wanted {
-                limit: wanted.limit.saturating_add(1),
-                ..wanted
-            };
+            // Where the next are is told by the least that was read, or by the greatest, which therefore is one more
+            // than wanted and given back.
+            let limit = wanted.limit.saturating_add(usize::from(!greatest));
             let high = found.node.right(guard).map(|(high, _)| high);
-            let Some(_) = read_hash(&found, leaf, one_more, entries, guard) else {
+            let Some(has_more) = read_hash(&found, leaf, Wanted { limit, ..wanted }, entries, guard) else {
                 continue;
             };
             self.note_scan(found.node, leaf, guard);
-            if entries.len() - start <= wanted.limit {
-                return if greatest { leaf.low() } else { high };
-            }
-            if greatest {
-                entries.remove(start);
-                return entries.get(start).map(|entry| entry.0);
-            }
-            return entries.pop().map(|entry| entry.0);
+            let has_more = has_more || entries.len() - start > wanted.limit;
+            return match (has_more, greatest) {
+                (false, true) => leaf.low(),
+                (false, false) => high,
+                (true, true) => entries.get(start).map(|entry| entry.0),
+                (true, false) => entries.pop().map(|entry| entry.0),
+            };
         }
     }
 

@@ -1,5 +1,7 @@
 //! The contract, over leaves and buckets so small that splits, settling and conversions are common.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bedload_testkit::Rng;
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
@@ -8,6 +10,7 @@ use bedload_testkit::contract::{
 
 use super::super::contract::Subject;
 use super::super::{BlinkHash, BlinkHashOptions, Key};
+use super::bucket::BUCKET_CAP;
 use super::hash_leaf::HashLeaf;
 
 fn options() -> BlinkHashOptions {
@@ -225,4 +228,48 @@ fn crowded_conversions_lose_nothing() {
         }
     });
     assert_eq!(index.check_structure(), Ok(()));
+}
+
+/// Keys that leave and come back, to whichever of two buckets has room, while ranges read one bucket after the other.
+#[test]
+fn a_key_that_moves_during_a_scan_is_yielded_once() {
+    let index = BlinkHash::<u64>::with_options(BlinkHashOptions::new().node_bytes(1).probes(1));
+    let guard = &crossbeam_epoch::pin();
+    let leaf = index.trunk.rightmost(guard).expect("there is a leaf");
+    let leaf = leaf.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    // Half as many again as their common home has room for.
+    let probes = |key: u64| [0, 1].map(|probe| leaf.probe(&leaf.place_of(&[key]), probe));
+    let keys: Vec<u64> = (0..)
+        .filter(|&key| probes(key) == [0, 1])
+        .take(BUCKET_CAP * 3 / 2)
+        .collect();
+    keys.iter().for_each(|&key| index.insert(key, key));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (index, is_done) = (&index, &is_done);
+        for (own, thread) in keys.chunks(keys.len() / 2).zip(0..) {
+            scope.spawn(move || {
+                let mut rng = Rng::stream(5, thread);
+                while !is_done.load(Ordering::Relaxed) {
+                    let key = own[rng.index(own.len())];
+                    index.remove(key);
+                    index.insert(key, key);
+                }
+            });
+        }
+        for round in 0..if cfg!(miri) { 20 } else { 60_000 } {
+            let keys: Vec<u64> = if round % 2 == 0 {
+                index.range(..).map(|(key, _)| key).collect()
+            } else {
+                let mut keys: Vec<u64> = index.range(..).rev().map(|(key, _)| key).collect();
+                keys.reverse();
+                keys
+            };
+            if !keys.is_sorted_by(|a, b| a < b) {
+                is_done.store(true, Ordering::Relaxed);
+                panic!("{keys:?}");
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }
