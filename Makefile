@@ -19,5 +19,6 @@ lint: ## Check format, lints and documentation
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-soak: ## Run the long tests: more rounds, more operations
-	BEDLOAD_SOAK=1 $(CARGO) test --workspace --release --locked -- --nocapture
+soak: ## Run the long tests: more operations, more power cuts, more kills
+	BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_KILLS=1000 \
+		$(CARGO) test --workspace --release --locked

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use arrow::datatypes::TimeUnit;
+use arrow_schema::TimeUnit;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 

@@ -46,12 +46,13 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Removes the store of an earlier demo, if it is one.
+    /// Removes the store of an earlier demo; anything else in its place is left for the ingest to complain about.
     fn remove_last_run(&self) -> Result<()> {
-        if !self.store.exists() {
-            return Ok(());
+        match store::open(&self.store) {
+            Ok(last_run) => drop(last_run),
+            Err(failure) if failure.status() == Status::NotAStore => return Ok(()),
+            Err(failure) => return Err(failure),
         }
-        store::open(&self.store)?.close()?;
         fs::remove_dir_all(&self.store).map_err(|error| Failure::io(&self.store, &error))
     }
 
@@ -204,7 +205,7 @@ fn ingest_text(report: &Report) -> String {
     let measures = sortedness::text(&report.sortedness);
     let measures: Vec<&str> = measures.lines().skip(1).collect();
     text += &measures.join("\n");
-    text += &format!("\n{:>11.0} rows a second\n", report.rows_per_second());
+    text += &format!("\n{:>11} rows a second\n", grouped(report.rows_per_second()));
     text + &format!("{:>11.1} bytes a row", report.bytes_per_row())
 }
 

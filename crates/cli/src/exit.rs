@@ -85,6 +85,12 @@ impl Failure {
         self
     }
 
+    /// Says, before the message, where in the input it went wrong.
+    pub(crate) fn within(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
     pub(crate) fn status(&self) -> Status {
         self.status
     }

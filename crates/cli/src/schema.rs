@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::timezone::Tz;
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow_array::timezone::Tz;
+use arrow_schema::{DataType, Field, TimeUnit};
 
 use crate::times::unit_name;
 

@@ -1,8 +1,10 @@
 //! `bedload sortedness`: how far a column of a file is from sorted.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::cast;
+use arrow_schema::DataType;
 use bedload_index::sortedness::{Sortedness, arrivals_in_sorted_order};
 use serde_json::json;
 
@@ -83,7 +85,7 @@ impl Column {
         Ok(column)
     }
 
-    fn append(&mut self, array: &ArrayRef) -> Result<(), arrow::error::ArrowError> {
+    fn append(&mut self, array: &ArrayRef) -> Result<(), arrow_schema::ArrowError> {
         self.without_value += array.null_count() as u64;
         match &mut self.keys {
             Keys::Texts(keys) => keys.extend(array.as_string::<i32>().iter().flatten().map(str::to_owned)),

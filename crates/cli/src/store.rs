@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow_schema::{DataType, TimeUnit};
 use bedload::{Error, Store, Table, TableSchema};
 use bedload_index::paged;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::Int64Array;
-use arrow::array::timezone::Tz;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, TimeUnit};
-use arrow::util::display::array_value_to_string;
+use arrow_array::Int64Array;
+use arrow_array::timezone::Tz;
+use arrow_cast::cast;
+use arrow_cast::display::array_value_to_string;
+use arrow_schema::{DataType, TimeUnit};
 use chrono::{MappedLocalTime, NaiveDate, NaiveDateTime, TimeDelta, TimeZone};
 
 /// Ticks of a unit in a second.

@@ -5,9 +5,11 @@
 
 use std::ops::Bound;
 
-use arrow::array::{ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_cast::cast;
+use arrow_schema::DataType;
 use bedload::{Appended, Table};
 use bedload_index::sortedness::{Arrivals, Displacement, Sortedness};
 

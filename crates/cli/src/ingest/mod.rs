@@ -11,14 +11,14 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use arrow_array::RecordBatch;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use self::measure::Measure;
 pub(crate) use self::report::Report;
-use self::target::Target;
+use self::target::{Found, Target};
 use crate::args::IngestArgs;
-use crate::exit::{Failure, Result};
+use crate::exit::{Failure, Result, Status};
 use crate::input::{Input, Rejects, Wanted, display_name};
 use crate::output::stdout::Stdout;
 
@@ -36,9 +36,9 @@ pub(crate) fn run(args: &IngestArgs) -> Result<()> {
 /// Loads the files, calling `acknowledge` with the rows of this run that are durable after each batch.
 pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Result<Report> {
     let started = Instant::now();
-    let target = Target::find(&args.store, &args.table)?;
+    let found = Found::look(&args.store, &args.table)?;
     let mut wanted = wanted(args)?;
-    target.check(&mut wanted)?;
+    found.check(&mut wanted)?;
 
     // The first file settles the columns, before anything is created.
     let (first, others) = args
@@ -46,7 +46,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         .split_first()
         .ok_or_else(|| Failure::usage("no file is given"))?;
     let input = Input::open(first, &wanted)?;
-    let target = target.create(&args.table, input.schema(), wanted.time.as_deref())?;
+    let target = found.create(&args.table, input.schema(), wanted.time.as_deref())?;
     wanted.table = Some(target.schema());
 
     let mut rejects = Rejects::new(args.on_error);
@@ -106,11 +106,16 @@ impl Run<'_> {
         let bar = progress_bar(&file, input.progress().1);
         while let Some(batch) = input.next_batch(self.rejects)? {
             if batch.num_rows() > 0 {
-                self.append(&batch, &places)?;
+                self.append(&batch, &places)
+                    .map_err(|failure| match failure.status() {
+                        Status::Input => {
+                            failure.within(&format!("{file}: in the rows from {}", input.batch_place()))
+                        }
+                        _ => failure,
+                    })?;
             }
             bar.set_position(input.progress().0);
         }
-        bar.finish_and_clear();
         Ok(())
     }
 
@@ -142,4 +147,5 @@ fn progress_bar(file: &str, bytes: Option<u64>) -> ProgressBar {
         bar.set_style(style);
     }
     bar.with_prefix(file.to_owned())
+        .with_finish(ProgressFinish::AndClear)
 }

@@ -57,8 +57,10 @@ impl Report {
         self.skipped.iter().map(|(_, rows)| rows).sum()
     }
 
-    pub(crate) fn rows_per_second(&self) -> f64 {
-        self.sortedness.rows as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    pub(crate) fn rows_per_second(&self) -> u64 {
+        let nanos = self.elapsed.as_nanos().max(1);
+        let rate = u128::from(self.sortedness.rows) * 1_000_000_000 / nanos;
+        u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
     /// Bytes of the store for each row in it, those of earlier runs included.
@@ -72,7 +74,7 @@ impl Report {
             return out.line(&self.json());
         }
         out.line(&sortedness::text(&self.sortedness))?;
-        out.line(&format!("{:>11.0} rows a second", self.rows_per_second()))?;
+        out.line(&format!("{:>11} rows a second", grouped(self.rows_per_second())))?;
         out.line(&format!(
             "{:>11.1} bytes a row, of the {} in the store",
             self.bytes_per_row(),

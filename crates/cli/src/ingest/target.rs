@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
 use bedload::{Error, Mark, Options, Store, Table, TableSchema};
 
 use crate::exit::{Failure, Result};
@@ -41,14 +41,14 @@ enum Before {
     Table(Mark),
 }
 
-impl Target {
+impl Found {
     /// Looks what is there, without changing anything.
-    pub(super) fn find(path: &Path, table: &str) -> Result<Found> {
+    pub(super) fn look(path: &Path, table: &str) -> Result<Self> {
         let store = match Store::open(path) {
             Ok(store) => store,
             // Nothing, or what a creation left that was cut short. If it is something else, creating will say so.
             Err(Error::NotAStore { .. }) => {
-                return Ok(Found {
+                return Ok(Self {
                     path: path.to_owned(),
                     store: None,
                     table: None,
@@ -58,15 +58,13 @@ impl Target {
         };
         let exists = store.tables().iter().any(|name| name == table);
         let table = if exists { Some(store.table(table)?) } else { None };
-        Ok(Found {
+        Ok(Self {
             path: path.to_owned(),
             store: Some(store),
             table,
         })
     }
-}
 
-impl Found {
     /// Makes the request fit the table, if there is one, or complains about it.
     pub(super) fn check(&self, wanted: &mut Wanted) -> Result<()> {
         let Some(table) = &self.table else {
@@ -170,7 +168,7 @@ impl Target {
                 )));
             }
         }
-        let place = |field: &Arc<arrow::datatypes::Field>| {
+        let place = |field: &Arc<arrow_schema::Field>| {
             let name = field.name();
             let (place, column) = found.column_with_name(name).ok_or_else(|| {
                 Failure::input(format!("{file}: has no column {name}, which table {table} has"))
@@ -209,6 +207,7 @@ impl Target {
         } = self;
         // Closing would flush, for which a full disk has no room. What is undone is durable without it.
         let undone = match before {
+            Before::Table(mark) if mark == table.mark() => Ok(()),
             Before::Table(mark) => table.retract_since(mark).map_err(Failure::from),
             Before::Store => store.drop_table(table.name()).map_err(Failure::from),
             Before::Nothing { directory } => {

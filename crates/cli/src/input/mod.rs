@@ -7,10 +7,10 @@ mod rejects;
 
 use std::path::Path;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter;
-use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
-use arrow::error::ArrowError;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::ArrowError;
+use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
+use arrow_select::filter::filter;
 
 use self::bytes::{Content, Progress};
 pub(crate) use self::parquet::same_type;
@@ -126,6 +126,9 @@ trait Rows {
 
     /// The next rows, in the order of the file; `None` at its end. Rows that cannot be read go to `rejects`.
     fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>>;
+
+    /// Where the rows of the last batch begin.
+    fn batch_place(&self) -> String;
 }
 
 impl Input {
@@ -147,6 +150,11 @@ impl Input {
 
     pub(crate) fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
         self.rows.next_batch(rejects)
+    }
+
+    /// Where the rows of the last batch begin, in words.
+    pub(crate) fn batch_place(&self) -> String {
+        self.rows.batch_place()
     }
 
     /// How much of the file has been read, and of how much, if that is known; in bytes.

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options, is_not_null};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrow::error::ArrowError;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::ArrowError;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
@@ -24,6 +24,8 @@ pub(super) struct ParquetRows {
     /// The place of the time column in `schema`.
     time: Option<usize>,
     rows_read: u64,
+    /// Rows before the last batch.
+    rows_before: u64,
     rows_total: u64,
     progress: Progress,
 }
@@ -71,6 +73,7 @@ impl ParquetRows {
             schema,
             time,
             rows_read: 0,
+            rows_before: 0,
             rows_total,
             progress: progress.clone(),
         })
@@ -96,6 +99,7 @@ impl Rows for ParquetRows {
         };
         let batch = batch.map_err(|error| self.failure(&error))?;
         let first_row = self.rows_read;
+        self.rows_before = first_row;
         let rows = batch.num_rows();
 
         let columns: Vec<ArrayRef> = self
@@ -126,9 +130,8 @@ impl Rows for ParquetRows {
             }
         }
         let keep = keep
-            .map(|times| is_not_null(times))
-            .transpose()
-            .map_err(|error| self.failure(&error))?;
+            .and_then(|times| times.nulls())
+            .map(|valid| BooleanArray::new(valid.inner().clone(), None));
 
         self.rows_read += rows as u64;
         if let (Some(total), true) = (self.progress.total(), self.rows_total > 0) {
@@ -139,6 +142,10 @@ impl Rows for ParquetRows {
         batch_of(&self.schema, columns, rows, keep.as_ref())
             .map(Some)
             .map_err(|error| self.failure(&error))
+    }
+
+    fn batch_place(&self) -> String {
+        format!("row {}", self.rows_before + 1)
     }
 }
 

@@ -6,11 +6,11 @@ mod table;
 
 use std::path::Path;
 
-use arrow::array::RecordBatch;
-use arrow::csv::{Writer as CsvWriter, WriterBuilder as CsvWriterBuilder};
-use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use arrow::json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
+use arrow_array::RecordBatch;
+use arrow_csv::{Writer as CsvWriter, WriterBuilder as CsvWriterBuilder};
+use arrow_json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
+use arrow_schema::ArrowError;
+use arrow_schema::SchemaRef;
 use clap::ValueEnum;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;

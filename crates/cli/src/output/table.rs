@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow_array::RecordBatch;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::ArrowError;
+use arrow_schema::SchemaRef;
 
 /// Rows that are held back to find the widths of the columns.
 const MEASURED_ROWS: usize = 1000;
@@ -135,7 +135,7 @@ fn printable(text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
 
     use super::*;
 

@@ -8,15 +8,8 @@ use bedload_testkit::Rng;
 
 use crate::harness::Place;
 
-/// Rounds of a run; many more if the environment asks for a soak.
-fn rounds() -> u64 {
-    if std::env::var_os("BEDLOAD_SOAK").is_some() {
-        2000
-    } else {
-        50
-    }
-}
-
+/// Rounds of a test run; `BEDLOAD_KILLS` asks for more.
+const ROUNDS: u64 = 50;
 const ROWS: u64 = 20_000;
 const BATCH_ROWS: u64 = 100;
 
@@ -35,7 +28,10 @@ fn ticks(round: u64, seed: u64) -> Vec<u64> {
 fn killed_at_any_point_no_acknowledged_row_is_lost() {
     let place = Place::new();
     let mut random = Rng::new(0xbed_10ad);
-    let rounds = rounds();
+    let rounds = std::env::var("BEDLOAD_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(ROUNDS);
     let mut cut_short = 0;
     let mut kept_in_all = 0;
     for round in 0..rounds {

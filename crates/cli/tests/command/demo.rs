@@ -80,6 +80,29 @@ fn counts_are_those_of_the_file() {
 }
 
 #[test]
+fn what_is_no_earlier_demo_is_left_alone() {
+    let place = Place::new();
+    let data = flights();
+    std::fs::create_dir_all(place.path("d/flights.bedload")).unwrap();
+    place.write("d/flights.bedload/letter.txt", "Dear all");
+    place
+        .run_with(&["demo", "--data", data.to_str().unwrap(), "--dir", "d"])
+        .fails(6);
+    assert_eq!(
+        std::fs::read_to_string(place.path("d/flights.bedload/letter.txt")).unwrap(),
+        "Dear all"
+    );
+
+    std::fs::remove_file(place.path("d/flights.bedload/letter.txt")).unwrap();
+    assert!(
+        place
+            .run("demo --data none.csv --dir d")
+            .fails(1)
+            .contains("none.csv: no such file")
+    );
+}
+
+#[test]
 fn every_departure_comes_back_in_order() {
     let place = Place::new();
     let data = flights();

@@ -123,10 +123,33 @@ fn a_time_that_is_none_is_named_with_file_and_line() {
         "bad.csv:5: `soon` in column t is not a time; --on-error skip leaves such rows out"
     );
 
+    // Without a type the first rows tell it, whichever of them are bad.
     let message = place.run("ingest s t bad.csv --time t").fails(1);
     assert!(
         message.starts_with("bad.csv:5: `soon` in column t is not a time"),
         "{message}"
+    );
+    place.write("worse.csv", "t\nsoon\n2013-01-01\n");
+    let message = place.run("ingest s t worse.csv --time t").fails(1);
+    assert!(
+        message.starts_with("worse.csv:2: `soon` in column t is not a time"),
+        "{message}"
+    );
+    place.write("worst.csv", "t\nsoon\nlater\n");
+    for arguments in [
+        "ingest s t worst.csv --time t",
+        "ingest s t worst.csv --time t --on-error skip",
+    ] {
+        assert_eq!(
+            place.run(arguments).fails(1),
+            "worst.csv:2: `soon` in column t is not a time"
+        );
+    }
+    place.write("none.csv", "t,n\n");
+    let message = place.run("ingest s t none.csv --time t").fails(1);
+    assert_eq!(
+        message,
+        "none.csv: no rows to tell the type of column t: give it with --schema"
     );
 
     place.write("empty.csv", "t,text\n2013-01-01,a\n,\"b\n\"\n");
@@ -170,6 +193,37 @@ fn times_that_cannot_be_kept_as_they_are() {
             .fails(1)
             .contains("--time-unit")
     );
+    assert!(!place.path("s").exists());
+}
+
+#[test]
+fn a_row_that_no_page_holds() {
+    let place = Place::new();
+    let mut text = "t,text\n".to_owned();
+    for _ in 0..150 {
+        text += "2013-01-01,x\n";
+    }
+    place.write("wide.csv", text + "2013-01-02," + &"x".repeat(20_000) + "\n");
+    let message = place
+        .run("ingest s t wide.csv --time t --batch-rows 100")
+        .fails(1);
+    assert!(
+        message.starts_with("wide.csv: in the rows from line 102: row 50 needs 2"),
+        "{message}"
+    );
+    assert!(!place.path("s").exists());
+}
+
+#[test]
+fn a_quote_that_is_left_open() {
+    let place = Place::new();
+    place.write("open.csv", "t,text\n2013-01-01,a\n2013-01-02,\"b\n2013-01-03,c\n");
+    for policy in ["fail", "skip"] {
+        let message = place
+            .run(&format!("ingest s t open.csv --time t --on-error {policy}"))
+            .fails(1);
+        assert_eq!(message, "open.csv:3: a quote is left open");
+    }
     assert!(!place.path("s").exists());
 }
 
@@ -286,10 +340,14 @@ fn a_directory_that_is_no_store() {
 fn a_store_of_a_newer_version() {
     let place = with_store();
     let mut data = std::fs::read(place.path("s/data")).unwrap();
-    // Both superblocks say which version wrote them, behind eight bytes that say what they are.
+    // Both superblocks say which version wrote them, behind eight bytes that say what they are, and end with a
+    // checksum.
     for slot in [0, 32 * 1024] {
-        let version = u32::from_le_bytes(data[slot + 8..slot + 12].try_into().unwrap());
-        data[slot + 8..slot + 12].copy_from_slice(&(version + 1).to_le_bytes());
+        let slot = &mut data[slot..slot + 4096];
+        let version = u32::from_le_bytes(slot[8..12].try_into().unwrap());
+        slot[8..12].copy_from_slice(&(version + 1).to_le_bytes());
+        let checksum = crc32c::crc32c(&slot[..4092]);
+        slot[4092..].copy_from_slice(&checksum.to_le_bytes());
     }
     place.write("s/data", &data);
     for arguments in [

@@ -5,7 +5,8 @@ use super::PageId;
 /// The result of an operation on a paged index or a page store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An operation on a paged index or its page store failed; the index is as it was before the operation.
+/// An operation on a paged index or its page store failed. The index is as it was before, unless
+/// the operation works leaf by leaf and says so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -76,6 +76,21 @@ pub struct Calls {
 }
 
 /// A page store that fails by plan, and counts the calls on the store below it.
+///
+/// ```
+/// use bedload_index::paged::{Fault, FaultyPages, HeapPages, PageStore};
+///
+/// # fn main() -> bedload_index::paged::Result<()> {
+/// let pages = FaultyPages::new(HeapPages::new(256), [Fault::Reserve(2)]);
+/// let first = pages.reserve()?;
+/// assert!(pages.reserve().is_err());
+/// let third = pages.reserve()?;
+/// assert_eq!(pages.calls().reserves, 3);
+/// # pages.release(first);
+/// # pages.release(third);
+/// # Ok(())
+/// # }
+/// ```
 pub struct FaultyPages<S> {
     store: S,
     faults: Vec<Fault>,

@@ -5,7 +5,7 @@
 //! - A retired page is overwritten with noise and handed out again as soon as nobody has it latched or pinned, in a
 //!   random order. Whoever kept its id without its parent's latch meets a stranger.
 //! - A reserved page holds noise, and a page given back does so too.
-//! - A latch not granted within [`PATIENCE`] is a deadlock, and panics instead of hanging; so do a batch of too many
+//! - A latch not granted within [`MimicPages::PATIENCE`] is a deadlock, and panics instead of hanging; so do a batch of too many
 //!   pages, or of one page twice, which every store refuses.
 //! - There are no snapshots.
 
@@ -18,9 +18,6 @@ use super::{
     Batch, HeapBatch, HeapMaintenance, HeapPages, HeapRunWriter, PageId, PageRead, PageStore, Reserved,
     Result, RunWriter,
 };
-
-/// How long a latch may take. Latches are held for microseconds.
-pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A page store in heap memory that recycles pages eagerly and at random, from a seed.
 ///
@@ -72,6 +69,9 @@ impl Recycling {
 }
 
 impl MimicPages {
+    /// How long a latch may take. Latches are held for microseconds.
+    pub const PATIENCE: Duration = Duration::from_secs(20);
+
     /// An empty store whose pages offer `payload_len` bytes. The same seed and calls give the same pages.
     ///
     /// # Panics
@@ -113,7 +113,7 @@ impl MimicPages {
 /// If the latch is not granted in time.
 fn latch_exclusively(latch: &RwLock<Frame>) -> RwLockWriteGuard<'_, Frame> {
     latch
-        .try_write_for(PATIENCE)
+        .try_write_for(MimicPages::PATIENCE)
         .expect("an exclusive latch is granted in time: deadlock")
 }
 
@@ -125,7 +125,7 @@ impl PageRead for MimicPages {
     }
 
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
-        let granted = self.heap.latch(id)?.try_read_for(PATIENCE);
+        let granted = self.heap.latch(id)?.try_read_for(Self::PATIENCE);
         HeapPages::guard(id, granted.expect("a shared latch is granted in time: deadlock"))
     }
 }

@@ -1,4 +1,13 @@
 //! Trees of pages: key orders, the page store contract, and the designs that stand on them.
+//!
+//! | | |
+//! |---|---|
+//! | [`PageStore`], [`PageRead`] | what a tree asks of whoever keeps its pages |
+//! | [`HeapPages`] | pages in heap memory |
+//! | [`MimicPages`], [`FaultyPages`] | for tests: pages of the weakest host, and faults by plan |
+//! | [`KeyOrder`] | what keys mean; [`U64Order`], [`I64Order`], [`ByteOrder`] |
+//! | [`RowLayout`] | which columns rows have; [`NoRow`], [`FixedRow`], [`Columns`] |
+//! | [`bplus_tree`] | the B+-tree |
 
 pub mod bplus_tree;
 #[cfg(feature = "contract")]
@@ -16,5 +25,5 @@ pub use error::{Error, Result};
 pub use faulty_pages::{Calls, Fault, FaultyBatch, FaultyPages, FaultyRunWriter, InjectedFault};
 pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, HeapRunWriter};
 pub use key_order::{ByteOrder, I64Order, KeyOrder, U64Order};
-pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter, PATIENCE};
+pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter};
 pub use page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};

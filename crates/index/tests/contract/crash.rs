@@ -11,7 +11,7 @@ use bedload_index::paged::{
 use bedload_testkit::Rng;
 
 use crate::model::{Checked, Operation, Oracle, Supply};
-use crate::orders::CarelessOrder;
+use bedload_index::paged::contract::CarelessOrder;
 
 const NUMBERS: u64 = 60;
 const OPERATIONS: usize = 120;
@@ -21,12 +21,12 @@ fn config() -> Config {
 }
 
 /// Inserts first, then everything, then removals: trees grow, change and shrink within few operations.
-fn operations(seed: u64) -> Vec<Operation> {
+fn operations(seed: u64, count: usize) -> Vec<Operation> {
     let mut rng = Rng::new(seed);
     let kinds: [&[u8]; 3] = [&[0, 0, 0, 11], &[0, 5, 11, 12], &[5, 5, 5, 12]];
-    (0..OPERATIONS)
+    (0..count)
         .map(|number| {
-            let kinds = kinds[number * kinds.len() / OPERATIONS];
+            let kinds = kinds[number * kinds.len() / count];
             (
                 kinds[rng.index(kinds.len())],
                 rng.below(NUMBERS * 2),
@@ -84,7 +84,7 @@ fn crash<O: Supply, L: RowLayout, S: PageStore>(
     let open = BPlusTree::open(&pages, root, order.clone(), layout.clone(), config());
     let mut under_fault = checked(open.expect("opened"));
     let mut before = Oracle::new();
-    for operation in operations(seed) {
+    for operation in operations(seed, OPERATIONS) {
         before.clone_from(&shadow.oracle);
         shadow.apply(operation).expect("no fault here");
         let outcome = under_fault.apply(operation);
@@ -162,7 +162,7 @@ fn fail_everywhere(fault: fn(u64) -> Fault) {
         );
         let (mut under_fault, mut shadow) = (checked(tree), checked(shadow.expect("created")));
         let mut has_failed = false;
-        for operation in operations(3) {
+        for operation in operations(3, OPERATIONS / 2) {
             let before = shadow.oracle.clone();
             shadow.apply(operation).expect("no fault here");
             if let Err(what) = under_fault.apply(operation) {

@@ -6,6 +6,6 @@ mod crash;
 mod damage;
 mod mem;
 mod model;
-mod orders;
 mod page_stores;
+mod snapshot;
 mod suite;

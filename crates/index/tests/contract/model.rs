@@ -11,7 +11,7 @@ use bedload_index::paged::{
 use bedload_testkit::Rng;
 use proptest::prelude::*;
 
-use crate::orders::{CarelessOrder, canonical};
+use bedload_index::paged::contract::{CarelessOrder, canonical};
 
 /// An order with a supply of keys.
 pub(crate) trait Supply: KeyOrder {

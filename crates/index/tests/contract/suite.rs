@@ -9,7 +9,7 @@ use bedload_testkit::contract::{
     check_histories, check_ranges_over_writers, check_shrinking,
 };
 
-use crate::orders::CarelessKeys;
+use bedload_index::paged::contract::CarelessKeys;
 
 const PLAN: Plan = Plan {
     seed: 0x5eed,

@@ -33,6 +33,11 @@ impl Latches {
         self.latch(id).write_arc()
     }
 
+    /// The latch, unless somebody has it.
+    pub(super) fn try_exclusive(&self, id: PageId) -> Option<ExclusiveLatch> {
+        self.latch(id).try_write_arc()
+    }
+
     fn latch(&self, id: PageId) -> Arc<RwLock<()>> {
         let mut shard = self.shards[id.get() as usize % SHARDS].lock();
         if shard.len() >= SHARD_LATCHES {

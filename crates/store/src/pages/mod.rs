@@ -11,6 +11,8 @@ mod page_file;
 mod page_map;
 mod space;
 mod superblock;
+#[cfg(test)]
+mod tests;
 mod version;
 mod working;
 

@@ -458,12 +458,19 @@ impl PageStore for WorkingPages {
 
     fn reclaim(&self) -> paged::Result<usize> {
         let retired = std::mem::take(&mut self.state.lock().retired);
-        for &id in &retired {
+        let (mut count, mut held) = (0, Vec::new());
+        for id in retired {
             // Whoever remembers the page from before may be looking at it still.
-            let _latch = self.latches.exclusive(id);
-            self.state.lock().forget(&self.file, id);
+            match self.latches.try_exclusive(id) {
+                Some(_latch) => {
+                    self.state.lock().forget(&self.file, id);
+                    count += 1;
+                }
+                None => held.push(id),
+            }
         }
-        Ok(retired.len())
+        self.state.lock().retired.append(&mut held);
+        Ok(count)
     }
 
     fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> paged::Result<Vec<PageId>> {
@@ -478,10 +485,8 @@ impl PageStore for WorkingPages {
     }
 
     fn try_maintain(&self, node: PageId) -> Option<Maintenance<'_>> {
-        self.maintained
-            .lock()
-            .insert(node)
-            .then_some(Maintenance { store: self, node })
+        let is_first = self.maintained.lock().insert(node);
+        is_first.then(|| Maintenance { store: self, node })
     }
 }
 

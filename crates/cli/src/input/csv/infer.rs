@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow_schema::{DataType, TimeUnit};
 
 use crate::times::{WrittenTime, unit_for_digits};
 
@@ -20,14 +20,49 @@ struct Candidates {
     fraction_digits: usize,
 }
 
-/// The narrowest type that holds all `values` as they are written: a number with leading zeros is a text, because a
-/// number would lose them. Values in `nulls`, and empty ones, tell nothing. For a column of times there is `time`: dates
-/// are times then, and so are integers if it says of what unit.
-pub(super) fn infer_type<'a>(
+/// Why the values of the time column tell no type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoTime {
+    /// They are integers, and nobody said what one unit is.
+    Integers,
+    /// None is a time.
+    Texts,
+}
+
+/// The type of the time column: the coarsest that keeps the times among `values`, with a zone if the first has an
+/// offset from UTC. Values that are no such time do not count here; their rows are rejected one by one. Integers are
+/// times if `unit` says of what.
+pub(super) fn infer_time<'a>(
     values: impl Iterator<Item = &'a [u8]>,
-    nulls: &[String],
-    time: Option<Option<TimeUnit>>,
-) -> DataType {
+    unit: Option<TimeUnit>,
+) -> Result<DataType, NoTime> {
+    let mut zoned = None;
+    let mut fraction_digits = 0;
+    let mut integers = false;
+    for text in values.filter_map(|value| std::str::from_utf8(value).ok()) {
+        if let Some(time) = WrittenTime::parse(text) {
+            let has_offset = time.offset_seconds.is_some();
+            if *zoned.get_or_insert(has_offset) == has_offset {
+                fraction_digits = fraction_digits.max(time.fraction_digits);
+            }
+        } else {
+            integers |= text.parse::<i64>().is_ok();
+        }
+    }
+    match (zoned, unit) {
+        (Some(zoned), unit) => {
+            let unit = unit.unwrap_or(unit_for_digits(fraction_digits));
+            Ok(DataType::Timestamp(unit, zoned.then(|| Arc::from("UTC"))))
+        }
+        (None, Some(unit)) if integers => Ok(DataType::Timestamp(unit, None)),
+        (None, None) if integers => Err(NoTime::Integers),
+        (None, _) => Err(NoTime::Texts),
+    }
+}
+
+/// The narrowest type that holds all `values` as they are written: a number with leading zeros is a text, because a
+/// number would lose them. Values in `nulls`, and empty ones, tell nothing.
+pub(super) fn infer_type<'a>(values: impl Iterator<Item = &'a [u8]>, nulls: &[String]) -> DataType {
     let mut candidates = Candidates {
         values: 0,
         boolean: true,
@@ -51,7 +86,7 @@ pub(super) fn infer_type<'a>(
             return DataType::Utf8;
         }
     }
-    candidates.narrowest(time)
+    candidates.narrowest()
 }
 
 impl Candidates {
@@ -80,8 +115,7 @@ impl Candidates {
         !(self.boolean || self.int64 || self.uint64 || self.float64 || self.date || self.timestamp)
     }
 
-    fn narrowest(&self, time: Option<Option<TimeUnit>>) -> DataType {
-        let unit = time.flatten();
+    fn narrowest(&self) -> DataType {
         if self.values == 0 {
             return DataType::Utf8;
         }
@@ -89,10 +123,7 @@ impl Candidates {
             return DataType::Boolean;
         }
         if self.int64 {
-            return match unit {
-                Some(unit) => DataType::Timestamp(unit, None),
-                None => DataType::Int64,
-            };
+            return DataType::Int64;
         }
         if self.uint64 {
             return DataType::UInt64;
@@ -100,12 +131,12 @@ impl Candidates {
         if self.float64 {
             return DataType::Float64;
         }
-        if self.date && time.is_none() {
+        if self.date {
             return DataType::Date32;
         }
         if self.timestamp {
             let zone = (self.zoned == Some(true)).then(|| Arc::from("UTC"));
-            return DataType::Timestamp(unit.unwrap_or(unit_for_digits(self.fraction_digits)), zone);
+            return DataType::Timestamp(unit_for_digits(self.fraction_digits), zone);
         }
         DataType::Utf8
     }
@@ -142,7 +173,7 @@ mod tests {
 
     fn infer(values: &[&str]) -> String {
         let values = values.iter().map(|value| value.as_bytes());
-        crate::schema::type_name(&infer_type(values, &["NA".to_owned()], None))
+        crate::schema::type_name(&infer_type(values, &["NA".to_owned()]))
     }
 
     #[test]
@@ -172,20 +203,31 @@ mod tests {
     }
 
     #[test]
-    fn dates_and_integers_of_a_column_of_times() {
-        let infer = |value: &str, unit| infer_type([value.as_bytes()].into_iter(), &[], Some(unit));
+    fn the_time_column_is_told_by_its_times() {
+        let infer = |values: &[&str], unit| {
+            infer_time(values.iter().map(|value| value.as_bytes()), unit)
+                .map(|data_type| crate::schema::type_name(&data_type))
+        };
+        let type_of = |name: &str| Ok(name.to_owned());
+        assert_eq!(infer(&["2013-01-01"], None), type_of("timestamp(s)"));
         assert_eq!(
-            infer("17", Some(TimeUnit::Millisecond)),
-            DataType::Timestamp(TimeUnit::Millisecond, None)
-        );
-        assert_eq!(infer("17", None), DataType::Int64);
-        assert_eq!(
-            infer("2013-01-01", Some(TimeUnit::Nanosecond)),
-            DataType::Timestamp(TimeUnit::Nanosecond, None)
+            infer(&["soon", "", "2013-01-01 00:00:00.25", "17"], None),
+            type_of("timestamp(ms)")
         );
         assert_eq!(
-            infer("2013-01-01", None),
-            DataType::Timestamp(TimeUnit::Second, None)
+            infer(&["2013-01-01T00:00:00Z", "2013-01-01 00:00:00.25"], None),
+            type_of("timestamp(s, UTC)")
         );
+        assert_eq!(
+            infer(&["17"], Some(TimeUnit::Millisecond)),
+            type_of("timestamp(ms)")
+        );
+        assert_eq!(
+            infer(&["2013-01-01"], Some(TimeUnit::Nanosecond)),
+            type_of("timestamp(ns)")
+        );
+        assert_eq!(infer(&["", "17"], None), Err(NoTime::Integers));
+        assert_eq!(infer(&["", "soon"], Some(TimeUnit::Second)), Err(NoTime::Texts));
+        assert_eq!(infer(&[], None), Err(NoTime::Texts));
     }
 }

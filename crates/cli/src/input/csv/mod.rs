@@ -8,12 +8,14 @@ mod infer;
 mod records;
 
 use std::io::BufRead;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::{Field, Schema, SchemaRef};
 
 use self::columns::{Cells, Problem};
+use self::infer::{NoTime, infer_time, infer_type};
 use self::records::{RecordReader, Records};
 use super::{Place, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
@@ -41,6 +43,8 @@ pub(super) struct CsvRows {
     /// Records read but not yet made a batch of, from `next_row` on.
     held: Records,
     next_row: usize,
+    /// The first held row of the last batch.
+    batch_row: usize,
     /// Rows among them that are too short or too long for the header, to be rejected in their turn.
     misshapen: Vec<Misshapen>,
 }
@@ -60,6 +64,19 @@ struct Misshapen {
     before_row: usize,
     line: u64,
     width: usize,
+}
+
+impl Misshapen {
+    fn reject(&self, expected: usize) -> Reject {
+        let detail = format!("{} fields, where the header has {expected}", self.width);
+        let (place, remedy) = (Place::Line(self.line), Some(SKIP.to_owned()));
+        Reject {
+            place,
+            reason: Reason::FieldCount,
+            detail,
+            remedy,
+        }
+    }
 }
 
 impl CsvRows {
@@ -87,6 +104,7 @@ impl CsvRows {
             schema: Arc::new(Schema::empty()),
             held,
             next_row: 0,
+            batch_row: 0,
             misshapen: Vec::new(),
         };
         let infers = places
@@ -107,19 +125,15 @@ impl CsvRows {
     /// Settles the type of a column.
     fn column(&self, place: usize, name: &str) -> Result<Column> {
         let is_time = self.wanted.is_time(name);
-        let given = self.wanted.known_type(name).cloned();
-        let inferred = given.is_none();
-        let data_type = match given {
+        let known = self.wanted.known_type(name).cloned();
+        let inferred = known.is_none();
+        let values = || (0..self.held.len()).map(|row| self.held.field(row, place));
+        let data_type = match known {
             Some(data_type) => data_type,
-            None => {
-                let time = is_time.then_some(self.wanted.time_unit);
-                let values = (0..self.held.len()).map(|row| self.held.field(row, place));
-                infer::infer_type(values, &self.wanted.nulls, time)
-            }
+            None if is_time => infer_time(values(), self.wanted.time_unit)
+                .map_err(|no_time| self.no_time(name, place, no_time))?,
+            None => infer_type(values(), &self.wanted.nulls),
         };
-        if is_time && inferred {
-            self.check_inferred_time(name, place, &data_type)?;
-        }
         let takes_ticks = self.wanted.takes_ticks(name);
         Ok(Column {
             place,
@@ -130,31 +144,32 @@ impl CsvRows {
         })
     }
 
-    /// The time column must look like one. If it does not, names the first value that is in the way.
-    fn check_inferred_time(&self, name: &str, place: usize, data_type: &DataType) -> Result<()> {
+    /// Why no type can be told for the time column.
+    fn no_time(&self, name: &str, place: usize, no_time: NoTime) -> Failure {
         let file = &self.name;
-        match data_type {
-            DataType::Timestamp(..) => Ok(()),
-            DataType::Int64 | DataType::UInt64 => Err(Failure::input(format!(
-                "{file}: column {name} holds integers: say what one unit is, with --time-unit s, ms, us or ns"
-            ))),
-            _ => {
-                for row in 0..self.held.len() {
-                    let text = String::from_utf8_lossy(self.held.field(row, place));
-                    if !text.is_empty() && WrittenTime::parse(&text).is_none() {
-                        let line = self.held.field_line(row, place);
-                        return Err(Failure::input(format!(
-                            "{file}:{line}: `{text}` in column {name} is not a time; give the column's type with \
-                             --schema '{name}:timestamp(s)' to have such rows treated one by one"
-                        )));
-                    }
-                }
-                Err(Failure::input(format!(
-                    "{file}: cannot tell what kind of time column {name} holds (no values, or some with and some \
-                     without an offset from UTC): give its type, --schema '{name}:timestamp(s)'"
-                )))
+        let message = match no_time {
+            NoTime::Integers => {
+                format!(
+                    "{file}: column {name} holds integers: say what one unit is, with --time-unit s, ms, us or ns"
+                )
             }
-        }
+            NoTime::Texts if self.held.len() > 0 => {
+                let line = self.held.field_line(0, place);
+                match String::from_utf8_lossy(self.held.field(0, place)) {
+                    text if text.is_empty() => {
+                        format!("{file}:{line}: no time in column {name}, nor in the rows behind")
+                    }
+                    text => format!(
+                        "{file}:{line}: `{}` in column {name} is not a time",
+                        excerpt(&text)
+                    ),
+                }
+            }
+            NoTime::Texts => {
+                format!("{file}: no rows to tell the type of column {name}: give it with --schema")
+            }
+        };
+        Failure::input(message)
     }
 
     /// Reads records until `rows` are held, or as many as memory allows.
@@ -213,6 +228,35 @@ impl CsvRows {
             remedy,
         }
     }
+
+    /// Passes on which of the held `rows`, and of the misshapen ones between them, were left out and why, in the
+    /// order of the file.
+    fn reject_rows(
+        &mut self,
+        rows: Range<usize>,
+        problems: &[Option<(usize, Problem)>],
+        rejects: &mut Rejects,
+    ) -> Result<()> {
+        let at_end = rows.end == self.held.len();
+        let due = self
+            .misshapen
+            .partition_point(|row| row.before_row < rows.end || at_end);
+        let mut misshapen = self
+            .misshapen
+            .drain(..due)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .peekable();
+        for (row, problem) in rows.zip(problems) {
+            while let Some(left_out) = misshapen.next_if(|left_out| left_out.before_row <= row) {
+                rejects.reject(&self.name, left_out.reject(self.width))?;
+            }
+            if let Some((column, problem)) = problem {
+                rejects.reject(&self.name, self.reject(row, &self.columns[*column], problem))?;
+            }
+        }
+        misshapen.try_for_each(|left_out| rejects.reject(&self.name, left_out.reject(self.width)))
+    }
 }
 
 impl Rows for CsvRows {
@@ -226,6 +270,7 @@ impl Rows for CsvRows {
             self.next_row = 0;
             self.hold(self.wanted.batch_rows)?;
         }
+        self.batch_row = self.next_row;
         let rows = self.next_row..self.held.len().min(self.next_row + self.wanted.batch_rows);
         self.next_row = rows.end;
 
@@ -251,34 +296,7 @@ impl Rows for CsvRows {
             }
         }
 
-        let at_end = rows.end == self.held.len();
-        let due = self
-            .misshapen
-            .partition_point(|row| row.before_row < rows.end || at_end);
-        let mut misshapen = self
-            .misshapen
-            .drain(..due)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .peekable();
-        for row in rows.clone().chain(std::iter::once(usize::MAX)) {
-            while let Some(left_out) = misshapen.next_if(|left_out| left_out.before_row <= row) {
-                let expected = self.width;
-                let detail = format!("{} fields, where the header has {expected}", left_out.width);
-                let (place, remedy) = (Place::Line(left_out.line), Some(SKIP.to_owned()));
-                let reject = Reject {
-                    place,
-                    reason: Reason::FieldCount,
-                    detail,
-                    remedy,
-                };
-                rejects.reject(&self.name, reject)?;
-            }
-            if let Some(Some((column, problem))) = problems.get(row.wrapping_sub(rows.start)) {
-                rejects.reject(&self.name, self.reject(row, &self.columns[*column], problem))?;
-            }
-        }
-
+        self.reject_rows(rows.clone(), &problems, rejects)?;
         if rows.is_empty() {
             return Ok(None);
         }
@@ -288,10 +306,14 @@ impl Rows for CsvRows {
             .map(Some)
             .map_err(internal)
     }
+
+    fn batch_place(&self) -> String {
+        format!("line {}", self.held.line(self.batch_row))
+    }
 }
 
 /// Arrays of the right length and type make a batch, and can be filtered.
-fn internal(error: arrow::error::ArrowError) -> Failure {
+fn internal(error: arrow_schema::ArrowError) -> Failure {
     Failure::input(format!("rows do not form a batch: {error}"))
 }
 

@@ -21,6 +21,8 @@ pub(super) struct RecordReader {
     parser: csv_core::Reader,
     /// The line on which the next byte of the text stands.
     line: u64,
+    /// Whether the text has ended, and the parser was given the line end that its last line may lack.
+    ended: bool,
 }
 
 impl RecordReader {
@@ -31,6 +33,7 @@ impl RecordReader {
             text,
             parser,
             line: 1,
+            ended: false,
         }
     }
 
@@ -47,17 +50,30 @@ impl RecordReader {
             if records.ends.len() == ends_len {
                 records.ends.resize((2 * ends_len).max(256), 0);
             }
-            let input = self
+            let text = self
                 .text
                 .fill_buf()
                 .map_err(|error| text_failure(&self.name, &error))?;
+            let last_line_end = text.is_empty() && !self.ended;
+            let input = if last_line_end { b"\n" } else { text };
             let (result, read, bytes_written, ends_written) = self.parser.read_record(
                 input,
                 &mut records.bytes[bytes_len..],
                 &mut records.ends[ends_len..],
             );
-            self.line += line_ends(&input[..read]);
-            self.text.consume(read);
+            if last_line_end {
+                self.ended = read > 0;
+                // A line end is part of a field only within quotes.
+                if bytes_written > 0 {
+                    return Err(Failure::input(format!(
+                        "{}:{line}: a quote is left open",
+                        self.name
+                    )));
+                }
+            } else {
+                self.line += line_ends(&input[..read]);
+                self.text.consume(read);
+            }
             bytes_len += bytes_written;
             ends_len += ends_written;
             if bytes_len - first_byte > RECORD_BYTES_MAX {
@@ -267,6 +283,24 @@ mod tests {
         let mut records = Records::default();
         while reader.read(&mut records).unwrap() {}
         assert_eq!([0, 1, 2].map(|field| records.field_line(1, field)), [2, 4, 5]);
+    }
+
+    #[test]
+    fn an_open_quote_is_an_error() {
+        for text in ["a\n1\n\"2\n3\n", "a\n1\n\"2", "a\n1\n\"", "a\n1\n\"2\"\""] {
+            let mut reader = RecordReader::new("text".to_owned(), Box::new(text.as_bytes()), b',');
+            let mut records = Records::default();
+            let failure = loop {
+                match reader.read(&mut records) {
+                    Ok(true) => {}
+                    Ok(false) => panic!("{text} was read to its end"),
+                    Err(failure) => break failure,
+                }
+            };
+            assert_eq!(failure.to_string(), "text:3: a quote is left open");
+        }
+        assert_eq!(read_all("a\n\"2\"", 4096), [row(1, &["a"]), row(2, &["2"])]);
+        assert_eq!(read_all("a\n\"2\n\"", 4096), [row(1, &["a"]), row(2, &["2\n"])]);
     }
 
     #[test]

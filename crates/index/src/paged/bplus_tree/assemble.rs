@@ -161,11 +161,12 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
         self.shape.fits(self.len, self.heap_len() + fence_len)
     }
 
-    /// Writes the entries into `page`, which none of them lies on. They fit.
+    /// Writes the entries into `page`, which none of them lies on. They fit. Of what the page held nothing is left.
     pub(super) fn write(&self, page: &mut [u8], frame: &Frame<'_>) {
         let capacity = self
             .shape
             .capacity_for(self.len, self.heap_len(), frame.fence_len(self.shape));
+        page.fill(0);
         node::write_header(page, self.shape, capacity, frame);
         let mut heap = Heap {
             start: self.shape.payload_len - frame.fence_len(self.shape),
@@ -266,21 +267,36 @@ impl<L: RowLayout> Columns<'_, L> {
         }
     }
 
-    fn copy_staged(self, heap: &mut Heap, staging: &Staging, range: Range<usize>) {
-        let Self {
-            page,
-            shape,
-            capacity,
-            at,
-        } = self;
-        for (place, index) in range.enumerate() {
-            let columns = Columns {
-                page: &mut *page,
-                shape,
-                capacity,
-                at: at + place,
-            };
-            columns.copy_item(heap, &staging.item(index));
+    fn copy_staged(mut self, heap: &mut Heap, staging: &Staging, range: Range<usize>) {
+        let shape = self.shape;
+        self.put_numbers(HEADER_LEN, staging.prefixes(range.clone()));
+        if shape.ties {
+            self.put_numbers(Shape::<L>::tie_column(self.capacity), staging.ties(range.clone()));
+        }
+        let rows = staging.rows(range.clone());
+        let (mut column, mut before) = (shape.fixed_columns(self.capacity), 0);
+        for &width in shape.layout.fixed_widths() {
+            let width = usize::from(width);
+            let cells = self.page[column + width * self.at..].chunks_exact_mut(width);
+            for (cell, row) in cells.zip(rows.chunks_exact(shape.layout.fixed_len())) {
+                cell.copy_from_slice(&row[before..before + width]);
+            }
+            column += width * self.capacity;
+            before += width;
+        }
+        for slots in 0..shape.slot_columns() {
+            let column = shape.slot_column(slots, self.capacity);
+            for (place, index) in range.clone().enumerate() {
+                let slot = heap.push(self.page, staging.item(index).string(slots));
+                write(self.page, column + SLOT_LEN * (self.at + place), slot);
+            }
+        }
+    }
+
+    fn put_numbers(&mut self, column: usize, numbers: &[u64]) {
+        let (cells, _) = self.page[column + 8 * self.at..].as_chunks_mut();
+        for (cell, number) in cells.iter_mut().zip(numbers) {
+            *cell = number.to_le_bytes();
         }
     }
 }

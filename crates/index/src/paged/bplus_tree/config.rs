@@ -1,4 +1,5 @@
-//! Settings of a tree. None of them but [`Config::ties`] is part of the pages: a tree may be opened with others.
+//! Settings of a tree. But for [`Config::ties`] and [`Config::max_entries`], pages do not depend on them: a tree may
+//! be opened with others.
 
 /// How a [`BPlusTree`](super::BPlusTree) fills, splits and merges its pages.
 ///
@@ -56,7 +57,8 @@ impl Config {
         self
     }
 
-    /// The most entries on a page, clamped to 4..=65,535. Tests set it low to make splits and merges common.
+    /// The most entries on a page, clamped to 4..=65,535. Tests set it low to make splits and merges common. A tree
+    /// is opened with the number it was created with, or a greater one.
     #[must_use]
     pub const fn max_entries(mut self, entries: u16) -> Self {
         self.max_entries = if entries < 4 { 4 } else { entries };

@@ -192,3 +192,215 @@ impl<'p, L: RowLayout> NodeMut<'p, L> {
             .sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use bedload_testkit::Rng;
+
+    use super::*;
+    use crate::paged::bplus_tree::assemble::Sequence;
+    use crate::paged::bplus_tree::config::Config;
+    use crate::paged::bplus_tree::item::EntryItem;
+    use crate::paged::bplus_tree::node::Frame;
+    use crate::paged::bplus_tree::point::Point;
+    use crate::paged::{ByteOrder, Columns, Entry, FixedRow, KeyOrder, NoRow, Row, U64Order};
+
+    /// Key, tie, fixed columns, variable columns.
+    type Model = Vec<(Vec<u8>, u64, Vec<u8>, Vec<Vec<u8>>)>;
+
+    fn page_id() -> PageId {
+        PageId::new(1).expect("not zero")
+    }
+
+    fn frame(high: Point<'_>) -> Frame<'_> {
+        Frame {
+            level: 0,
+            generation: 9,
+            right: PageId::new(2),
+            high: Some(high),
+        }
+    }
+
+    fn check<L: RowLayout>(
+        page: &[u8],
+        shape: &Shape<L>,
+        order: &impl KeyOrder,
+        model: &Model,
+        high: Point<'_>,
+    ) {
+        let node = Node::parse(page, shape, page_id(), 0).expect("a sound header");
+        node.check_slots(0..node.count()).expect("sound slots");
+        assert_eq!(node.heap_len(), node.heap_len_of(0..node.count()));
+        assert_eq!(
+            (node.count(), node.generation(), node.right()),
+            (model.len(), 9, PageId::new(2))
+        );
+        let fence = node.high().expect("a fence");
+        assert_eq!(fence.cmp(order, &high), Ordering::Equal);
+        for (index, (key, tie, fixed, variable)) in model.iter().enumerate() {
+            assert_eq!((node.prefix(index), node.tie(index)), (order.prefix(key), *tie));
+            if shape.keys {
+                assert_eq!(node.key(index).expect("a key"), key);
+            }
+            let columns = 0..shape.layout.fixed_widths().len();
+            let found: Vec<u8> = columns
+                .flat_map(|column| node.fixed(column, index..index + 1).to_vec())
+                .collect();
+            assert_eq!(&found, fixed);
+            for (column, bytes) in variable.iter().enumerate() {
+                assert_eq!(
+                    node.slot_bytes(node.key_slots() + column, index),
+                    Some(&bytes[..])
+                );
+            }
+        }
+    }
+
+    /// Random changes of one node, as a tree makes them: in place, or by writing the node anew.
+    fn change<O: KeyOrder, L: RowLayout>(order: &O, layout: &L, ties: bool, key_of: fn(u64) -> Vec<u8>) {
+        let shape = Shape::new(layout.clone(), order, 1024, &Config::new().ties(ties));
+        let last = key_of(u64::MAX);
+        let high = Point {
+            prefix: order.prefix(&last),
+            tie: 0,
+            key: &last,
+        };
+        let mut page = vec![0xaa; 1024];
+        Sequence::new(&shape).write(&mut page, &frame(high));
+        let mut model = Model::new();
+        let mut rng = Rng::new(3);
+        let mut rewritten = 0;
+        for _ in 0..3000 {
+            let key = key_of(rng.below(60));
+            let tie = if ties { rng.below(3) } else { 0 };
+            let mut bytes = |len: u64| {
+                (0..len)
+                    .map(|_| rng.next_u64().to_le_bytes()[0])
+                    .collect::<Vec<u8>>()
+            };
+            let fixed = bytes(layout.fixed_len() as u64);
+            let variable: Vec<Vec<u8>> = (0..layout.variable_columns() as u64)
+                .map(|column| bytes(column * 9))
+                .collect();
+            let slices: Vec<&[u8]> = variable
+                .iter()
+                .map(|bytes| &bytes[rng.index(bytes.len() + 1)..])
+                .collect();
+            let row = Row {
+                fixed: &fixed,
+                variable: &slices,
+            };
+            let item = EntryItem::new(order, Entry { key: &key, tie, row });
+            let old = page.clone();
+            let node = Node::parse(&old, &shape, page_id(), 0).expect("a sound header");
+            let (index, is_at) = node.find(order, 0, &item.point()).expect("sound keys");
+            let expected = model.binary_search_by(|(other, other_tie, ..)| {
+                order.compare(other, &key).then(other_tie.cmp(&tie))
+            });
+            assert_eq!(expected.is_ok(), is_at);
+            assert_eq!(expected.unwrap_or_else(|index| index), index);
+            let mut edit = NodeMut::new(&mut page, &shape, page_id(), node.extent());
+            if rng.below(if node.count() > 20 { 2 } else { 5 }) == 0 {
+                if is_at {
+                    edit.remove(index..index + 1);
+                    edit.finish();
+                    model.remove(index);
+                }
+            } else {
+                let has_room = if is_at {
+                    node.has_room_to_replace(index, &item).expect("sound slots")
+                } else {
+                    node.has_room(item.heap_len(&shape))
+                };
+                if has_room && is_at {
+                    edit.replace(index, &item);
+                    edit.finish();
+                } else if has_room {
+                    edit.insert(index, &item);
+                    edit.finish();
+                } else {
+                    let sequence = Sequence::with_item(node, index, is_at, item).expect("sound slots");
+                    if !sequence.fits(node.fence_len()) {
+                        continue;
+                    }
+                    sequence.write(&mut page, &Frame::of(&node));
+                    rewritten += 1;
+                }
+                let variable = slices.iter().map(|slice| slice.to_vec()).collect();
+                let entry = (key.clone(), tie, fixed.clone(), variable);
+                if is_at {
+                    model[index] = entry
+                } else {
+                    model.insert(index, entry)
+                }
+            }
+            check(&page, &shape, order, &model, high);
+        }
+        assert_eq!(
+            rewritten > 0,
+            shape.has_heap(),
+            "a heap is compacted now and then"
+        );
+    }
+
+    #[test]
+    fn a_node_is_what_was_put_into_it() {
+        let big_endian = |number: u64| number.to_be_bytes().to_vec();
+        let text = |number: u64| {
+            format!("{:>width$}", number % 1000, width = 3 + (number % 20) as usize).into_bytes()
+        };
+        change(&U64Order, &FixedRow::<8>, false, big_endian);
+        change(&U64Order, &Columns::new(&[1, 8, 3], 0), true, big_endian);
+        change(&U64Order, &Columns::new(&[2], 3), true, big_endian);
+        change(&ByteOrder, &NoRow, false, text);
+        change(&ByteOrder, &Columns::new(&[4, 1], 2), true, text);
+    }
+
+    #[test]
+    fn headers_that_contradict_themselves_are_refused() {
+        let shape = Shape::new(Columns::new(&[4], 1), &ByteOrder, 256, &Config::new());
+        let high = Point {
+            prefix: ByteOrder.prefix(b"zebra"),
+            tie: 1,
+            key: b"zebra",
+        };
+        let mut page = vec![0xaa; 256];
+        Sequence::new(&shape).write(&mut page, &frame(high));
+        assert!(
+            page[48..256 - high.key.len()].iter().all(|&byte| byte == 0),
+            "nothing is left of what was there"
+        );
+        assert!(Node::parse(&page, &shape, page_id(), 0).is_ok());
+        let spoilt = [
+            (0, 0),     // magic
+            (2, 7),     // kind
+            (3, 1),     // level
+            (4, 200),   // entries
+            (6, 200),   // capacity
+            (21, 0xff), // where the heap begins
+            (23, 0xff), // bytes of the heap
+            (25, 0xff), // bytes of the fence
+            (26, 0),    // flags
+            (16, 0),    // no right neighbour
+            (16, 1),    // its own right neighbour
+        ];
+        for (offset, byte) in spoilt {
+            let mut page = page.clone();
+            page[offset] = byte;
+            assert!(
+                Node::parse(&page, &shape, page_id(), 0).is_err(),
+                "byte {offset} is {byte}"
+            );
+        }
+        assert!(
+            Node::parse(&page, &shape, page_id(), 1).is_err(),
+            "another level was expected"
+        );
+        assert!(
+            Node::parse(&page[..40], &shape, page_id(), 0).is_err(),
+            "it is cut short"
+        );
+    }
+}

@@ -191,6 +191,19 @@ impl Staging {
         }
     }
 
+    pub(super) fn prefixes(&self, range: Range<usize>) -> &[u64] {
+        &self.prefixes[range]
+    }
+
+    pub(super) fn ties(&self, range: Range<usize>) -> &[u64] {
+        &self.ties[range]
+    }
+
+    /// The fixed columns of entries, row by row.
+    pub(super) fn rows(&self, range: Range<usize>) -> &[u8] {
+        &self.fixed[range.start * self.fixed_len..range.end * self.fixed_len]
+    }
+
     pub(super) fn item(&self, index: usize) -> StagedItem<'_> {
         StagedItem { staging: self, index }
     }

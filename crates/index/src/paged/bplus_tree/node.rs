@@ -425,7 +425,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Writes the header of a node without entries, and its fence's key.
+/// Writes the header of a node without entries, and its fence's key, to a page of zeros.
 pub(super) fn write_header<L: RowLayout>(
     page: &mut [u8],
     shape: &Shape<L>,
@@ -434,7 +434,6 @@ pub(super) fn write_header<L: RowLayout>(
 ) {
     let fence_len = frame.fence_len(shape);
     let heap_start = shape.payload_len - fence_len;
-    page[..HEADER_LEN].fill(0);
     write(page, 0, MAGIC.to_le_bytes());
     page[AT_KIND] = if frame.level == 0 { LEAF } else { BRANCH };
     page[AT_LEVEL] = frame.level;

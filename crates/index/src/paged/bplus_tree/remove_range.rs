@@ -28,6 +28,25 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// `select` sees every entry once, in ascending order, but for those of a leaf at which this fails. The leaf is
     /// latched meanwhile: `select` must not use the tree. `removed` may.
     ///
+    /// ```
+    /// use std::ops::Bound;
+    /// use bedload_index::paged::bplus_tree::{BPlusTree, Config};
+    /// use bedload_index::paged::{Entry, HeapPages, NoRow, Row, U64Order};
+    ///
+    /// # fn main() -> bedload_index::paged::Result<()> {
+    /// let pages = HeapPages::new(4096);
+    /// let tree = BPlusTree::create(&pages, U64Order, NoRow, Config::new())?;
+    /// for tie in 0..100 {
+    ///     tree.insert(Entry { key: &U64Order::key(tie / 10), tie, row: Row::default() })?;
+    /// }
+    /// let mut ties = Vec::new();
+    /// let all = Bound::Unbounded;
+    /// let count = tree.remove_range_with(all, all, |entry| entry.tie() < 3, |entry| ties.push(entry.tie()))?;
+    /// assert_eq!((count, ties), (3, vec![0, 1, 2]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for [`BPlusTree::remove_range`].

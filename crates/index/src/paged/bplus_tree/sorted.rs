@@ -3,6 +3,8 @@
 //! Entries beyond the right edge are packed into fresh leaves, up to the fill factor (SWARE, §III: appends and
 //! opportunistic bulk loading); the others are merged into their leaves.
 
+use std::ops::Range;
+
 use super::assemble::{Piece, Sequence};
 use super::edit::NodeMut;
 use super::item::{EntryItem, Staging};
@@ -11,7 +13,7 @@ use super::point::PointBuf;
 use super::shape::Shape;
 use super::split::cuts;
 use super::tree::BPlusTree;
-use crate::paged::{Batch, EntrySource, Error, KeyOrder, PageStore, Result, RowLayout};
+use crate::paged::{Batch, EntrySource, Error, KeyOrder, PageRead, PageStore, Result, RowLayout};
 
 /// Up to this many entries are put into a leaf one by one; for more, the leaf is written anew.
 const IN_PLACE_MAX: usize = 8;
@@ -36,7 +38,7 @@ impl<'s, E: EntrySource> Ascending<'s, E> {
         }
     }
 
-    pub(super) fn next<O: KeyOrder, L: RowLayout, S: crate::paged::PageRead>(
+    pub(super) fn next<O: KeyOrder, L: RowLayout, S: PageRead>(
         &mut self,
         tree: &BPlusTree<O, L, S>,
     ) -> Result<Option<EntryItem<'_>>> {
@@ -44,16 +46,20 @@ impl<'s, E: EntrySource> Ascending<'s, E> {
             return Ok(None);
         };
         let item = tree.item(entry)?;
+        let mut point = item.point();
+        if tree.order.prefix_is_exact() {
+            point.key = &[];
+        }
         match &mut self.previous {
             Some(previous) => {
-                if previous.as_point().cmp(&tree.order, &item.point()).is_ge() {
+                if previous.as_point().cmp(&tree.order, &point).is_ge() {
                     return Err(Error::NotAscending {
                         position: self.position,
                     });
                 }
-                previous.set(item.point());
+                previous.set(point);
             }
-            None => self.previous = Some(item.point().to_buf()),
+            None => self.previous = Some(point.to_buf()),
         }
         self.position += 1;
         Ok(Some(item))
@@ -73,6 +79,23 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// returns how many. Atomic for each leaf, not as a whole.
     ///
     /// O(leaves touched · log n) pages. Nothing is latched while the source is asked.
+    ///
+    /// ```
+    /// use bedload_index::paged::bplus_tree::{BPlusTree, Config};
+    /// use bedload_index::paged::{Entries, Entry, HeapPages, NoRow, Row, U64Order};
+    ///
+    /// # fn main() -> bedload_index::paged::Result<()> {
+    /// let pages = HeapPages::new(4096);
+    /// let tree = BPlusTree::create(&pages, U64Order, NoRow, Config::new())?;
+    /// for stragglers_every in [1, 7] {
+    ///     let keys: Vec<_> = (0..5000).step_by(stragglers_every).map(U64Order::key).collect();
+    ///     let entries = keys.iter().map(|key| Entry { key, tie: 0, row: Row::default() });
+    ///     assert_eq!(tree.insert_sorted(&mut Entries::new(entries))?, keys.len() as u64);
+    /// }
+    /// assert_eq!(tree.verify()?.entries, 5000);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -155,7 +178,14 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         let batch = latched.batch;
         let node = Node::trusted(&old, &self.leaf, id, extent);
         node.check_slots(0..node.count())?;
-        let mut sequence = self.merged(node, staging, start..end)?;
+        let mut sequence = if is_append {
+            let mut sequence = Sequence::new(&self.leaf);
+            sequence.push(Piece::Of(node, 0..node.count()));
+            sequence.push(Piece::Staged(staging, start..end));
+            sequence
+        } else {
+            self.merged(node, staging, start..end)?
+        };
         let nodes_max = self.spread_max(&node);
         let mut cuts = self.cuts_for(&sequence, &node, nodes_max, is_append)?;
         let mut applied = end - start;
@@ -181,7 +211,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         &self,
         node: &Node<'_, L>,
         staging: &Staging,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         is_append: bool,
     ) -> Result<Option<Vec<Place>>> {
         let heap_len: usize = range.clone().map(|index| staging.heap_len_of(index)).sum();
@@ -221,7 +251,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         &self,
         node: Node<'a, L>,
         staging: &'a Staging,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
     ) -> Result<Sequence<'a, L>> {
         let mut sequence = Sequence::new(node.shape());
         let (mut old, mut run) = (0, range.start);

@@ -196,3 +196,86 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::paged::bplus_tree::config::Config;
+    use crate::paged::bplus_tree::item::{Item, Staging};
+    use crate::paged::bplus_tree::{assemble::Piece, node::write_header};
+    use crate::paged::{ByteOrder, Columns, Entry, PageId, Row};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever the sizes of entries, up to the limit: what fills a node and one entry more can be cut.
+        #[test]
+        fn what_overflows_by_one_entry_can_be_cut(
+            lens in prop::collection::vec(0_usize..=100, 1..200),
+            largest_at in prop::collection::vec(any::<bool>(), 200),
+            percent in 10_u8..=90,
+            fence_len in 0_usize..=100,
+        ) {
+            let payload_len = 512;
+            let shape = Shape::new(Columns::new(&[1], 1), &ByteOrder, payload_len, &Config::new());
+            let len_max = shape.entry_len_max() - shape.entry_len;
+            let mut staging = Staging::new(&shape);
+            let mut heap_len = 0;
+            let fence = vec![0xff; fence_len.min(len_max)];
+            for (index, (&len, &is_largest)) in lens.iter().zip(&largest_at).enumerate() {
+                let mut key = u32::try_from(index).expect("few").to_be_bytes().to_vec();
+                key.resize(if is_largest { len_max } else { len.clamp(4, len_max) }, 0);
+                let row = Row { fixed: &[1], variable: &[b""] };
+                let item = EntryItem::new(&ByteOrder, Entry { key: &key, tie: 0, row });
+                heap_len += item.heap_len(&shape);
+                staging.push(&item);
+                if !shape.fits(staging.len(), heap_len + fence.len()) {
+                    break;
+                }
+            }
+            prop_assume!(!shape.fits(staging.len(), heap_len + fence.len()));
+            let mut page = vec![0; payload_len];
+            let frame = Frame {
+                level: 0,
+                generation: 1,
+                right: PageId::new(3),
+                high: Some(Point { prefix: u64::MAX, tie: 0, key: &fence }),
+            };
+            write_header(&mut page, &shape, 0, &frame);
+            let origin = Node::parse(&page, &shape, PageId::new(2).expect("not zero"), 0).expect("a node");
+            let mut sequence = Sequence::new(&shape);
+            sequence.push(Piece::Staged(&staging, 0..staging.len()));
+            let left_len = cut(&sequence, &shape, &origin, percent).expect("a cut");
+            let between = fence_between(
+                &ByteOrder,
+                &sequence.point(left_len - 1).expect("a point"),
+                &sequence.point(left_len).expect("a point"),
+            );
+            prop_assert!(sequence.part(0..left_len).fits(between.key.len()));
+            prop_assert!(sequence.part(left_len..sequence.len()).fits(fence.len()));
+        }
+    }
+
+    #[test]
+    fn fences_are_short_and_between() {
+        let point = |key: &'static [u8], tie| Point {
+            prefix: ByteOrder.prefix(key),
+            tie,
+            key,
+        };
+        let fence = fence_between(
+            &ByteOrder,
+            &point(b"2026-11-19 23:59", 4),
+            &point(b"2026-11-20 00:00", 2),
+        );
+        assert_eq!((fence.key.as_slice(), fence.tie), (&b"2026-11-2"[..], 0));
+        let fence = fence_between(&ByteOrder, &point(b"same", 4), &point(b"same", 7));
+        assert_eq!(
+            (fence.key.as_slice(), fence.tie),
+            (&b"same"[..], 7),
+            "only the tie tells them apart"
+        );
+    }
+}

@@ -10,6 +10,23 @@ use super::tree::BPlusTree;
 use crate::paged::{Error, KeyOrder, PageId, PageRead, Result, RowLayout};
 
 /// What [`BPlusTree::verify`] found.
+///
+/// ```
+/// use bedload_index::paged::bplus_tree::{BPlusTree, Config};
+/// use bedload_index::paged::{HeapPages, NoRow, PageStore, U64Order};
+///
+/// # fn main() -> bedload_index::paged::Result<()> {
+/// let pages = HeapPages::new(4096);
+/// let tree = BPlusTree::create(&pages, U64Order, NoRow, Config::new())?;
+/// let report = tree.verify()?;
+/// assert!(report.is_sound());
+/// assert_eq!((report.entries, report.height, report.pages.len()), (0, 1, 1));
+/// // What no tree of the store reaches is lost, and can be had back.
+/// let lost = pages.sweep(&|page| report.pages.contains(&page))?;
+/// assert!(lost.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Everything that is wrong.

@@ -4,8 +4,10 @@
 //! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on the store, shown to the contract suite of
 //!   `bedload-testkit`.
 
+mod careless_keys;
 mod page_store;
 mod tree_index;
 
+pub use careless_keys::{CarelessKeys, CarelessOrder, canonical};
 pub use page_store::check_page_store;
 pub use tree_index::{KeyBytes, OrderedKeys, TieKeys, TreeIndex};

@@ -1,18 +1,19 @@
-//! Orders that make things difficult.
+//! An order that makes things difficult: keys that are equal with other bytes.
 
 use std::cmp::Ordering;
 
-use bedload_index::paged::KeyOrder;
-use bedload_index::paged::contract::{KeyBytes, OrderedKeys};
 use bedload_testkit::contract::Keys;
+
+use super::{KeyBytes, OrderedKeys};
+use crate::paged::KeyOrder;
 
 /// Text without regard to ASCII case and trailing blanks: unequal bytes may be the same key. Its prefix says
 /// nothing, it has no hash, and its separators are whole keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct CarelessOrder;
+pub struct CarelessOrder;
 
 /// The one spelling that stands for all spellings of a key.
-pub(crate) fn canonical(key: &[u8]) -> Vec<u8> {
+pub fn canonical(key: &[u8]) -> Vec<u8> {
     key.trim_ascii_end().to_ascii_lowercase()
 }
 
@@ -32,7 +33,7 @@ impl KeyOrder for CarelessOrder {
 
 /// Hexadecimal numbers, spelt as carelessly as they are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct CarelessKeys;
+pub struct CarelessKeys;
 
 impl Keys for CarelessKeys {
     type Key = KeyBytes;

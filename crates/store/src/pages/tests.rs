@@ -1,0 +1,84 @@
+//! The contracts of page stores and of trees, on pages in a file of the operating system.
+
+use bedload_index::paged::bplus_tree::Config;
+use bedload_index::paged::contract::{CarelessKeys, OrderedKeys, TieKeys, TreeIndex, check_page_store};
+use bedload_testkit::contract::{
+    ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
+    check_shrinking,
+};
+
+use super::{CheckpointMeta, PageFile, WorkingPages};
+use crate::disk::{Disk, OsDisk};
+
+const PLAN: Plan = Plan {
+    seed: 0xf11e,
+    operations: 100_000,
+};
+const PAGE_BYTES: usize = 4096;
+
+/// Pages of which so few may be dirty or cached that they are written and read back all the time.
+fn pages() -> WorkingPages {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("data");
+    let file = OsDisk.create(&path).expect("creates");
+    // The file lives on without its name.
+    drop(dir);
+    let file = PageFile::new(path, file, PAGE_BYTES, 16);
+    let meta = CheckpointMeta {
+        log_start: 0,
+        next_sequence: 0,
+        catalogue: Vec::new(),
+    };
+    WorkingPages::create(file, [0; 16], &meta, 8).expect("an empty file of pages")
+}
+
+fn suite<K: OrderedKeys + Default>() {
+    for config in [Config::new().max_entries(4), Config::new().split_percent(80)] {
+        let make = || OneThread(TreeIndex::create(pages(), K::default(), config).expect("an empty tree"));
+        check(make, PLAN);
+        check_shrinking(
+            make,
+            Plan {
+                operations: 2_000,
+                ..PLAN
+            },
+        );
+        let plan = Plan {
+            operations: 20_000,
+            ..PLAN
+        };
+        let make = || TreeIndex::create(pages(), K::default(), config).expect("an empty tree");
+        check_disjoint_writers(make, 4, plan);
+        check_ranges_over_writers(make, 3, 2, plan);
+    }
+}
+
+#[test]
+fn file_pages_keep_the_rules_of_page_stores() {
+    check_page_store(pages);
+}
+
+#[test]
+fn a_tree_of_u64_keys_on_file_pages() {
+    suite::<U64Keys>();
+}
+
+#[test]
+fn a_tree_of_i64_keys_on_file_pages() {
+    suite::<I64Keys>();
+}
+
+#[test]
+fn a_tree_of_byte_keys_on_file_pages() {
+    suite::<ByteKeys<12>>();
+}
+
+#[test]
+fn a_tree_of_ties_on_file_pages() {
+    suite::<TieKeys>();
+}
+
+#[test]
+fn a_tree_of_keys_equal_with_other_bytes_on_file_pages() {
+    suite::<CarelessKeys>();
+}
