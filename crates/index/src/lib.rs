@@ -1,9 +1,9 @@
 //! Ordered indexes for keys that arrive nearly in order.
 //!
-//! [`paged`] holds trees made of pages behind a [`PageStore`](paged::PageStore): the same tree stands on heap
+//! [`mem`] holds indexes in memory, for many threads at once. [`paged`] holds trees made of pages behind a [`PageStore`](paged::PageStore): the same tree stands on heap
 //! memory, on a file with a page cache, or on a database server's buffers. Nothing in this crate opens a file,
-//! reads a clock or starts a thread. [`sortedness`] measures how
-//! far a finished sequence is from sorted.
+//! reads a clock or starts a thread. [`sortedness`] measures how far a finished sequence is from sorted.
 
+pub mod mem;
 pub mod paged;
 pub mod sortedness;

@@ -1,9 +1,10 @@
-//! The contract of paged indexes, and of the stores they stand on.
+//! The contract of indexes in memory and in pages, and of the stores that pages stand on.
 
 mod concurrent;
 mod counts;
 mod crash;
 mod damage;
+mod mem;
 mod model;
 mod page_stores;
 mod snapshot;

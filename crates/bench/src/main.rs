@@ -1,0 +1,100 @@
+//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--json FILE]`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use bedload_bench::record::Record;
+use bedload_bench::runner::Scale;
+use bedload_bench::scenarios::{self, Scenario};
+
+const USAGE: &str = "usage: bedload-bench list
+       bedload-bench run SCENARIO [--scale tiny|small|full] [--json FILE]";
+
+/// What the command line asks for.
+enum Command {
+    List,
+    Run {
+        scenario: Scenario,
+        scale: Scale,
+        json: Option<String>,
+    },
+}
+
+fn parse(arguments: &[String]) -> Result<Command, String> {
+    let mut arguments = arguments.iter().map(String::as_str);
+    match arguments.next() {
+        Some("list") => Ok(Command::List),
+        Some("run") => {
+            let name = arguments.next().ok_or("run: which scenario?")?;
+            let scenario = scenarios::by_name(name).ok_or(format!("no scenario is called {name}"))?;
+            let (mut scale, mut json) = (Scale::Small, None);
+            while let Some(option) = arguments.next() {
+                let value = arguments.next().ok_or(format!("{option}: a value is missing"))?;
+                match option {
+                    "--scale" => {
+                        scale = Scale::by_name(value).ok_or(format!("no scale is called {value}"))?
+                    }
+                    "--json" => json = Some(value.to_owned()),
+                    _ => return Err(format!("unknown option {option}")),
+                }
+            }
+            Ok(Command::Run {
+                scenario,
+                scale,
+                json,
+            })
+        }
+        _ => Err("what is to be done?".into()),
+    }
+}
+
+fn write_json(path: &str, records: &[Record]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    for record in records {
+        serde_json::to_writer(&mut file, record)?;
+        file.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+fn perform(command: Command) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match command {
+        Command::List => {
+            for scenario in scenarios::ALL {
+                writeln!(out, "{:20} {}", scenario.name, scenario.about)?;
+            }
+            Ok(())
+        }
+        Command::Run {
+            scenario,
+            scale,
+            json,
+        } => {
+            let records = (scenario.run)(scale);
+            for record in &records {
+                writeln!(out, "{record}")?;
+            }
+            json.map_or(Ok(()), |path| write_json(&path, &records))
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let command = match parse(&arguments) {
+        Ok(command) => command,
+        Err(what) => {
+            eprintln!("{what}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match perform(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

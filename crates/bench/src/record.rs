@@ -1,0 +1,53 @@
+//! What a run reports: one record for each subject and metric.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+/// One figure of a run, as it is written to JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// The scenario's name.
+    pub scenario: &'static str,
+    /// The subject's name.
+    pub subject: &'static str,
+    /// What was measured.
+    pub metric: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The median of the rounds.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// How many rounds there were.
+    pub rounds: usize,
+    /// The subject that the ratio refers to.
+    pub baseline: &'static str,
+    /// This subject's median over the baseline's.
+    pub ratio: f64,
+    /// Parameters of the run: machine, revision, scale.
+    pub params: BTreeMap<&'static str, String>,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let threads = self.params.get("threads").map_or("", String::as_str);
+        write!(
+            f,
+            "{:20} {:12} {:>2} threads {:24} {:>10.3} {:8} ({:.3} to {:.3}), {:.2} of {}",
+            self.scenario,
+            self.subject,
+            threads,
+            self.metric,
+            self.median,
+            self.unit,
+            self.min,
+            self.max,
+            self.ratio,
+            self.baseline
+        )
+    }
+}

@@ -1,0 +1,234 @@
+//! Rounds, threads, and figures made of them.
+
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+use std::thread;
+
+use quanta::{Clock, Instant};
+
+use crate::record::Record;
+use crate::subjects::{ALL, BASELINE, Subject};
+
+/// How much work a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// A moment: for tests.
+    Tiny,
+    /// Seconds for each subject.
+    Small,
+    /// What published figures rest on.
+    Full,
+}
+
+impl Scale {
+    /// The scale of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "tiny" => Some(Self::Tiny),
+            "small" => Some(Self::Small),
+            "full" => Some(Self::Full),
+            _ => None,
+        }
+    }
+
+    /// Entries loaded.
+    #[must_use]
+    pub const fn entries(self) -> usize {
+        match self {
+            Self::Tiny => 4_000,
+            Self::Small => 1_000_000,
+            Self::Full => 10_000_000,
+        }
+    }
+
+    /// Rounds of all subjects.
+    #[must_use]
+    pub const fn rounds(self) -> usize {
+        match self {
+            Self::Tiny => 1,
+            Self::Small => 3,
+            Self::Full => 5,
+        }
+    }
+
+    /// Numbers of threads: 1, 2, 4 … as the machine allows.
+    #[must_use]
+    pub fn threads(self) -> Vec<usize> {
+        let available = thread::available_parallelism().map_or(1, usize::from);
+        let most = if self == Self::Tiny { 2 } else { available };
+        (0..)
+            .map(|power| 1 << power)
+            .take_while(|&threads| threads <= most)
+            .collect()
+    }
+}
+
+/// One figure of one round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// What was measured.
+    pub metric: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The value.
+    pub value: f64,
+}
+
+/// Runs `round` for every subject in turn, as often as the scale asks, for every number of threads.
+pub fn rounds(
+    scenario: &'static str,
+    scale: Scale,
+    round: impl Fn(&dyn Subject, usize, u64) -> Vec<Figure>,
+) -> Vec<Record> {
+    let mut records = Vec::new();
+    for threads in scale.threads() {
+        let mut samples: Vec<(&'static str, Figure, Vec<f64>)> = Vec::new();
+        for number in 0..scale.rounds() {
+            for entrant in ALL {
+                let subject = (entrant.make)();
+                for figure in round(subject.as_ref(), threads, number as u64) {
+                    let known = samples
+                        .iter_mut()
+                        .find(|(name, known, _)| *name == entrant.name && known.metric == figure.metric);
+                    match known {
+                        Some((_, _, values)) => values.push(figure.value),
+                        None => {
+                            let values = vec![figure.value];
+                            samples.push((entrant.name, figure, values));
+                        }
+                    }
+                }
+            }
+        }
+        records.extend(summarise(scenario, scale, threads, &samples));
+    }
+    records
+}
+
+fn summarise(
+    scenario: &'static str,
+    scale: Scale,
+    threads: usize,
+    samples: &[(&'static str, Figure, Vec<f64>)],
+) -> Vec<Record> {
+    let baseline = |metric: &str| {
+        let found = samples
+            .iter()
+            .find(|(name, figure, _)| *name == BASELINE && figure.metric == metric);
+        found.map_or(f64::NAN, |(_, _, values)| median(values))
+    };
+    let params = BTreeMap::from([
+        ("threads", threads.to_string()),
+        ("entries", scale.entries().to_string()),
+        ("machine", machine()),
+        (
+            "revision",
+            option_env!("BEDLOAD_REVISION").unwrap_or("unknown").to_owned(),
+        ),
+    ]);
+    samples
+        .iter()
+        .map(|(subject, figure, values)| Record {
+            scenario,
+            subject,
+            metric: figure.metric.clone(),
+            unit: figure.unit,
+            median: median(values),
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            rounds: values.len(),
+            baseline: BASELINE,
+            ratio: median(values) / baseline(&figure.metric),
+            params: params.clone(),
+        })
+        .collect()
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.get(middle) {
+        None => f64::NAN,
+        Some(&upper) if sorted.len() % 2 == 1 => upper,
+        Some(&upper) => (sorted[middle - 1] + upper) / 2.0,
+    }
+}
+
+fn machine() -> String {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "{} {}, {cores} threads",
+        std::env::consts::ARCH,
+        std::env::consts::OS
+    )
+}
+
+/// Runs `work` on every thread number at once; returns the answers and the seconds from the common start to the last
+/// end.
+///
+/// # Panics
+///
+/// If a thread panics.
+pub fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> (Vec<T>, f64) {
+    let start = Barrier::new(threads + 1);
+    thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (start, work) = (&start, &work);
+                scope.spawn(move || {
+                    start.wait();
+                    work(thread)
+                })
+            })
+            .collect();
+        start.wait();
+        let started = Instant::now();
+        let answers = handles
+            .into_iter()
+            .map(|handle| {
+                handle
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect();
+        (answers, started.elapsed().as_secs_f64())
+    })
+}
+
+/// Time stamps for keys: nanoseconds since the stamps were made, so that they fit in 48 bits for three days.
+#[derive(Debug, Clone)]
+pub struct Stamps {
+    clock: Clock,
+    start: u64,
+}
+
+impl Stamps {
+    /// Begins at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let clock = Clock::new();
+        let start = clock.raw();
+        Self { clock, start }
+    }
+
+    /// Ticks of the processor's clock since the beginning.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.clock.raw().saturating_sub(self.start)
+    }
+
+    /// Nanoseconds between two of these stamps.
+    #[must_use]
+    pub fn nanoseconds(&self, from: u64, to: u64) -> u64 {
+        self.clock.delta_as_nanos(from, to)
+    }
+}
+
+impl Default for Stamps {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,97 @@
+//! Latencies, to the ten-thousandth slowest operation.
+
+use std::hint::black_box;
+
+use bedload_testkit::Rng;
+use hdrhistogram::Histogram;
+
+use super::time_series::{Operation, draw, load, sensors};
+use crate::record::Record;
+use crate::runner::{Figure, Scale, Stamps, on_threads, rounds};
+
+/// Latencies in nanoseconds, to three digits.
+struct Latencies {
+    histogram: Histogram<u64>,
+}
+
+impl Latencies {
+    fn new() -> Self {
+        Self {
+            histogram: Histogram::new(3).expect("three digits are allowed"),
+        }
+    }
+
+    /// Times one operation, the reading of the clock included.
+    fn time<T>(&mut self, stamps: &Stamps, operation: impl FnOnce() -> T) -> T {
+        let before = stamps.now();
+        let answer = operation();
+        self.histogram
+            .saturating_record(stamps.nanoseconds(before, stamps.now()));
+        answer
+    }
+
+    fn merge(all: impl Iterator<Item = Self>) -> Self {
+        all.fold(Self::new(), |mut sum, other| {
+            sum.histogram.add(&other.histogram).expect("both resize");
+            sum
+        })
+    }
+
+    fn figures(&self, metric: &str) -> Vec<Figure> {
+        [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)]
+            .map(|(name, quantile)| Figure {
+                metric: format!("{metric} {name}"),
+                unit: "ns",
+                value: self.histogram.value_at_quantile(quantile) as f64,
+            })
+            .to_vec()
+    }
+}
+
+pub(super) fn run(scale: Scale) -> Vec<Record> {
+    rounds("timeseries-latency", scale, |subject, threads, round| {
+        let stamps = Stamps::new();
+        let (keys, _) = load(subject, threads, scale.entries() / 2, &stamps, round);
+        let share = keys.len() / threads;
+        let (measured, _) = on_threads(threads, |thread| {
+            let (mut inserts, mut queries, mut nothing) =
+                (Latencies::new(), Latencies::new(), Latencies::new());
+            let mut rng = Rng::stream(round, thread as u64);
+            let mut stream = sensors(thread);
+            for _ in 0..share {
+                let key = stream.key_at(stamps.now());
+                inserts.time(&stamps, || subject.insert(key, !key));
+                nothing.time(&stamps, || black_box(key));
+            }
+            for key in &keys[thread * share..(thread + 1) * share] {
+                match draw(&mut rng, false) {
+                    Operation::Insert => {
+                        let key = stream.key_at(stamps.now());
+                        subject.insert(key, !key);
+                    }
+                    Operation::Lookup => {
+                        queries.time(&stamps, || black_box(subject.get(*key)));
+                    }
+                    Operation::Scan(limit) => {
+                        queries.time(&stamps, || black_box(subject.scan(*key, limit)));
+                    }
+                }
+            }
+            (inserts, queries, nothing)
+        });
+        let (mut inserts, mut queries, mut nothing) = (Vec::new(), Vec::new(), Vec::new());
+        for (insert, query, empty) in measured {
+            inserts.push(insert);
+            queries.push(query);
+            nothing.push(empty);
+        }
+        [
+            ("insert", inserts),
+            ("query under the mix", queries),
+            ("nothing", nothing),
+        ]
+        .into_iter()
+        .flat_map(|(metric, latencies)| Latencies::merge(latencies.into_iter()).figures(metric))
+        .collect()
+    })
+}

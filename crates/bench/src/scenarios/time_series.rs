@@ -1,0 +1,161 @@
+//! Throughput under a time series: keys of a stamp, a sensor and a thread.
+
+use std::hint::black_box;
+
+use bedload_testkit::Rng;
+use bedload_testkit::workload::SensorStream;
+
+use crate::record::Record;
+use crate::runner::{Figure, Scale, Stamps, on_threads, rounds};
+use crate::subjects::{SCAN_MAX, Subject};
+
+/// Loads `entries` keys, shared by the threads; returns the keys in random order, and the seconds.
+///
+/// # Panics
+///
+/// If the subject does not answer with what was loaded.
+pub(super) fn load(
+    subject: &dyn Subject,
+    threads: usize,
+    entries: usize,
+    stamps: &Stamps,
+    seed: u64,
+) -> (Vec<u64>, f64) {
+    let (keys, seconds) = on_threads(threads, |thread| {
+        let mut stream = sensors(thread);
+        let keys: Vec<u64> = (0..entries / threads)
+            .map(|_| {
+                let key = stream.key_at(stamps.now());
+                subject.insert(key, !key);
+                key
+            })
+            .collect();
+        keys
+    });
+    let mut keys = keys.concat();
+    verify(subject, &keys);
+    Rng::new(seed).shuffle(&mut keys);
+    (keys, seconds)
+}
+
+pub(super) fn sensors(thread: usize) -> SensorStream {
+    SensorStream::new(u8::try_from(thread % 64).unwrap_or(0))
+}
+
+/// Answers must be right before they are timed.
+fn verify(subject: &dyn Subject, keys: &[u64]) {
+    let mut sorted = keys.to_vec();
+    sorted.sort_unstable();
+    let step = (keys.len() / 1000).max(1);
+    for place in (0..sorted.len()).step_by(step) {
+        let key = sorted[place];
+        assert_eq!(subject.get(key), Some(!key), "a loaded key is not found");
+        assert_eq!(
+            subject.get(key ^ 1 << 5),
+            None,
+            "a key that was never loaded is found"
+        );
+        let expected = &sorted[place..sorted.len().min(place + 10)];
+        let sum = expected.iter().fold(0, |sum: u64, key| sum.wrapping_add(!key));
+        assert_eq!(subject.scan(key, 10), (expected.len(), sum), "a scan differs");
+    }
+}
+
+fn throughput(metric: &str, operations: usize, seconds: f64) -> Figure {
+    Figure {
+        metric: metric.to_owned(),
+        unit: "Mop/s",
+        value: operations as f64 / seconds / 1e6,
+    }
+}
+
+pub(super) fn insert(scale: Scale) -> Vec<Record> {
+    rounds("timeseries-insert", scale, |subject, threads, round| {
+        let (keys, seconds) = load(subject, threads, scale.entries(), &Stamps::new(), round);
+        vec![throughput("insert", keys.len(), seconds)]
+    })
+}
+
+pub(super) fn lookup(scale: Scale) -> Vec<Record> {
+    rounds("timeseries-lookup", scale, |subject, threads, round| {
+        let (keys, _) = load(subject, threads, scale.entries(), &Stamps::new(), round);
+        let share = keys.len() / threads;
+        let (_, seconds) = on_threads(threads, |thread| {
+            for key in &keys[thread * share..(thread + 1) * share] {
+                black_box(subject.get(*key));
+            }
+        });
+        vec![throughput("lookup", share * threads, seconds)]
+    })
+}
+
+pub(super) fn scan(scale: Scale) -> Vec<Record> {
+    rounds("timeseries-scan", scale, |subject, threads, round| {
+        let (keys, _) = load(subject, threads, scale.entries(), &Stamps::new(), round);
+        let share = keys.len() / threads / 2;
+        let (_, seconds) = on_threads(threads, |thread| {
+            let mut rng = Rng::stream(round, thread as u64);
+            for key in &keys[thread * share..(thread + 1) * share] {
+                black_box(subject.scan(*key, rng.index(SCAN_MAX)));
+            }
+        });
+        vec![throughput("scan", share * threads, seconds)]
+    })
+}
+
+/// An operation of the mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Insert,
+    Lookup,
+    /// Of so many entries.
+    Scan(usize),
+}
+
+/// Half inserts, a tenth lookups, and scans: of 30 in a hundred operations the usual ones, of 10 the others.
+pub(super) fn draw(rng: &mut Rng, mostly_long: bool) -> Operation {
+    let short = |rng: &mut Rng| Operation::Scan(5 + rng.index(5));
+    let long = |rng: &mut Rng| Operation::Scan(10 + rng.index(90));
+    match rng.below(100) {
+        0..50 => Operation::Insert,
+        50..60 => Operation::Lookup,
+        60..90 if mostly_long => long(rng),
+        60..90 => short(rng),
+        _ if mostly_long => short(rng),
+        _ => long(rng),
+    }
+}
+
+pub(super) fn mixed(scale: Scale) -> Vec<Record> {
+    rounds("timeseries-mixed", scale, |subject, threads, round| {
+        let stamps = Stamps::new();
+        let (keys, _) = load(subject, threads, scale.entries(), &stamps, round);
+        let share = keys.len() / threads / 2;
+        let mut figures = Vec::new();
+        for (metric, mostly_long) in [
+            ("mix, mostly short scans", false),
+            ("mix, mostly long scans", true),
+        ] {
+            let (_, seconds) = on_threads(threads, |thread| {
+                let mut rng = Rng::stream(round, thread as u64);
+                let mut stream = sensors(thread);
+                for key in &keys[thread * share..(thread + 1) * share] {
+                    match draw(&mut rng, mostly_long) {
+                        Operation::Insert => {
+                            let key = stream.key_at(stamps.now());
+                            subject.insert(key, !key);
+                        }
+                        Operation::Lookup => {
+                            black_box(subject.get(*key));
+                        }
+                        Operation::Scan(limit) => {
+                            black_box(subject.scan(*key, limit));
+                        }
+                    }
+                }
+            });
+            figures.push(throughput(metric, share * threads, seconds));
+        }
+        figures
+    })
+}

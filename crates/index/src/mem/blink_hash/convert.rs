@@ -1,0 +1,141 @@
+//! Structure adaptation: sorted leaves in the place of a hash leaf (§4.3 of the paper).
+//!
+//! The leaf is frozen, which keeps writers out and readers not; its buckets are latched one after another while they
+//! are copied, so that a writer who was in the middle of one is waited for; and the sorted leaves are linked in under
+//! three latches. Readers that were in the leaf go on reading it, and then find it obsolete.
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::super::columns::Words;
+use super::super::key::Key;
+use super::super::node::NodePtr;
+use super::super::primitive::{Backoff, interleave};
+use super::super::sorted_leaf::{LEAF_CAP, SortedLeaf};
+use super::super::trunk::{Aim, Chain};
+use super::super::version_latch::Writer;
+use super::BlinkHash;
+use super::hash_leaf::HashLeaf;
+use super::settle::settle_all;
+
+impl<K: Key> BlinkHash<K> {
+    /// Converts every hash leaf but the right-most to sorted leaves; returns how many there were. Others may go on
+    /// reading and writing.
+    ///
+    /// ```
+    /// use bedload_index::mem::{BlinkHash, BlinkHashOptions};
+    /// let index = BlinkHash::<u64>::with_options(BlinkHashOptions::new().node_bytes(8 << 10));
+    /// (0..10_000).for_each(|key| index.insert(key, key));
+    /// assert!(index.convert_all() > 10);
+    /// assert_eq!(index.convert_all(), 0);
+    /// assert_eq!(index.range(..).count(), 10_000);
+    /// ```
+    pub fn convert_all(&self) -> usize {
+        let guard = &epoch::pin();
+        let mut converted = 0;
+        let mut low = None;
+        loop {
+            let aim = Aim::At(low.unwrap_or(K::Words::MIN));
+            let Some(found) = self.trunk.find_leaf(&aim, guard) else {
+                return converted;
+            };
+            if self.convert(low, guard) {
+                converted += 1;
+            }
+            let right = found.node.right(guard);
+            if !found.node.latch.validate(found.version) && found.node.latch.optimistic().is_some() {
+                continue;
+            }
+            match right {
+                Some((high, _)) => low = Some(high),
+                None => return converted,
+            }
+        }
+    }
+
+    /// Converts the hash leaf whose low fence is `low`. False if there is none, it is the right-most, or somebody is
+    /// splitting or converting it.
+    pub(super) fn convert(&self, low: Option<K::Words>, guard: &Guard) -> bool {
+        let aim = Aim::At(low.unwrap_or(K::Words::MIN));
+        let Some(found) = self.trunk.find_leaf(&aim, guard) else {
+            return false;
+        };
+        let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() else {
+            return false;
+        };
+        let Some(_maintenance) = leaf.try_maintain() else {
+            return false;
+        };
+        if leaf.low() != low || !freeze(found.node, leaf, guard) {
+            return false;
+        }
+        let leaves = self.sorted_leaves(&frozen_entries(leaf));
+        let Some((&first, &last)) = leaves.first().zip(leaves.last()) else {
+            return false;
+        };
+        let chain = Chain {
+            first: first.1,
+            last: last.1,
+        };
+        let mut backoff = Backoff::default();
+        while !self.trunk.try_replace(found.node, low, chain, guard) {
+            backoff.wait();
+        }
+        interleave();
+        self.trunk.insert_separators(&leaves[1..], guard);
+        true
+    }
+
+    /// Leaves filled as the options ask, linked left to right, each with its least key.
+    fn sorted_leaves(&self, entries: &[(K::Words, u64)]) -> Vec<(K::Words, NodePtr<'static, K::Words>)> {
+        let fill = (LEAF_CAP * usize::from(self.options.fill_percent) / 100).max(1);
+        let leaves: Vec<_> = if entries.is_empty() {
+            vec![(K::Words::MIN, NodePtr::new(SortedLeaf::new()))]
+        } else {
+            entries
+                .chunks(fill)
+                .map(|chunk| (chunk[0].0, NodePtr::new(SortedLeaf::of(chunk))))
+                .collect()
+        };
+        for pair in leaves.windows(2) {
+            pair[0].1.set_right(Some(pair[1]), Writer::UNPUBLISHED);
+        }
+        leaves
+    }
+}
+
+/// Keeps writers out of a leaf that is not the right-most, once all its buckets are settled.
+pub(super) fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) -> bool {
+    loop {
+        let Some(version) = node.latch.optimistic() else {
+            return false;
+        };
+        if node.is_rightmost() {
+            return false;
+        }
+        if !settle_all(leaf, version, guard) {
+            continue;
+        }
+        interleave();
+        if let Some(latched) = node.latch.try_latch(version) {
+            leaf.freeze(latched.writer());
+            return true;
+        }
+    }
+}
+
+/// The entries of a frozen leaf, ascending.
+pub(super) fn frozen_entries<W: Words>(leaf: &HashLeaf<W>) -> Vec<(W, u64)> {
+    let mut entries = Vec::new();
+    for bucket in leaf.buckets() {
+        // The latch, and not a validated read: a writer that takes it later sees the leaf frozen.
+        let latched = bucket.latch.latch();
+        entries.extend(
+            bucket
+                .entries()
+                .map(|slot| (bucket.key(slot), bucket.value(slot))),
+        );
+        drop(latched);
+    }
+    entries.sort_unstable_by_key(|entry| entry.0);
+    entries
+}

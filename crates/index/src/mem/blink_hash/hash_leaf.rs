@@ -1,0 +1,445 @@
+//! Hash leaves, and the operations on one key in them.
+
+#![expect(
+    unsafe_code,
+    reason = "declares the layout that lets a header stand for its node; allocates zeroed buckets"
+)]
+
+use crossbeam_epoch::Guard;
+
+use super::super::columns::Words;
+use super::super::node::{Header, Kind, Node, NodePtr};
+use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
+use super::super::version_latch::{Latched, Version, Writer};
+use super::BlinkHashOptions;
+use super::bucket::{Bits, Bucket, Fingerprint};
+
+/// See the [module](super), whose rules it follows.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct HashLeaf<W: Words> {
+    header: Header<W>,
+    /// Low fence; none for the left-most leaf. Never changes.
+    low: Option<W>,
+    /// The leaf this one was split from; alive as long as a bucket here has not settled.
+    left: AtomicPtr<Header<W>>,
+    /// Splits this leaf has been part of. Written under the leaf's latch.
+    generation: AtomicU32,
+    /// Buckets that have not followed the last of these splits.
+    unsettled: AtomicU32,
+    /// 1 while a conversion reads the leaf: writers wait for what replaces it. Written under the leaf's latch.
+    frozen: AtomicU32,
+    /// 1 while somebody splits or converts the leaf.
+    maintained: AtomicU32,
+    /// Scans that found this leaf unsorted.
+    scans: AtomicU32,
+    probes: u32,
+    buckets: Box<[Bucket<W>]>,
+}
+
+// SAFETY: `repr(C)`, the header comes first, and the kind is this type's alone.
+unsafe impl<W: Words> Node<W> for HashLeaf<W> {
+    const KIND: Kind = Kind::HashLeaf;
+}
+
+/// How an insert went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Insert {
+    Done,
+    /// No bucket that may hold the key has room.
+    Full,
+}
+
+/// Where a key may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    first: usize,
+    second: usize,
+    pub(super) fingerprint: Fingerprint,
+}
+
+/// An entry that was found.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    bucket: usize,
+    slot: usize,
+    value: u64,
+}
+
+/// What a look at a key's home, or another bucket, told.
+#[derive(Debug, Clone, Copy)]
+struct LookedUp {
+    entry: Option<Entry>,
+    /// The probes that may lead to keys at home in the bucket.
+    strays: u32,
+}
+
+/// The right to split or convert a leaf.
+#[derive(Debug)]
+#[must_use = "dropping it gives the right up"]
+pub(super) struct Maintenance<'l>(&'l AtomicU32);
+
+impl Drop for Maintenance<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+impl<W: Words> HashLeaf<W> {
+    /// The first leaf of an index: it has no left sibling, and nothing to settle.
+    pub(super) fn new(options: &BlinkHashOptions) -> Box<Self> {
+        let leaf = Self::with_low(options, None, std::ptr::null_mut());
+        for bucket in &leaf.buckets {
+            bucket.set_settled(1, Writer::UNPUBLISHED);
+        }
+        leaf.unsettled.store(0, Ordering::Relaxed);
+        leaf
+    }
+
+    /// The right half of `left`, whose entries from `low` on follow later.
+    pub(super) fn right_of(options: &BlinkHashOptions, low: W, left: NodePtr<'_, W>) -> Box<Self> {
+        Self::with_low(options, Some(low), left.as_raw())
+    }
+
+    fn with_low(options: &BlinkHashOptions, low: Option<W>, left: *mut Header<W>) -> Box<Self> {
+        let buckets = zeroed_buckets((options.node_bytes / size_of::<Bucket<W>>()).max(2));
+        Box::new(Self {
+            header: Header::new::<Self>(0),
+            low,
+            left: AtomicPtr::new(left),
+            generation: AtomicU32::new(1),
+            unsettled: AtomicU32::new(u32::try_from(buckets.len()).unwrap_or(u32::MAX)),
+            frozen: AtomicU32::new(0),
+            maintained: AtomicU32::new(0),
+            scans: AtomicU32::new(0),
+            probes: options.probes.into(),
+            buckets,
+        })
+    }
+
+    pub(super) fn header(&self) -> &Header<W> {
+        &self.header
+    }
+
+    pub(super) fn low(&self) -> Option<W> {
+        self.low
+    }
+
+    pub(super) fn buckets(&self) -> &[Bucket<W>] {
+        &self.buckets
+    }
+
+    pub(super) fn left<'g>(&self, _guard: &'g Guard) -> Option<NodePtr<'g, W>> {
+        NodePtr::from_raw(self.left.load(Ordering::Acquire))
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Begins a generation, in which no bucket has settled yet.
+    pub(super) fn begin_generation(&self, _writer: Writer<'_>) {
+        let buckets = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
+        self.unsettled.store(buckets, Ordering::Relaxed);
+        self.generation.store(self.generation() + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_settled(&self, bucket: usize) -> bool {
+        self.buckets[bucket].settled() == self.generation()
+    }
+
+    /// Whether every bucket has followed every split.
+    pub(super) fn all_settled(&self) -> bool {
+        self.unsettled.load(Ordering::Acquire) == 0
+    }
+
+    /// Notes that one more bucket has followed the last split; it is latched.
+    pub(super) fn note_settled(&self, bucket: usize, writer: Writer<'_>) {
+        self.buckets[bucket].set_settled(self.generation(), writer);
+        self.unsettled.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn freeze(&self, _writer: Writer<'_>) {
+        self.frozen.store(1, Ordering::Relaxed);
+    }
+
+    /// The right to split or convert this leaf, unless somebody has it.
+    pub(super) fn try_maintain(&self) -> Option<Maintenance<'_>> {
+        let taken = self
+            .maintained
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok().map(|_| Maintenance(&self.maintained))
+    }
+
+    /// Counts a scan of this leaf; returns how many there were.
+    pub(super) fn note_scan(&self) -> u32 {
+        self.scans.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn place_of(&self, key: &W) -> Place {
+        let hash = key.hash(0);
+        Place {
+            first: self.scale(hash >> 32),
+            second: self.scale(hash >> 8 & 0xffff_ffff),
+            fingerprint: Fingerprint::of_hash(hash),
+        }
+    }
+
+    /// A bucket for a 32-bit hash.
+    fn scale(&self, hash: u64) -> usize {
+        let scaled = (hash * self.buckets.len() as u64) >> 32;
+        usize::try_from(scaled).unwrap_or(0)
+    }
+
+    /// Probes for each key: the 0th leads to its home.
+    fn probe_count(&self) -> usize {
+        2 * self.probes as usize
+    }
+
+    /// The bucket of the `probe`-th probe: neighbours of the first hash, then of the second.
+    pub(super) fn probe(&self, place: &Place, probe: usize) -> usize {
+        let probes = self.probes as usize;
+        let bucket = match probe.checked_sub(probes) {
+            None => place.first + probe,
+            Some(distance) => place.second + distance,
+        };
+        if bucket < self.buckets.len() {
+            bucket
+        } else {
+            bucket % self.buckets.len()
+        }
+    }
+
+    /// The probes, besides the 0th, that may lead to a key at home in this bucket. As long as entries have yet to follow
+    /// a split, what is noted is incomplete, and it is all of them.
+    fn stray_probes(&self, home: &Bucket<W>) -> u32 {
+        if self.all_settled() {
+            home.strays(self.generation())
+        } else {
+            u32::MAX >> (u32::BITS - 2 * self.probes) & !1
+        }
+    }
+
+    /// Notes where an entry is that stays in, or has come to, a bucket, if that is not its home.
+    pub(super) fn note_place(&self, key: &W, bucket: usize) {
+        let place = self.place_of(key);
+        let home = self.probe(&place, 0);
+        if home == bucket {
+            return;
+        }
+        if let Some(probe) = (1..self.probe_count()).find(|&probe| self.probe(&place, probe) == bucket) {
+            self.buckets[home].add_stray(probe, self.generation());
+        }
+    }
+
+    /// The value of a key that this leaf covers, if `version` stands. A bucket that has yet to receive its entries is
+    /// named in the error, to be settled first.
+    pub(super) fn get(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
+        let place = self.place_of(key);
+        let home = self.probe(&place, 0);
+        let LookedUp {
+            entry: mut found,
+            strays,
+        } = self.look_up(home, key, &place)?;
+        for probe in Bits(strays) {
+            if found.is_some() {
+                break;
+            }
+            found = self.look_up(self.probe(&place, probe), key, &place)?.entry;
+        }
+        if self.header.latch.validate(version) {
+            Ok(found.map(|found| found.value))
+        } else {
+            Err(Unsettled::Leaf)
+        }
+    }
+
+    /// Looks for a key in one bucket; waits for its latch.
+    fn look_up(&self, index: usize, key: &W, place: &Place) -> Result<LookedUp, Unsettled> {
+        let bucket = &self.buckets[index];
+        loop {
+            let version = bucket.latch.optimistic().ok_or(Unsettled::Leaf)?;
+            if let Some(looked_up) = self.look_up_at(index, version, key, place)? {
+                return Ok(looked_up);
+            }
+        }
+    }
+
+    /// Looks for a key in one bucket. `None` if the bucket has changed since `version`.
+    fn look_up_at(
+        &self,
+        index: usize,
+        version: Version,
+        key: &W,
+        place: &Place,
+    ) -> Result<Option<LookedUp>, Unsettled> {
+        let bucket = &self.buckets[index];
+        let lacks_entries = bucket.settled() == 0;
+        let strays = self.stray_probes(bucket);
+        let entry = bucket.find(key, place.fingerprint).map(|slot| Entry {
+            bucket: index,
+            slot,
+            value: bucket.value(slot),
+        });
+        match bucket.latch.validate(version) {
+            false => Ok(None),
+            true if lacks_entries => Err(Unsettled::Bucket(index)),
+            true => Ok(Some(LookedUp { entry, strays })),
+        }
+    }
+
+    /// Latches the home bucket of a key, and finds the key, there or elsewhere. It stays where it is as long as the latch
+    /// is held: operations on one key exclude each other wherever the key is (rule 3).
+    fn latch_home(&self, key: &W, place: &Place) -> Result<(Latched<'_>, Option<Entry>), Unsettled> {
+        let home_index = self.probe(place, 0);
+        let home = &self.buckets[home_index];
+        let Some(latched) = home.latch.latch() else {
+            return Err(Unsettled::Leaf);
+        };
+        self.expect_settled(home_index)?;
+        interleave();
+        if let Some(slot) = home.find(key, place.fingerprint) {
+            let entry = Entry {
+                bucket: home_index,
+                slot,
+                value: home.value(slot),
+            };
+            return Ok((latched, Some(entry)));
+        }
+        for probe in Bits(self.stray_probes(home)) {
+            let index = self.probe(place, probe);
+            if index == home_index {
+                continue;
+            }
+            // Whoever holds that bucket may be waiting for this one (rule 4).
+            let version = self.buckets[index]
+                .latch
+                .optimistic_now()
+                .ok_or(Unsettled::Leaf)?;
+            let looked_up = self
+                .look_up_at(index, version, key, place)?
+                .ok_or(Unsettled::Leaf)?;
+            if looked_up.entry.is_some() {
+                return Ok((latched, looked_up.entry));
+            }
+        }
+        Ok((latched, None))
+    }
+
+    /// Changes an entry that was found, under the latch of its bucket and of its home, if `version` stands.
+    fn change(
+        &self,
+        entry: &Entry,
+        home: (usize, &Latched<'_>),
+        version: Version,
+        change: impl FnOnce(&Bucket<W>, Writer<'_>),
+    ) -> Result<(), Unsettled> {
+        let bucket = &self.buckets[entry.bucket];
+        if entry.bucket == home.0 {
+            self.expect_version(version)?;
+            change(bucket, home.1.writer());
+            return Ok(());
+        }
+        let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
+        self.expect_version(version)?;
+        change(bucket, latched.writer());
+        Ok(())
+    }
+
+    /// Puts a value in place for a key that this leaf covers, if `version` stands.
+    pub(super) fn insert(&self, key: W, value: u64, version: Version) -> Result<Insert, Unsettled> {
+        let place = self.place_of(&key);
+        let home_index = self.probe(&place, 0);
+        let home = &self.buckets[home_index];
+        let (home_latched, found) = self.latch_home(&key, &place)?;
+        if let Some(entry) = found {
+            self.change(&entry, (home_index, &home_latched), version, |bucket, writer| {
+                bucket.set_value(entry.slot, value, writer);
+            })?;
+            return Ok(Insert::Done);
+        }
+        if let Some(slot) = home.free_slot() {
+            self.expect_version(version)?;
+            home.put(slot, key, place.fingerprint, value, home_latched.writer());
+            return Ok(Insert::Done);
+        }
+        for probe in 1..self.probe_count() {
+            let index = self.probe(&place, probe);
+            let bucket = &self.buckets[index];
+            if index == home_index || (self.is_settled(index) && bucket.free_slot().is_none()) {
+                continue;
+            }
+            let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
+            self.expect_settled(index)?;
+            if let Some(slot) = bucket.free_slot() {
+                self.expect_version(version)?;
+                bucket.put(slot, key, place.fingerprint, value, latched.writer());
+                home.add_stray(probe, self.generation());
+                return Ok(Insert::Done);
+            }
+        }
+        Ok(Insert::Full)
+    }
+
+    /// Removes a key that this leaf covers, if `version` stands; returns the value it had.
+    pub(super) fn remove(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
+        let place = self.place_of(key);
+        let (home_latched, found) = self.latch_home(key, &place)?;
+        let Some(entry) = found else {
+            self.expect_version(version)?;
+            return Ok(None);
+        };
+        self.change(
+            &entry,
+            (self.probe(&place, 0), &home_latched),
+            version,
+            |bucket, writer| {
+                bucket.clear(entry.slot, writer);
+            },
+        )?;
+        Ok(Some(entry.value))
+    }
+
+    fn expect_settled(&self, bucket: usize) -> Result<(), Unsettled> {
+        if self.is_settled(bucket) {
+            Ok(())
+        } else {
+            Err(Unsettled::Bucket(bucket))
+        }
+    }
+
+    /// That the leaf has not been split, frozen or replaced since. A writer asks with all its latches held.
+    fn expect_version(&self, version: Version) -> Result<(), Unsettled> {
+        if self.header.latch.validate(version) && !self.is_frozen() {
+            interleave();
+            Ok(())
+        } else {
+            Err(Unsettled::Leaf)
+        }
+    }
+}
+
+/// Why an operation has to look again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsettled {
+    /// This bucket has yet to follow a split.
+    Bucket(usize),
+    /// The leaf has changed, or somebody was in the way.
+    Leaf,
+}
+
+#[cfg(not(loom))]
+fn zeroed_buckets<W: Words>(count: usize) -> Box<[Bucket<W>]> {
+    let buckets = Box::<[Bucket<W>]>::new_zeroed_slice(count);
+    // SAFETY: a bucket is made of atomic integers, for which zero is a value.
+    unsafe { buckets.assume_init() }
+}
+
+#[cfg(loom)]
+fn zeroed_buckets<W: Words>(count: usize) -> Box<[Bucket<W>]> {
+    (0..count).map(|_| Bucket::new()).collect()
+}

@@ -1,0 +1,109 @@
+//! The hand-over between a lazy split, a conversion, and those who read and write meanwhile.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bedload-index --lib --release loom_`. Up to two preemptions are
+//! explored: with more, the models of whole operations do not end.
+
+use crossbeam_epoch::Guard;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::super::node::NodePtr;
+use super::super::trunk::Aim;
+use super::convert::{freeze, frozen_entries};
+use super::hash_leaf::{HashLeaf, Insert};
+use super::{BlinkHash, BlinkHashOptions};
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 100_000;
+    builder.check(model);
+}
+
+/// Two buckets, one probe for each hash.
+fn index_of(keys: &[u64]) -> Arc<BlinkHash<u64>> {
+    let index = BlinkHash::with_options(BlinkHashOptions::new().node_bytes(1).probes(1));
+    keys.iter().for_each(|&key| index.insert(key, key));
+    Arc::new(index)
+}
+
+fn split_rightmost(index: &BlinkHash<u64>) {
+    let guard = &crossbeam_epoch::pin();
+    let node = index.trunk.rightmost(guard).expect("there is a leaf");
+    let leaf = node.downcast::<HashLeaf<[u64; 1]>>().expect("it is a hash leaf");
+    index.split(node, leaf, guard);
+}
+
+fn leftmost<'g>(index: &BlinkHash<u64>, guard: &'g Guard) -> (NodePtr<'g, [u64; 1]>, &'g HashLeaf<[u64; 1]>) {
+    let found = index
+        .trunk
+        .find_leaf(&Aim::At([0]), guard)
+        .expect("there is a leaf");
+    (found.node, found.node.downcast().expect("it is a hash leaf"))
+}
+
+#[test]
+fn loom_an_insert_during_a_split_is_not_lost() {
+    explore(|| {
+        let index = index_of(&[1, 5]);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || index.insert(9, 90))
+        };
+        split_rightmost(&index);
+        writer.join().expect("the writer ends");
+        assert_eq!([1, 5, 9].map(|key| index.get(key)), [Some(1), Some(5), Some(90)]);
+    });
+}
+
+#[test]
+fn loom_a_reader_finds_its_key_while_it_moves() {
+    explore(|| {
+        let index = index_of(&[1, 5]);
+        let reader = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || assert_eq!(index.get(5), Some(5)))
+        };
+        split_rightmost(&index);
+        assert_eq!(index.get(5), Some(5));
+        reader.join().expect("the reader ends");
+    });
+}
+
+#[test]
+fn loom_a_removal_during_a_split_is_not_undone() {
+    explore(|| {
+        let index = index_of(&[1, 5]);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || assert_eq!(index.remove(5), Some(5)))
+        };
+        split_rightmost(&index);
+        writer.join().expect("the writer ends");
+        assert_eq!([1, 5].map(|key| index.get(key)), [Some(1), None]);
+    });
+}
+
+/// A writer that began before a leaf was frozen is either waited for or turned away.
+#[test]
+fn loom_an_insert_during_a_conversion_is_not_lost() {
+    explore(|| {
+        let index = index_of(&[1, 5]);
+        split_rightmost(&index);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || {
+                let guard = &crossbeam_epoch::pin();
+                let (node, leaf) = leftmost(&index, guard);
+                let version = node.latch.optimistic().expect("not obsolete");
+                leaf.insert([2], 20, version) == Ok(Insert::Done)
+            })
+        };
+        let guard = &crossbeam_epoch::pin();
+        let (node, leaf) = leftmost(&index, guard);
+        assert!(freeze(node, leaf, guard));
+        let is_copied = frozen_entries(leaf).contains(&([2], 20));
+        assert_eq!(writer.join().expect("the writer ends"), is_copied);
+    });
+}

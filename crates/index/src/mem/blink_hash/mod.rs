@@ -1,0 +1,48 @@
+//! Blink-hash: a B-link tree with hash leaves (Cha, Hao, Wang, Zhang, Akella, Yu, "Blink-hash: An Adaptive Hybrid Index
+//! for In-Memory Time-Series Databases", PVLDB 16(6), 2023).
+//!
+//! Keys that ascend all go to the right-most leaf. Here it is a hash table of many buckets with a latch each, so
+//! writers rarely meet; it is split lazily ([`settle`]), and leaves that are scanned are converted to sorted ones
+//! ([`convert`]).
+//!
+//! # Rules
+//!
+//! 1. The right-most leaf is a hash leaf, and is never converted.
+//! 2. A leaf's latch protects its fences, links, generation and whether it is frozen; a bucket's latch its entries. Who
+//!    writes entries validates the leaf's version with all latches in hand; a split in between moves what was
+//!    written when the bucket settles.
+//! 3. Operations on a key hold the latch of its home bucket, so they exclude each other wherever the entry is.
+//! 4. Nobody waits for a latch while holding one.
+//!
+//! # Departures from the paper, and why
+//!
+//! - *A split latches no bucket*: it moves the leaf's generation on, which unsettles all of them at once. The paper
+//!   latches every bucket; writers then wait for the whole leaf.
+//! - *An insert looks for its key* wherever it may be, so a key is there once. That would cost a look at every probed
+//!   bucket; but the home bucket knows which probes ever ended elsewhere, and mostly none did. Lookups gain by it too.
+//! - *Readers settle a bucket only if it lacks entries*: that of a right half. In a left half they ignore what lies
+//!   beyond the fence.
+//! - *Conversion waits for a writer*: a scan of a hash leaf picks its entries out unsorted, and asks for the leaf to be
+//!   converted at the next split; only where none comes does a later scan convert. A leaf that is being converted
+//!   stays readable.
+//! - *Left siblings* are found by a descent when they are needed, at conversion. The left pointer names the leaf that
+//!   a leaf was split from, for settling. So sorted leaves need not maintain it.
+//! - *Fingerprints are compared eight at a time in general registers*, which needs no dispatch.
+
+mod bucket;
+mod check;
+mod convert;
+mod hash_leaf;
+mod options;
+mod scan;
+mod settle;
+mod split;
+mod tree;
+
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use options::BlinkHashOptions;
+pub use tree::BlinkHash;

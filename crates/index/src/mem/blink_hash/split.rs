@@ -1,0 +1,72 @@
+//! Splitting a hash leaf: a few stores under its latch, whatever its size.
+
+use crossbeam_epoch::Guard;
+
+use super::super::key::Key;
+use super::super::node::NodePtr;
+use super::super::primitive::{Backoff, interleave};
+use super::super::version_latch::Writer;
+use super::BlinkHash;
+use super::bucket::BUCKET_CAP;
+use super::hash_leaf::HashLeaf;
+use super::settle::settle_all;
+
+/// Fewest keys from which a percentile is taken.
+const SAMPLE_MIN: usize = 8;
+
+impl<K: Key> BlinkHash<K> {
+    /// Splits a leaf in which an insert found no room, unless somebody else is at it; the caller then looks again.
+    pub(super) fn split(&self, node: NodePtr<'_, K::Words>, leaf: &HashLeaf<K::Words>, guard: &Guard) {
+        let Some(_maintenance) = leaf.try_maintain() else {
+            Backoff::patient().wait();
+            return;
+        };
+        let Some(version) = node.latch.optimistic() else {
+            return;
+        };
+        if leaf.is_frozen() || !settle_all(leaf, version, guard) {
+            return;
+        }
+        let Some(fence) = self.percentile(leaf) else {
+            return;
+        };
+        let right = HashLeaf::right_of(&self.options, fence, node);
+        interleave();
+        let Some(latched) = node.latch.try_latch(version) else {
+            return;
+        };
+        right.header().set_right(node.right(guard), Writer::UNPUBLISHED);
+        let right = NodePtr::new(right);
+        if node.is_rightmost() {
+            self.trunk.set_rightmost(right, latched.writer());
+        }
+        leaf.begin_generation(latched.writer());
+        node.set_right(Some((fence, right)), latched.writer());
+        drop(latched);
+        interleave();
+        self.trunk.insert_separator(fence, right, guard);
+    }
+
+    /// A key that divides the leaf's entries about as the options ask, from a sample: hashing has put the keys into
+    /// random buckets, so the first buckets are a random sample (§4.1). None if the leaf is nearly empty.
+    fn percentile(&self, leaf: &HashLeaf<K::Words>) -> Option<K::Words> {
+        let capacity = leaf.buckets().len() * BUCKET_CAP;
+        let wanted = (capacity * usize::from(self.options.sample_percent) / 100).max(SAMPLE_MIN);
+        let mut sample = Vec::with_capacity(wanted + BUCKET_CAP);
+        for bucket in leaf.buckets() {
+            if sample.len() >= wanted {
+                break;
+            }
+            let before = sample.len();
+            let version = bucket.latch.optimistic()?;
+            sample.extend(bucket.entries().map(|slot| bucket.key(slot)));
+            if !bucket.latch.validate(version) {
+                sample.truncate(before);
+            }
+        }
+        let percentile = sample.len() * usize::from(self.options.split_percentile) / 100;
+        let place = percentile.clamp(1, sample.len().checked_sub(1).filter(|&last| last >= 1)?);
+        let (_, fence, _) = sample.select_nth_unstable(place);
+        Some(*fence)
+    }
+}

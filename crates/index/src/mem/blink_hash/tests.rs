@@ -1,0 +1,275 @@
+//! The contract, over leaves and buckets so small that splits, settling and conversions are common.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bedload_testkit::Rng;
+use bedload_testkit::contract::{
+    ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
+    check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
+};
+
+use super::super::contract::Subject;
+use super::super::{BlinkHash, BlinkHashOptions, Key};
+use super::bucket::BUCKET_CAP;
+use super::hash_leaf::HashLeaf;
+
+fn options() -> BlinkHashOptions {
+    BlinkHashOptions::new()
+        .node_bytes(1 << 10)
+        .probes(2)
+        .scans_before_conversion(3)
+}
+
+fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<BlinkHash<K::Key>, K> {
+    Subject(BlinkHash::with_options(options()), keys)
+}
+
+fn plan(operations: usize) -> Plan {
+    // Miri runs some thousand times slower.
+    let operations = if cfg!(miri) {
+        operations.div_ceil(400)
+    } else {
+        operations
+    };
+    Plan { seed: 2, operations }
+}
+
+#[test]
+fn one_thread_with_integers() {
+    check(|| OneThread(subject(U64Keys)), plan(160_000));
+    check(|| OneThread(subject(I64Keys)), plan(40_000));
+    check_shrinking(|| OneThread(subject(U64Keys)), plan(40_000));
+}
+
+#[test]
+fn one_thread_with_byte_strings() {
+    check(|| OneThread(subject(ByteKeys::<5>)), plan(40_000));
+    check(|| OneThread(subject(ByteKeys::<16>)), plan(40_000));
+    check(|| OneThread(subject(ByteKeys::<32>)), plan(40_000));
+}
+
+#[test]
+fn disjoint_writers() {
+    check_disjoint_writers(|| subject(U64Keys), 4, plan(160_000));
+    check_disjoint_writers(|| subject(ByteKeys::<17>), 3, plan(40_000));
+}
+
+#[test]
+fn ascending_writers() {
+    check_ascending_writers(|| subject(U64Keys), 4, plan(40_000));
+    check_ascending_writers(|| subject(I64Keys), 2, plan(10_000));
+}
+
+#[test]
+fn ranges_over_writers() {
+    check_ranges_over_writers(|| subject(U64Keys), 2, 2, plan(40_000));
+    check_ranges_over_writers(|| subject(ByteKeys::<32>), 2, 2, plan(10_000));
+}
+
+#[test]
+fn histories_are_linearizable() {
+    check_histories(|| subject(U64Keys), 8, plan(160_000));
+    check_histories(|| subject(ByteKeys::<24>), 8, plan(40_000));
+}
+
+/// How many leaves are hashed, and how many sorted.
+fn leaves(index: &BlinkHash<u64>) -> (usize, usize) {
+    let guard = &crossbeam_epoch::pin();
+    let leaves = index.trunk.check(guard).expect("sound");
+    let hashed = leaves
+        .iter()
+        .filter(|leaf| leaf.node.downcast::<HashLeaf<[u64; 1]>>().is_some());
+    let hashed = hashed.count();
+    (hashed, leaves.len() - hashed)
+}
+
+const KEYS: u64 = if cfg!(miri) { 200 } else { 5_000 };
+
+fn ascending() -> BlinkHash<u64> {
+    let index = BlinkHash::with_options(options());
+    (0..KEYS).for_each(|key| index.insert(key, key));
+    index
+}
+
+#[test]
+fn leaves_stay_hashed_until_they_are_scanned() {
+    let index = ascending();
+    let (hashed, sorted) = leaves(&index);
+    assert!(hashed as u64 > KEYS / 50 && sorted == 0, "{hashed} {sorted}");
+    for _ in 0..2 {
+        assert!(index.range(..).map(|(key, _)| key).eq(0..KEYS));
+    }
+    assert_eq!(
+        leaves(&index),
+        (hashed, 0),
+        "no writer came by, and two scans are not three"
+    );
+    assert_eq!(index.range(..).count() as u64, KEYS);
+    let (hashed, sorted) = leaves(&index);
+    assert_eq!(hashed, 1, "the right-most leaf alone");
+    assert!(sorted as u64 > KEYS / 8);
+    assert_eq!(index.check_structure(), Ok(()));
+}
+
+#[test]
+fn writers_convert_what_was_scanned() {
+    let index = ascending();
+    let (hashed, _) = leaves(&index);
+    let mut buffer = ([0; 8], [0; 8]);
+    assert_eq!(index.scan(10.., &mut buffer.0, &mut buffer.1), 8);
+    assert_eq!(leaves(&index).1, 0);
+    for key in KEYS.. {
+        index.insert(key, key);
+        if leaves(&index).0 + leaves(&index).1 > hashed {
+            break;
+        }
+    }
+    assert!(
+        leaves(&index).1 > 0,
+        "the leaf that was scanned is converted at the next split"
+    );
+    assert_eq!(index.check_structure(), Ok(()));
+}
+
+#[test]
+fn convert_all_leaves_the_rightmost_alone() {
+    let index = ascending();
+    let (hashed, _) = leaves(&index);
+    assert_eq!(index.convert_all(), hashed - 1);
+    assert_eq!(index.convert_all(), 0);
+    assert_eq!(leaves(&index).0, 1);
+    assert!(index.range(..).rev().map(|(key, _)| key).eq((0..KEYS).rev()));
+    (0..KEYS).for_each(|key| assert_eq!(index.get(key), Some(key)));
+}
+
+#[test]
+fn an_existing_key_is_replaced_and_not_stored_twice() {
+    let index = ascending();
+    for round in 1..4 {
+        (0..KEYS).for_each(|key| index.insert(key, key + round));
+        assert!(index.range(..).eq((0..KEYS).map(|key| (key, key + round))));
+        assert_eq!(index.check_structure(), Ok(()));
+    }
+}
+
+/// A split is a few stores; the entries follow when their buckets are next looked at.
+#[test]
+fn splits_move_nothing_by_themselves() {
+    let index = BlinkHash::<u64>::with_options(options());
+    let guard = &crossbeam_epoch::pin();
+    let root = index.trunk.rightmost(guard).expect("there is a leaf");
+    let left = root.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    let entries =
+        |leaf: &HashLeaf<[u64; 1]>| leaf.buckets().iter().map(|bucket| bucket.entries().count()).sum();
+    let total: usize = 20;
+    (0..total as u64).for_each(|key| index.insert(key, key));
+    index.split(root, left, guard);
+    let right = index.trunk.rightmost(guard).expect("there is a leaf");
+    let right = right.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    assert_eq!((entries(left), entries(right)), (total, 0));
+    assert!(!left.all_settled() && !right.all_settled());
+
+    let Some([fence]) = right.low() else {
+        panic!("the right half has a low fence")
+    };
+    assert_eq!(index.get(fence), Some(fence));
+    assert!(entries(right) > 0 && entries(right) + entries(left) == total);
+    assert_eq!(index.get(0), Some(0));
+    assert!(index.range(..).map(|(key, _)| key).eq(0..total as u64));
+    assert!(left.all_settled() && right.all_settled());
+}
+
+/// A few leaves that fill, split, are scanned and converted under everyone's hands.
+#[test]
+fn crowded_conversions_lose_nothing() {
+    const THREADS: u64 = 4;
+    const KEYS_PER_THREAD: usize = 64;
+    let index = BlinkHash::<u64>::with_options(options().scans_before_conversion(1));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let index = &index;
+            scope.spawn(move || {
+                let mut rng = Rng::stream(4, thread);
+                let mut expected = [None; KEYS_PER_THREAD];
+                // The keys wander upwards, so that there are always hash leaves.
+                for round in 0..if cfg!(miri) { 150 } else { 30_000 } {
+                    let base = round / 2_000 * 1_000;
+                    let own = rng.index(KEYS_PER_THREAD);
+                    let key = base + own as u64 * THREADS + thread;
+                    if round % 2_000 == 0 {
+                        expected = [None; KEYS_PER_THREAD];
+                    }
+                    if rng.percent(70.0) {
+                        index.insert(key, round);
+                        expected[own] = Some(round);
+                    } else {
+                        assert_eq!(
+                            index.remove(key),
+                            expected[own].take(),
+                            "round {round}, key {key}"
+                        );
+                    }
+                    let other = rng.index(KEYS_PER_THREAD);
+                    let key = base + other as u64 * THREADS + thread;
+                    assert_eq!(index.get(key), expected[other], "round {round}, key {key}");
+                    if rng.percent(5.0) {
+                        let found: Vec<_> = index
+                            .range(base..base + KEYS_PER_THREAD as u64 * THREADS)
+                            .filter(|(key, _)| key % THREADS == thread)
+                            .map(|(_, value)| value)
+                            .collect();
+                        assert!(
+                            found.into_iter().eq(expected.iter().flatten().copied()),
+                            "round {round}"
+                        );
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(index.check_structure(), Ok(()));
+}
+
+/// Keys that leave and come back, to whichever of two buckets has room, while ranges read one bucket after the other.
+#[test]
+fn a_key_that_moves_during_a_scan_is_yielded_once() {
+    let index = BlinkHash::<u64>::with_options(BlinkHashOptions::new().node_bytes(1).probes(1));
+    let guard = &crossbeam_epoch::pin();
+    let leaf = index.trunk.rightmost(guard).expect("there is a leaf");
+    let leaf = leaf.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    // Half as many again as their common home has room for.
+    let probes = |key: u64| [0, 1].map(|probe| leaf.probe(&leaf.place_of(&[key]), probe));
+    let keys: Vec<u64> = (0..)
+        .filter(|&key| probes(key) == [0, 1])
+        .take(BUCKET_CAP * 3 / 2)
+        .collect();
+    keys.iter().for_each(|&key| index.insert(key, key));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (index, is_done) = (&index, &is_done);
+        for (own, thread) in keys.chunks(keys.len() / 2).zip(0..) {
+            scope.spawn(move || {
+                let mut rng = Rng::stream(5, thread);
+                while !is_done.load(Ordering::Relaxed) {
+                    let key = own[rng.index(own.len())];
+                    index.remove(key);
+                    index.insert(key, key);
+                }
+            });
+        }
+        for round in 0..if cfg!(miri) { 20 } else { 60_000 } {
+            let keys: Vec<u64> = if round % 2 == 0 {
+                index.range(..).map(|(key, _)| key).collect()
+            } else {
+                let mut keys: Vec<u64> = index.range(..).rev().map(|(key, _)| key).collect();
+                keys.reverse();
+                keys
+            };
+            if !keys.is_sorted_by(|a, b| a < b) {
+                is_done.store(true, Ordering::Relaxed);
+                panic!("{keys:?}");
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}

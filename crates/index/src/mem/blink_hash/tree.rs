@@ -1,0 +1,256 @@
+//! The index, and the operations on one key.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+
+use crossbeam_epoch::{self as epoch, Guard};
+use parking_lot::Mutex;
+
+use super::super::key::Key;
+use super::super::node::NodePtr;
+use super::super::ordered_map::OrderedMap;
+use super::super::primitive::Backoff;
+use super::super::range::Range;
+use super::super::sorted_leaf::SortedLeaf;
+use super::super::trunk::{Aim, Found, Trunk, get_sorted};
+use super::BlinkHashOptions;
+use super::hash_leaf::{HashLeaf, Insert, Unsettled};
+use super::settle::settle;
+
+/// Conversions that a writer does on the occasion of a split: more than one, so that a backlog shrinks.
+const CONVERSIONS_PER_SPLIT: usize = 2;
+
+/// A concurrent ordered map from fixed-size keys to 8-byte values, made for many threads that insert ascending keys.
+///
+/// Where a B-link tree has one right-most leaf that everyone writes to, this has a hash leaf of 256 KiB, whose buckets
+/// are latched one by one: writers meet rarely. Leaves that are scanned are converted to sorted ones. Inserts and
+/// lookups take O(log n), with fewer levels than a B-link tree; a range O(log n) to begin with and O(1) for each entry
+/// in sorted leaves, while a leaf that is still hashed is looked through whole.
+///
+/// ```
+/// use bedload_index::mem::BlinkHash;
+///
+/// let index = BlinkHash::<u64>::new();
+/// std::thread::scope(|scope| {
+///     for thread in 0..4 {
+///         let index = &index;
+///         scope.spawn(move || (0..1000).for_each(|n| index.insert(4 * n + thread, n)));
+///     }
+/// });
+/// assert_eq!(index.get(2001), Some(500));
+/// assert_eq!(index.range(10..20).count(), 10);
+/// assert_eq!(index.remove(2001), Some(500));
+/// assert_eq!(index.last(), Some((3999, 999)));
+/// ```
+pub struct BlinkHash<K: Key> {
+    pub(super) trunk: Trunk<K::Words>,
+    pub(super) options: BlinkHashOptions,
+    /// Low fences of leaves that were scanned, and wait for a writer to convert them.
+    to_convert: Mutex<VecDeque<Option<K::Words>>>,
+}
+
+impl<K: Key> BlinkHash<K> {
+    /// An empty index with the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_options(BlinkHashOptions::new())
+    }
+
+    /// An empty index.
+    #[must_use]
+    pub fn with_options(options: BlinkHashOptions) -> Self {
+        Self {
+            trunk: Trunk::new(NodePtr::new(HashLeaf::new(&options))),
+            options,
+            to_convert: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Puts `value` in place for `key`, whether or not the key was there.
+    pub fn insert(&self, key: K, value: u64) {
+        let key = key.to_words();
+        let guard = &epoch::pin();
+        let mut backoff = Backoff::default();
+        loop {
+            let found = self.rightmost_for(&key, guard);
+            let Some(found) = found.or_else(|| self.trunk.find_leaf(&Aim::At(key), guard)) else {
+                continue;
+            };
+            if let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() {
+                match leaf.insert(key, value, found.version) {
+                    Ok(Insert::Done) => return,
+                    Ok(Insert::Full) => {
+                        self.split(found.node, leaf, guard);
+                        self.convert_some(guard);
+                    }
+                    Err(why) => look_again(why, &found, leaf, &mut backoff, guard),
+                }
+            } else if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>()
+                && self.trunk.insert_sorted(&found, leaf, key, value, guard)
+            {
+                return;
+            }
+        }
+    }
+
+    /// The value of `key`.
+    #[must_use]
+    pub fn get(&self, key: K) -> Option<u64> {
+        let key = key.to_words();
+        let guard = &epoch::pin();
+        let mut backoff = Backoff::default();
+        loop {
+            let Some(found) = self.trunk.find_leaf(&Aim::At(key), guard) else {
+                continue;
+            };
+            if let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() {
+                match leaf.get(&key, found.version) {
+                    Ok(value) => return value,
+                    Err(why) => look_again(why, &found, leaf, &mut backoff, guard),
+                }
+            } else if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>()
+                && let Some(value) = get_sorted(&found, leaf, &key)
+            {
+                return value;
+            }
+        }
+    }
+
+    /// Whether `key` is there.
+    #[must_use]
+    pub fn contains_key(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Removes `key` and returns the value it had.
+    pub fn remove(&self, key: K) -> Option<u64> {
+        let key = key.to_words();
+        let guard = &epoch::pin();
+        let mut backoff = Backoff::default();
+        loop {
+            let Some(found) = self.trunk.find_leaf(&Aim::At(key), guard) else {
+                continue;
+            };
+            if let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() {
+                match leaf.remove(&key, found.version) {
+                    Ok(removed) => return removed,
+                    Err(why) => look_again(why, &found, leaf, &mut backoff, guard),
+                }
+            } else if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>()
+                && let Some(removed) = self.trunk.remove_sorted(&found, leaf, key, guard)
+            {
+                return removed;
+            }
+        }
+    }
+
+    /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that no
+    /// key can lie between yield nothing.
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'_, K> {
+        Range::new(self, bounds)
+    }
+
+    /// The entry with the least key.
+    #[must_use]
+    pub fn first(&self) -> Option<(K, u64)> {
+        self.range(..).next()
+    }
+
+    /// The entry with the greatest key.
+    #[must_use]
+    pub fn last(&self) -> Option<(K, u64)> {
+        self.range(..).next_back()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first().is_none()
+    }
+
+    /// The right-most leaf, if the key belongs there.
+    fn rightmost_for<'g>(&self, key: &K::Words, guard: &'g Guard) -> Option<Found<'g, K::Words>> {
+        let node = self.trunk.rightmost(guard)?;
+        let low = node.downcast::<HashLeaf<K::Words>>()?.low();
+        let version = node.latch.optimistic()?;
+        let covers = node.is_rightmost() && low.is_none_or(|low| low <= *key);
+        covers.then_some(Found { node, version, low })
+    }
+
+    /// Has a writer convert the leaf with this low fence. Whoever asks does not wait to be heard.
+    pub(super) fn ask_for_conversion(&self, low: Option<K::Words>) {
+        if let Some(mut to_convert) = self.to_convert.try_lock() {
+            to_convert.push_back(low);
+        }
+    }
+
+    /// Converts a few of the leaves that were asked for.
+    fn convert_some(&self, guard: &Guard) {
+        for _ in 0..CONVERSIONS_PER_SPLIT {
+            let Some(next) = self
+                .to_convert
+                .try_lock()
+                .and_then(|mut to_convert| to_convert.pop_front())
+            else {
+                return;
+            };
+            self.convert(next, guard);
+        }
+    }
+}
+
+/// Does what an operation found undone, or waits for who was in the way.
+fn look_again<W: super::super::columns::Words>(
+    why: Unsettled,
+    found: &Found<'_, W>,
+    leaf: &HashLeaf<W>,
+    backoff: &mut Backoff,
+    guard: &Guard,
+) {
+    let is_done = match why {
+        Unsettled::Bucket(bucket) => settle(leaf, bucket, found.version, guard),
+        Unsettled::Leaf => false,
+    };
+    if !is_done {
+        backoff.wait();
+    }
+}
+
+impl<K: Key> Default for BlinkHash<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Key> fmt::Debug for BlinkHash<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.range(..)).finish()
+    }
+}
+
+impl<K: Key> OrderedMap<K> for BlinkHash<K> {
+    fn insert(&self, key: K, value: u64) {
+        self.insert(key, value);
+    }
+
+    fn get(&self, key: K) -> Option<u64> {
+        self.get(key)
+    }
+
+    fn remove(&self, key: K) -> Option<u64> {
+        self.remove(key)
+    }
+
+    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
+        self.range(bounds)
+    }
+
+    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
+        self.scan(bounds, keys, values)
+    }
+
+    fn check_structure(&self) -> Result<(), String> {
+        self.check_structure()
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading many entries.
+
+use std::ops::{Bound, RangeBounds};
+
+use crossbeam_epoch as epoch;
+
+use super::super::key::Key;
+use super::super::primitive::interleave;
+use super::super::range::{Leaves, is_empty, words_of};
+use super::super::trunk::{Aim, read_sorted};
+use super::BlinkTree;
+
+impl<K: Key> BlinkTree<K> {
+    /// Copies the least entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and `values`;
+    /// returns how many. It stops where the range or the shorter slice ends: to go on, begin behind the last key.
+    ///
+    /// The quickest way to read a range: keys and values are copied leaf by leaf to where the caller wants them.
+    ///
+    /// ```
+    /// use bedload_index::mem::BlinkTree;
+    /// let tree = BlinkTree::<u64>::new();
+    /// (0..100).for_each(|key| tree.insert(key, key + 1));
+    /// let (mut keys, mut values) = ([0; 10], [0; 10]);
+    /// assert_eq!(tree.scan(95.., &mut keys, &mut values), 5);
+    /// assert_eq!(values[..5], [96, 97, 98, 99, 100]);
+    /// ```
+    pub fn scan(&self, bounds: impl RangeBounds<K>, keys: &mut [K], values: &mut [u64]) -> usize {
+        let (mut lower, upper) = words_of(bounds);
+        let limit = keys.len().min(values.len());
+        let mut filled = 0;
+        let guard = &epoch::pin();
+        'descend: while filled < limit && !is_empty(lower, upper) {
+            let Some((found, mut leaf)) = self.leaf_at(&Aim::least(lower), guard) else {
+                continue;
+            };
+            let (mut node, mut version) = (found.node, found.version);
+            loop {
+                let places = leaf.places(lower, upper);
+                let end = places.end.min(places.start + (limit - filled));
+                let mut copied = filled;
+                for place in places.start..end {
+                    let Some(value) = leaf.value(place) else { break };
+                    keys[copied] = K::from_words(leaf.key(place));
+                    values[copied] = value;
+                    copied += 1;
+                }
+                let right = node.right(guard);
+                if !node.latch.validate(version) {
+                    continue 'descend;
+                }
+                filled = copied;
+                let Some((fence, next)) = right else { return filled };
+                lower = Bound::Included(fence);
+                if filled == limit || is_empty(lower, upper) {
+                    return filled;
+                }
+                interleave();
+                let (Some(next_leaf), Some(next_version)) = (next.downcast(), next.latch.optimistic()) else {
+                    continue 'descend;
+                };
+                (node, version, leaf) = (next, next_version, next_leaf);
+            }
+        }
+        filled
+    }
+}
+
+impl<K: Key> Leaves<K::Words> for BlinkTree<K> {
+    fn read_least(
+        &self,
+        lower: Bound<K::Words>,
+        upper: Bound<K::Words>,
+        entries: &mut Vec<(K::Words, u64)>,
+    ) -> Option<K::Words> {
+        let guard = &epoch::pin();
+        loop {
+            let (found, leaf) = self.leaf_at(&Aim::least(lower), guard)?;
+            if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
+                return fences.high;
+            }
+        }
+    }
+
+    fn read_greatest(
+        &self,
+        lower: Bound<K::Words>,
+        upper: Bound<K::Words>,
+        entries: &mut Vec<(K::Words, u64)>,
+    ) -> Option<K::Words> {
+        let guard = &epoch::pin();
+        loop {
+            let (found, leaf) = self.leaf_at(&Aim::greatest(upper), guard)?;
+            if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
+                return fences.low;
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Keys in atomic memory, one column for each word, so that a column is searched by SIMD.
+//!
+//! Everything here may race with a writer (rule 1 of [`version_latch`](super::version_latch)): loads and stores are
+//! relaxed atomics, a key of several words may come back torn, and a search of a changing column answers with some
+//! position within its bounds. Whoever reads validates before believing.
+
+use std::fmt::Debug;
+
+use super::primitive::{AtomicU64, Ordering};
+use super::search::{lower_bound, upper_bound};
+
+/// The words of a key: an array of one to four.
+pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
+    /// Room for `CAP` keys.
+    type Columns<const CAP: usize>: Debug + Send + Sync;
+
+    /// The least key.
+    const MIN: Self;
+
+    /// The first word.
+    fn first_word(&self) -> u64;
+
+    /// A hash of all words.
+    fn hash(&self, seed: u64) -> u64;
+
+    /// Columns of zeros.
+    fn new_columns<const CAP: usize>() -> Self::Columns<CAP>;
+
+    /// The key at `index`.
+    fn load<const CAP: usize>(columns: &Self::Columns<CAP>, index: usize) -> Self;
+
+    /// Puts this key at `index`.
+    fn store<const CAP: usize>(self, columns: &Self::Columns<CAP>, index: usize);
+
+    /// How many of the first `len` keys, which ascend, lie below this one, and whether the next is this one.
+    fn search<const CAP: usize>(&self, columns: &Self::Columns<CAP>, len: usize) -> (usize, bool);
+}
+
+impl<const W: usize> Words for [u64; W] {
+    type Columns<const CAP: usize> = [[AtomicU64; CAP]; W];
+
+    const MIN: Self = [0; W];
+
+    fn first_word(&self) -> u64 {
+        self[0]
+    }
+
+    fn hash(&self, seed: u64) -> u64 {
+        self.iter().fold(seed, |state, word| mix(state ^ word))
+    }
+
+    fn new_columns<const CAP: usize>() -> Self::Columns<CAP> {
+        std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    #[inline]
+    fn load<const CAP: usize>(columns: &Self::Columns<CAP>, index: usize) -> Self {
+        std::array::from_fn(|word| columns[word][index].load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn store<const CAP: usize>(self, columns: &Self::Columns<CAP>, index: usize) {
+        for (column, word) in columns.iter().zip(self) {
+            column[index].store(word, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn search<const CAP: usize>(&self, columns: &Self::Columns<CAP>, len: usize) -> (usize, bool) {
+        let (mut low, mut high) = (0, len.min(CAP));
+        for (column, &word) in columns.iter().zip(self) {
+            let equal_so_far = &column[low..high];
+            let below = lower_bound(equal_so_far, word);
+            let first = equal_so_far.get(below);
+            let is_equal = first.is_some_and(|cell| cell.load(Ordering::Relaxed) == word);
+            if !is_equal {
+                return (low + below, false);
+            }
+            if W > 1 {
+                high = low + below + upper_bound(&equal_so_far[below..], word);
+            }
+            low += below;
+        }
+        (low, true)
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): every input bit reaches every output bit.
+const fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_goes_from_word_to_word() {
+        let mut keys: Vec<[u64; 2]> = (0..3)
+            .flat_map(|a| (0..20).map(move |b| [a * 5, b * 2]))
+            .collect();
+        keys.extend([[u64::MAX, 0], [u64::MAX, u64::MAX]]);
+        let columns = <[u64; 2]>::new_columns::<64>();
+        for (index, key) in keys.iter().enumerate() {
+            key.store(&columns, index);
+            assert_eq!(<[u64; 2]>::load(&columns, index), *key);
+        }
+        for probe in [
+            [0, 0],
+            [0, 1],
+            [5, 38],
+            [5, 39],
+            [5, 40],
+            [6, 0],
+            [u64::MAX, 1],
+            [u64::MAX; 2],
+        ] {
+            let expected = keys.partition_point(|key| *key < probe);
+            let is_there = keys.get(expected) == Some(&probe);
+            assert_eq!(
+                probe.search(&columns, keys.len()),
+                (expected, is_there),
+                "{probe:?}"
+            );
+        }
+    }
+}

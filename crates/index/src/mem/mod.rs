@@ -1,0 +1,30 @@
+//! Ordered indexes in memory, for many threads at once.
+//!
+//! - [`BlinkTree`]: a B-link tree with optimistic reads.
+//! - [`BlinkHash`]: a B-link tree whose right-most leaf is a hash table, for many threads that insert ascending keys.
+//!
+//! Keys are [`u64`], [`i64`] or byte strings of up to 32 bytes; values are 8 bytes. `insert`, `get` and `remove` are
+//! linearizable. A range that overlaps writers yields, in order and once each, every key that was present
+//! throughout, and no key that never was.
+
+mod blink_hash;
+mod blink_tree;
+mod columns;
+#[cfg(feature = "contract")]
+pub mod contract;
+mod inner;
+mod key;
+mod node;
+mod ordered_map;
+mod primitive;
+mod range;
+mod search;
+mod sorted_leaf;
+mod trunk;
+mod version_latch;
+
+pub use blink_hash::{BlinkHash, BlinkHashOptions};
+pub use blink_tree::BlinkTree;
+pub use key::Key;
+pub use ordered_map::OrderedMap;
+pub use range::Range;

@@ -1,0 +1,47 @@
+//! What all in-memory indexes have in common.
+
+use std::ops::Bound;
+
+use super::{Key, Range};
+
+/// A concurrent ordered map from fixed-size keys to 8-byte values: what the in-memory indexes have in common, for
+/// code that does not care which it is given.
+///
+/// `insert`, `get` and `remove` are linearizable. A range that overlaps writers yields, in order and once each,
+/// every key that was present throughout, and no key that never was.
+///
+/// ```
+/// use bedload_index::mem::{BlinkTree, OrderedMap};
+/// use std::ops::Bound;
+///
+/// fn newest(map: &impl OrderedMap<u64>) -> Option<(u64, u64)> {
+///     map.range((Bound::Unbounded, Bound::Unbounded)).next_back()
+/// }
+/// let tree = BlinkTree::new();
+/// tree.insert(1, 10);
+/// assert_eq!(newest(&tree), Some((1, 10)));
+/// ```
+pub trait OrderedMap<K: Key>: Send + Sync {
+    /// Puts `value` in place for `key`, whether or not the key was there.
+    fn insert(&self, key: K, value: u64);
+
+    /// The value of `key`.
+    fn get(&self, key: K) -> Option<u64>;
+
+    /// Removes `key` and returns the value it had.
+    fn remove(&self, key: K) -> Option<u64>;
+
+    /// The entries whose keys lie between the bounds, from either end.
+    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K>;
+
+    /// Copies the least entries between the bounds, ascending, to the beginning of `keys` and `values`; returns how
+    /// many. It stops where the range or the shorter slice ends.
+    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize;
+
+    /// Checks the index's invariants. No other operation may be under way.
+    ///
+    /// # Errors
+    ///
+    /// The invariant that does not hold, and where.
+    fn check_structure(&self) -> Result<(), String>;
+}

@@ -1,0 +1,164 @@
+//! Searching an ascending column of words that a writer may be changing.
+//!
+//! Vector loads of racing memory have no counterpart in the language: an ordinary load would be a data race. They
+//! are therefore written in assembly, where each 8-byte lane is what the processor makes of it: an aligned, and so
+//! indivisible, load, the same as a relaxed atomic load of that word. Under Miri and loom, and on processors
+//! without the instructions, words are loaded one by one.
+
+#![cfg_attr(
+    all(target_arch = "x86_64", not(miri), not(loom)),
+    expect(
+        unsafe_code,
+        reason = "vector loads of racing memory, and calls of functions compiled for more features"
+    )
+)]
+
+use super::primitive::{AtomicU64, Ordering};
+
+/// How many words of an ascending column lie below `probe`. Of a column that is changing, or does not ascend: some
+/// number up to its length.
+#[inline]
+pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    {
+        if std::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has the feature.
+            return unsafe { x86_64::lower_bound_avx512(column, probe) };
+        }
+        if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has the feature.
+            return unsafe { x86_64::lower_bound_avx2(column, probe) };
+        }
+    }
+    lower_bound_scalar(column, probe)
+}
+
+/// How many words of an ascending column are at most `probe`, with the reserve of [`lower_bound`].
+#[inline]
+pub(crate) fn upper_bound(column: &[AtomicU64], probe: u64) -> usize {
+    match probe.checked_add(1) {
+        Some(next) => lower_bound(column, next),
+        None => column.len(),
+    }
+}
+
+/// Binary search whose steps are conditional moves: there is no branch to mispredict.
+fn lower_bound_scalar(column: &[AtomicU64], probe: u64) -> usize {
+    let mut base = 0;
+    let mut len = column.len();
+    while len > 0 {
+        let half = len.div_ceil(2);
+        if column[base + half - 1].load(Ordering::Relaxed) < probe {
+            base += half;
+        }
+        len -= half;
+    }
+    base
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+mod x86_64 {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m256i, __m512i, _mm256_castsi256_pd, _mm256_cmpgt_epi64, _mm256_movemask_pd, _mm256_set1_epi64x,
+        _mm256_xor_si256, _mm512_mask_cmplt_epu64_mask, _mm512_set1_epi64,
+    };
+
+    use super::{AtomicU64, Ordering};
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn lower_bound_avx512(column: &[AtomicU64], probe: u64) -> usize {
+        const LANES: usize = 8;
+        let probes = _mm512_set1_epi64(probe.cast_signed());
+        let mut below = 0;
+        for chunk in column.chunks(LANES) {
+            let lanes = u8::MAX >> (LANES - chunk.len());
+            let words: __m512i;
+            // SAFETY: only lanes of the chunk are read; masked-off lanes touch no memory.
+            unsafe {
+                asm!(
+                    "vmovdqu64 {words}{{{lanes}}}{{z}}, [{chunk}]",
+                    words = lateout(zmm_reg) words,
+                    lanes = in(kreg) lanes,
+                    chunk = in(reg) chunk.as_ptr(),
+                    options(nostack, readonly, preserves_flags)
+                );
+            }
+            below += _mm512_mask_cmplt_epu64_mask(lanes, words, probes).count_ones();
+        }
+        below as usize
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn lower_bound_avx2(column: &[AtomicU64], probe: u64) -> usize {
+        const LANES: usize = 4;
+        let sign = _mm256_set1_epi64x(i64::MIN);
+        let probes = _mm256_xor_si256(_mm256_set1_epi64x(probe.cast_signed()), sign);
+        let mut below = 0;
+        let (chunks, rest) = column.as_chunks::<LANES>();
+        for chunk in chunks {
+            let words: __m256i;
+            // SAFETY: the chunk is four words long.
+            unsafe {
+                asm!(
+                    "vmovdqu {words}, [{chunk}]",
+                    words = lateout(ymm_reg) words,
+                    chunk = in(reg) chunk.as_ptr(),
+                    options(nostack, readonly, preserves_flags)
+                );
+            }
+            let is_below = _mm256_cmpgt_epi64(probes, _mm256_xor_si256(words, sign));
+            below += _mm256_movemask_pd(_mm256_castsi256_pd(is_below)).count_ones() as usize;
+        }
+        below
+            + rest
+                .iter()
+                .filter(|word| word.load(Ordering::Relaxed) < probe)
+                .count()
+    }
+
+    #[cfg(test)]
+    pub(super) fn every_path() -> Vec<fn(&[AtomicU64], u64) -> usize> {
+        let mut paths: Vec<fn(&[AtomicU64], u64) -> usize> = Vec::new();
+        if std::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has the feature.
+            paths.push(|column, probe| unsafe { lower_bound_avx512(column, probe) });
+        }
+        if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has the feature.
+            paths.push(|column, probe| unsafe { lower_bound_avx2(column, probe) });
+        }
+        paths
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_finds_every_place() {
+        let mut paths: Vec<fn(&[AtomicU64], u64) -> usize> = vec![lower_bound_scalar, lower_bound];
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        paths.extend(x86_64::every_path());
+        for len in 0..70_u64 {
+            for scale in [1, 3, u64::MAX / 70] {
+                let words: Vec<u64> = (0..len).map(|place| (place + 1) * scale).collect();
+                let column: Vec<AtomicU64> = words.iter().map(|&word| AtomicU64::new(word)).collect();
+                let probes = words
+                    .iter()
+                    .flat_map(|&word| [word - 1, word, word.saturating_add(1)]);
+                for probe in probes.chain([0, u64::MAX, u64::MAX / 2]) {
+                    let expected = words.partition_point(|&word| word < probe);
+                    for path in &paths {
+                        assert_eq!(path(&column, probe), expected, "{len} {scale} {probe}");
+                    }
+                    assert_eq!(
+                        upper_bound(&column, probe),
+                        words.partition_point(|&word| word <= probe)
+                    );
+                }
+            }
+        }
+    }
+}

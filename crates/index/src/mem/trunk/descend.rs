@@ -1,0 +1,64 @@
+//! From the root to a node.
+
+use crossbeam_epoch::Guard;
+
+use super::super::columns::Words;
+use super::super::inner::Inner;
+use super::super::primitive::interleave;
+use super::{Aim, Found, Trunk};
+
+impl<W: Words> Aim<W> {
+    /// Whether what is aimed at lies beyond a node with this high fence.
+    fn is_beyond(&self, high: &W) -> bool {
+        match self {
+            Self::At(key) => key >= high,
+            Self::Below(key) => key > high,
+            Self::Last => true,
+        }
+    }
+}
+
+impl<W: Words> Trunk<W> {
+    /// The node of `level` that `aim` leads to; `None` if the tree is not so high. Takes no latch; waits for holders
+    /// of latches on the way, never while holding one.
+    pub(crate) fn find<'g>(&self, aim: &Aim<W>, level: u8, guard: &'g Guard) -> Option<Found<'g, W>> {
+        'from_root: loop {
+            let mut node = self.root(guard)?;
+            let mut low = None;
+            if node.level() < level {
+                return None;
+            }
+            loop {
+                interleave();
+                let Some(version) = node.latch.optimistic() else {
+                    continue 'from_root;
+                };
+                if let Some((high, right)) = node.right(guard)
+                    && aim.is_beyond(&high)
+                {
+                    if node.latch.validate(version) {
+                        (low, node) = (Some(high), right);
+                    }
+                    continue;
+                }
+                if node.level() == level {
+                    return Some(Found { node, version, low });
+                }
+                let child = node
+                    .downcast::<Inner<W>>()
+                    .and_then(|inner| inner.child(inner.place(aim), guard));
+                if let Some((separator, child)) = child
+                    && node.latch.validate(version)
+                {
+                    child.prefetch();
+                    (low, node) = (separator.or(low), child);
+                }
+            }
+        }
+    }
+
+    /// The leaf that `aim` leads to.
+    pub(crate) fn find_leaf<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<Found<'g, W>> {
+        self.find(aim, 0, guard)
+    }
+}
