@@ -12,13 +12,13 @@ demo: ## Load a year of real departures, query it, check it, draw its disorder
 	./target/release/bedload demo
 
 test: ## Run all tests
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --locked
 
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) clippy --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
 
-soak: ## Run the long tests: more operations, more power cuts, more kills
-	BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_KILLS=1000 \
+soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
+	BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 \
 		$(CARGO) test --workspace --release --locked
