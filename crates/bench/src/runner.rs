@@ -1,6 +1,7 @@
 //! Rounds, threads, and figures made of them.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
 
@@ -86,8 +87,19 @@ pub fn rounds(
         let mut samples: Vec<(&'static str, Figure, Vec<f64>)> = Vec::new();
         for number in 0..scale.rounds() {
             for entrant in ALL {
-                let subject = (entrant.make)();
-                for figure in round(subject.as_ref(), threads, number as u64) {
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    let subject = (entrant.make)();
+                    round(subject.as_ref(), threads, number as u64)
+                }));
+                let figures = match outcome {
+                    Ok(figures) => figures,
+                    Err(_) if entrant.is_peer => {
+                        eprintln!("{} panicked in {scenario} with {threads} threads", entrant.name);
+                        continue;
+                    }
+                    Err(panic) => resume_unwind(panic),
+                };
+                for figure in figures {
                     let known = samples
                         .iter_mut()
                         .find(|(name, known, _)| *name == entrant.name && known.metric == figure.metric);
@@ -187,11 +199,7 @@ pub fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> 
         let started = Instant::now();
         let answers = handles
             .into_iter()
-            .map(|handle| {
-                handle
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            .map(|handle| handle.join().unwrap_or_else(|panic| resume_unwind(panic)))
             .collect();
         (answers, started.elapsed().as_secs_f64())
     })

@@ -30,6 +30,8 @@ pub trait Subject: Sync {
 pub struct Entrant {
     /// Its name in reports.
     pub name: &'static str,
+    /// Whether it is somebody else's: a peer that panics is reported and left out.
+    pub is_peer: bool,
     /// Makes an empty one.
     pub make: fn() -> Box<dyn Subject>,
 }
@@ -41,26 +43,32 @@ pub const BASELINE: &str = "blink-tree";
 pub const ALL: &[Entrant] = &[
     Entrant {
         name: BASELINE,
+        is_peer: false,
         make: || Box::new(Ours(BlinkTree::new())),
     },
     Entrant {
         name: "blink-hash",
+        is_peer: false,
         make: || Box::new(Ours(BlinkHash::new())),
     },
     Entrant {
         name: "bplustree",
+        is_peer: true,
         make: || Box::new(BPlusTree::new()),
     },
     Entrant {
         name: "scc-tree",
+        is_peer: true,
         make: || Box::new(TreeIndex::new()),
     },
     Entrant {
         name: "skip-map",
+        is_peer: true,
         make: || Box::new(SkipMap::new()),
     },
     Entrant {
         name: "btree-map",
+        is_peer: true,
         make: || Box::new(RwLock::new(BTreeMap::new())),
     },
 ];

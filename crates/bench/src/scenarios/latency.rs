@@ -9,6 +9,9 @@ use super::time_series::{Operation, draw, load, sensors};
 use crate::record::Record;
 use crate::runner::{Figure, Scale, Stamps, on_threads, rounds};
 
+/// What takes longer counts as this: a minute.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+
 /// Latencies in nanoseconds, to three digits.
 struct Latencies {
     histogram: Histogram<u64>,
@@ -17,7 +20,7 @@ struct Latencies {
 impl Latencies {
     fn new() -> Self {
         Self {
-            histogram: Histogram::new(3).expect("three digits are allowed"),
+            histogram: Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are in order"),
         }
     }
 
@@ -32,7 +35,9 @@ impl Latencies {
 
     fn merge(all: impl Iterator<Item = Self>) -> Self {
         all.fold(Self::new(), |mut sum, other| {
-            sum.histogram.add(&other.histogram).expect("both resize");
+            sum.histogram
+                .add(&other.histogram)
+                .expect("all have the same bounds");
             sum
         })
     }
