@@ -1,8 +1,9 @@
 //! Ordered indexes for keys that arrive nearly in order.
 //!
-//! [`mem`] holds indexes in memory, for many threads at once. [`paged`] holds trees made of pages behind a [`PageStore`](paged::PageStore): the same tree stands on heap
-//! memory, on a file with a page cache, or on a database server's buffers. Nothing in this crate opens a file,
-//! reads a clock or starts a thread. [`sortedness`] measures how far a finished sequence is from sorted.
+//! [`mem`] holds indexes in memory, for many threads at once. [`paged`] holds trees made of pages behind a
+//! [`PageStore`](paged::PageStore): the same tree stands on heap memory, on a file with a page cache, or on a
+//! database server's buffers. [`sortedness`] measures how far a finished sequence is from sorted. Nothing in this
+//! crate opens a file, reads a clock or starts a thread.
 
 pub mod mem;
 pub mod paged;
