@@ -69,7 +69,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// There is one of this name; rows of this schema fit in no page; the disk fails.
+    /// The name is empty, or that of another table; rows of this schema fit in no page; the disk fails.
     pub fn create_table(&self, name: &str, schema: TableSchema) -> Result<Table> {
         self.shared.engine.create_table(name, Arc::new(schema))?;
         self.table(name)

@@ -1,4 +1,4 @@
-//! Flushes: sealed generations drained into the tables' trees, and the checkpoint that makes them durable there.
+//! Flushes: sealed generations merged into the tables' trees, and the checkpoint that makes them durable there.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::wal::Record;
 pub(super) type Tree<'p> = BPlusTree<I64Order, Columns, &'p WorkingPages>;
 
 impl Engine {
-    /// Drains all rows committed so far into pages, and makes a checkpoint.
+    /// Moves all rows committed so far into pages, and makes a checkpoint.
     pub(crate) fn flush(&self) -> Result<()> {
         let flushing = self.flush.lock();
         self.flush_locked(&flushing)
@@ -32,18 +32,21 @@ impl Engine {
         if self.view().sealed().is_empty() {
             return Ok(());
         }
-        self.drain(|_, _| Ok(()))
+        self.flush_sealed(|_, _| Ok(()))
     }
 
     /// Creates a table.
     pub(crate) fn create_table(&self, name: &str, schema: Arc<TableSchema>) -> Result<()> {
+        if name.is_empty() {
+            return Err(Error::schema("a table needs a name"));
+        }
         let _flushing = self.flush.lock();
         self.check_writable()?;
         if self.view().catalogue.named(name).is_ok() {
             return Err(Error::TableExists { name: name.into() });
         }
         self.seal(true)?;
-        self.drain(|pages, catalogue| {
+        self.flush_sealed(|pages, catalogue| {
             let tree = Tree::create(pages, I64Order, schema.layout().clone(), tree_config())?;
             catalogue.add(name, schema.clone(), tree.root())
         })
@@ -55,7 +58,7 @@ impl Engine {
         self.check_writable()?;
         let table = self.view().catalogue.named(name)?.clone();
         self.seal(true)?;
-        self.drain(|pages, catalogue| {
+        self.flush_sealed(|pages, catalogue| {
             let tree = tree_of(pages, &table)?;
             let owned: Vec<_> = tree.verify()?.pages.into_iter().collect();
             pages.retire(&owned);
@@ -93,16 +96,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Drains the sealed generations, changes the catalogue with `change`, makes a checkpoint and publishes it. The
+    /// Flushes the sealed generations, changes the catalogue with `change`, makes a checkpoint and publishes it. The
     /// caller holds the flush lock.
-    fn drain(&self, change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>) -> Result<()> {
+    fn flush_sealed(&self, change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>) -> Result<()> {
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
-        let drained = view
+        let flushed = view
             .sealed()
             .iter()
-            .try_for_each(|generation| drain_generation(&self.pages, &mut catalogue, generation));
-        if let Err(error) = drained.and_then(|()| change(&self.pages, &mut catalogue)) {
+            .try_for_each(|generation| flush_generation(&self.pages, &mut catalogue, generation));
+        if let Err(error) = flushed.and_then(|()| change(&self.pages, &mut catalogue)) {
             self.pages.roll_back();
             return Err(self.fail_if_unknown(error));
         }
@@ -145,7 +148,7 @@ pub(super) fn tree_of<'p>(pages: &'p WorkingPages, table: &TableEntry) -> Result
 }
 
 /// Applies the rows and deletions of a sealed generation to the trees.
-pub(super) fn drain_generation(
+pub(super) fn flush_generation(
     pages: &WorkingPages,
     catalogue: &mut Catalogue,
     generation: &Generation,
@@ -153,7 +156,7 @@ pub(super) fn drain_generation(
     for id in generation.tables() {
         // A table that was dropped since takes its rows with it.
         if let (Some(table), Some(head)) = (catalogue.get(id).cloned(), generation.head(id)) {
-            let table = drain_head(pages, &table, &head)?;
+            let table = flush_head(pages, &table, &head)?;
             catalogue.put(table);
         }
     }
@@ -161,8 +164,8 @@ pub(super) fn drain_generation(
 }
 
 /// Everything in the tree is older than the head, so its deletions apply to the tree as a whole; they apply to the
-/// head's own rows as those are drained.
-fn drain_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<TableEntry> {
+/// head's own rows as those are flushed.
+fn flush_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<TableEntry> {
     let tree = tree_of(pages, table)?;
     let deletions = head.deletions(u64::MAX);
     let mut table = TableEntry::clone(table);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::catalogue::Catalogue;
-use super::flush::drain_generation;
+use super::flush::flush_generation;
 use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -128,7 +128,7 @@ impl Recovery<'_> {
 
     /// Bounds the memory that a long log takes: what was replayed so far goes to pages.
     fn checkpoint(&mut self, log_start: u64) -> Result<()> {
-        drain_generation(&self.working, &mut self.catalogue, &self.generation)?;
+        flush_generation(&self.working, &mut self.catalogue, &self.generation)?;
         let meta = CheckpointMeta {
             log_start,
             next_sequence: self.next_sequence,

@@ -9,11 +9,8 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::Place;
-use super::schema::{ColumnPlace, TableSchema};
+use super::schema::{ColumnPlace, SEQUENCE_COLUMN, TableSchema};
 use crate::error::{Error, Result};
-
-/// The name of the column that holds sequence numbers, if they are asked for.
-pub(crate) const SEQUENCE_COLUMN: &str = "_sequence";
 
 /// Rows that can be copied out column by column.
 pub(crate) trait RowSource {

@@ -123,7 +123,7 @@ impl Head {
         }
     }
 
-    /// All rows, to be drained; the head is sealed.
+    /// All rows, to be flushed; the head is sealed.
     pub(crate) fn in_order(&self) -> RowsInOrder {
         let inner = self.inner.read();
         RowsInOrder {

@@ -7,8 +7,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload_index::paged::{Columns, RowLayout};
 use serde::{Deserialize, Serialize};
 
-use super::batch_builder::SEQUENCE_COLUMN;
 use crate::error::{Error, Result};
+
+/// The name of the column that holds sequence numbers, if they are asked for.
+pub(crate) const SEQUENCE_COLUMN: &str = "_sequence";
 
 /// The columns of a table, one of which is its time.
 ///

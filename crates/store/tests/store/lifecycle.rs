@@ -192,7 +192,15 @@ fn dropped_tables_leave_no_page_behind() {
         .page_bytes(4096)
         .open(dir.path().join("store"))
         .expect("creates");
+    assert!(matches!(
+        store.create_table("", schema()),
+        Err(Error::Schema { .. })
+    ));
     let kept = store.create_table("kept", schema()).expect("fresh");
+    assert!(matches!(
+        store.create_table("kept", schema()),
+        Err(Error::TableExists { .. })
+    ));
     append(&kept, &numbered(0..500)).expect("appends");
     store.flush().expect("flushes");
     let pages = store.verify().expect("reads").pages;
