@@ -16,6 +16,8 @@ pub(crate) enum PageKind {
     Map = 2,
     /// A page of the catalogue.
     Catalogue = 3,
+    /// A page of a run: one of a tree that no batch has changed since it was written.
+    Run = 4,
 }
 
 /// The bytes of one page. Immutable once shared.
@@ -43,6 +45,15 @@ impl Page {
     /// The whole page, to be filled from disk and then [`check`](Self::check)ed.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.0
+    }
+
+    /// Says what a page in memory is for.
+    pub(crate) fn set_kind(&mut self, kind: PageKind) {
+        self.0[4] = kind as u8;
+    }
+
+    pub(crate) fn is_of_kind(&self, kind: PageKind) -> bool {
+        self.0[4] == kind as u8
     }
 
     /// Completes the header and returns the checksum that whoever names the page keeps beside its place.
@@ -74,7 +85,9 @@ impl Page {
             ));
         }
         let found = u32::from_le_bytes([self.0[8], self.0[9], self.0[10], self.0[11]]);
-        if self.0[4] != kind as u8 || found != logical {
+        // Whoever reads a tree need not know which of its pages belong to runs.
+        let is_run = kind == PageKind::Tree && self.is_of_kind(PageKind::Run);
+        if !(self.is_of_kind(kind) || is_run) || found != logical {
             return Err(format!("it says it is page {found} of kind {}", self.0[4]));
         }
         Ok(())

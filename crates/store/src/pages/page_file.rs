@@ -63,7 +63,9 @@ impl PageFile {
         let mut page = Page::zeroed(self.page_bytes);
         let damaged = |reason: String| {
             let place = match kind {
-                PageKind::Tree => format!("page {logical} at offset {}", self.offset(slot.page)),
+                PageKind::Tree | PageKind::Run => {
+                    format!("page {logical} at offset {}", self.offset(slot.page))
+                }
                 PageKind::Map => format!("a page of the page map at offset {}", self.offset(slot.page)),
                 PageKind::Catalogue => {
                     format!("a page of the catalogue at offset {}", self.offset(slot.page))

@@ -229,10 +229,17 @@ impl State {
         pages.sort_unstable_by_key(|(id, _)| *id);
         let mut unwritten: Vec<Unwritten<'_>> = pages
             .iter_mut()
-            .map(|(id, page)| Unwritten {
-                kind: PageKind::Tree,
-                logical: id.get(),
-                page,
+            .map(|(id, page)| {
+                let kind = if page.is_of_kind(PageKind::Run) {
+                    PageKind::Run
+                } else {
+                    PageKind::Tree
+                };
+                Unwritten {
+                    kind,
+                    logical: id.get(),
+                    page,
+                }
             })
             .collect();
         let written = file.write(&mut unwritten, self.published.number() + 1);
@@ -368,6 +375,7 @@ impl Batch for WorkingBatch<'_> {
         let count = self.taken.len();
         let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
         for (payload, taken) in payloads.iter_mut().zip(&mut self.taken) {
+            taken.page.set_kind(PageKind::Tree);
             *payload = taken.page.payload_mut();
         }
         apply(&mut payloads[..count]);
@@ -449,7 +457,12 @@ impl PageStore for WorkingPages {
     }
 
     fn pin(&self, id: PageId) -> paged::Result<PageRef> {
-        Ok(PageRef(self.page(id)?))
+        let page = self.page(id)?;
+        if !page.is_of_kind(PageKind::Run) {
+            let place = format!("page {id}");
+            return Err(Error::corrupt(self.path(), place, "it is pinned, and no page of a run").into());
+        }
+        Ok(PageRef(page))
     }
 
     fn retire(&self, pages: &[PageId]) {
@@ -505,6 +518,7 @@ impl RunWriter for WorkingRun<'_> {
     fn write(&mut self, reserved: Reserved, payload: &[u8]) -> paged::Result<()> {
         self.store.make_room()?;
         let mut page = Page::zeroed(self.store.file.page_bytes);
+        page.set_kind(PageKind::Run);
         page.payload_mut()[..payload.len()].copy_from_slice(payload);
         let mut state = self.store.state.lock();
         state.ids.reserved.remove(&reserved.id);

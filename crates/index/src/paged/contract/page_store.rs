@@ -226,6 +226,7 @@ fn maintenance_excludes_maintenance_only<S: PageStore>(store: &S) {
 
 fn strange_pages_are_errors_or_noise<S: PageStore>(store: &S) {
     let page = page_of(store, 1);
+    assert!(store.pin(page).is_err(), "a page of no run is not pinned");
     for raw in [page.get() + 1_000_000, u32::MAX] {
         if let Some(id) = PageId::new(raw) {
             assert!(store.read(id).is_err() && store.batch(&[id]).is_err() && store.pin(id).is_err());
