@@ -282,3 +282,24 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::sim::SimDisk;
+
+    #[test]
+    fn records_appended_before_a_sync_share_it() {
+        let disk = SimDisk::new(1);
+        let dir = Path::new("/log");
+        disk.create_dir(dir).expect("a sound disk");
+        Log::create(&disk, dir, [7; 16]).expect("a sound disk");
+        let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
+        let trace = disk.record();
+        let ends: Vec<u64> = (0..8).map(|_| log.append(&[3]).expect("a sound disk")).collect();
+        for &end in ends.iter().rev() {
+            log.sync_to(end).expect("a sound disk");
+        }
+        assert_eq!(disk.trace(trace).syncs(), 1);
+    }
+}
