@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Sortedness(SortednessArgs),
     /// Read everything in a store and list what is damaged
     Verify(StoreArgs),
+    /// Copy what is whole in a damaged store into a new one
+    Salvage(SalvageArgs),
     /// Delete the rows of a range of times
     Delete(DeleteArgs),
     /// Load, query, check and draw a year of real departures
@@ -164,6 +166,20 @@ pub(crate) struct InfoArgs {
 pub(crate) struct StoreArgs {
     /// The store's directory
     pub(crate) store: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Copy what is whole in a damaged store into a new one, and say what could not be saved.
+#[derive(Debug, Args)]
+pub(crate) struct SalvageArgs {
+    /// The damaged store's directory, which is left as it is
+    pub(crate) store: PathBuf,
+
+    /// The new store's directory, which must not exist or be empty
+    pub(crate) new: PathBuf,
 
     /// Print one JSON object
     #[arg(long)]

@@ -10,6 +10,7 @@ mod input;
 mod output;
 mod picture;
 mod query;
+mod salvage;
 mod schema;
 mod sortedness;
 mod store;
@@ -44,6 +45,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Info(args) => info::run(args),
         Command::Sortedness(args) => sortedness::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Salvage(args) => salvage::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {

@@ -1,34 +1,40 @@
 //! `bedload verify`: reads everything in a store and lists what is damaged.
 
+use bedload::{Error, Problem};
 use serde_json::json;
 
 use crate::args::StoreArgs;
 use crate::exit::{Failure, Result, Status};
 use crate::output::stdout::Stdout;
 use crate::sortedness::grouped;
-use crate::store;
+
+/// What was found.
+struct Findings {
+    /// Pages and records of the log that were checked; none if the store cannot even be opened.
+    checked: Option<(u64, u64)>,
+    problems: Vec<Problem>,
+}
 
 pub(crate) fn run(args: &StoreArgs) -> Result<()> {
-    let store = store::open(&args.store)?;
-    let report = store.verify()?;
+    let Findings { checked, problems } = look(args)?;
     let mut out = Stdout::lock();
     if args.json {
-        let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        let (pages, records) = checked.unzip();
+        let listed: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let ok = problems.is_empty();
-        let object = json!({ "ok": ok, "pages": report.pages, "log_records": report.log_records, "problems": problems });
-        out.line(&object)?;
+        out.line(&json!({ "ok": ok, "pages": pages, "log_records": records, "problems": listed }))?;
     } else {
-        for problem in &report.problems {
+        for problem in &problems {
             out.line(problem)?;
         }
-        if report.problems.is_empty() {
-            let (pages, records) = (grouped(report.pages), grouped(report.log_records));
+        if let (Some((pages, records)), true) = (checked, problems.is_empty()) {
+            let (pages, records) = (grouped(pages), grouped(records));
             out.line(&format!(
                 "whole: {pages} pages and {records} records of the log checked"
             ))?;
         }
     }
-    match report.problems.len() {
+    match problems.len() {
         0 => Ok(()),
         problems => {
             let plural = if problems == 1 { "problem" } else { "problems" };
@@ -38,5 +44,22 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
                 format!("{store} is damaged: {problems} {plural}"),
             ))
         }
+    }
+}
+
+fn look(args: &StoreArgs) -> Result<Findings> {
+    match bedload::Store::open(&args.store) {
+        Ok(store) => {
+            let report = store.verify()?;
+            Ok(Findings {
+                checked: Some((report.pages, report.log_records)),
+                problems: report.problems,
+            })
+        }
+        Err(Error::Corrupt { .. }) => Ok(Findings {
+            checked: None,
+            problems: bedload::inspect(&args.store)?,
+        }),
+        Err(error) => Err(error.into()),
     }
 }

@@ -59,10 +59,10 @@ mod simulation;
 mod store;
 mod wal;
 
-pub use engine::{Problem, VerifyReport};
+pub use engine::{Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
 pub use error::{Error, Result};
 pub use info::{StoreInfo, TableInfo};
 pub use options::{Durability, Options};
 pub use rows::TableSchema;
 pub use scan::Scan;
-pub use store::{Appended, Mark, Snapshot, Store, Table};
+pub use store::{Appended, Mark, Snapshot, Store, Table, inspect, salvage};

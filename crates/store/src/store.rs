@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use crate::engine::{Engine, Flusher, TableEntry, VerifyReport, View};
+use crate::disk::OsDisk;
+use crate::engine::{self, Engine, Flusher, Problem, SalvageReport, TableEntry, VerifyReport, View};
 use crate::error::{Error, Result};
 use crate::info::{StoreInfo, TableInfo};
 use crate::options::Options;
@@ -158,6 +159,53 @@ impl Store {
     pub fn close(self) -> Result<()> {
         self.flush()
     }
+}
+
+/// Everything that is damaged in a store, whether it can still be opened or not. Of one that can be opened,
+/// [`Store::verify`] checks more: how the pages of a tree fit together.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("readings");
+/// # bedload::Store::create(&path)?.close()?;
+/// assert_eq!(bedload::inspect(&path)?, []);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// There is no store; it is in use, or was written by a newer release.
+pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
+    engine::inspect(&OsDisk, path.as_ref())
+}
+
+/// Copies what is whole in a damaged store into a new one, and tells what it could not. The damaged store is not
+/// changed.
+///
+/// Tables, rows and the order of arrival are kept. A row is taken if the page or the record of the log that holds it
+/// is whole, whatever else is not. Where a page is lost and an older copy of it is found, that is taken instead: rows
+/// that were deleted since it was written come back then. The report names such pages.
+///
+/// Reads the data file up to three times; memory grows by some 50 bytes a page.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("readings");
+/// # bedload::Store::create(&path)?.close()?;
+/// let report = bedload::salvage(&path, dir.path().join("saved"))?;
+/// for problem in &report.problems {
+///     eprintln!("{problem}");
+/// }
+/// assert!(report.is_complete());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// `from` is no store, is in use, or was written by a newer release; no catalogue in it can be read, so that nothing
+/// is known of its tables; `to` exists and is not empty; the disk is full or fails to write.
+pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<SalvageReport> {
+    engine::salvage(Arc::new(OsDisk), from.as_ref(), to.as_ref())
 }
 
 /// A table of an open store. Cheap to clone.

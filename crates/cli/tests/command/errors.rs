@@ -396,6 +396,37 @@ fn damage_is_found_and_never_taken_for_rows() {
 }
 
 #[test]
+fn what_is_whole_is_salvaged() {
+    let place = Place::new();
+    place.write("a.csv", near_sorted_csv(5000));
+    place.output("ingest s t a.csv --time t --time-unit s");
+    let rows = place.output("query s t --format csv");
+    assert_eq!(place.output("salvage s whole"), "t: 5,000 rows\n");
+    assert_eq!(place.output("query whole t --format csv"), rows);
+
+    // All that leads to the rows is gone: superblocks, and with them the page map.
+    let mut bytes = std::fs::read(place.path("s/data")).unwrap();
+    bytes[..65_536].fill(0);
+    place.write("s/data", &bytes);
+    let listed = place.run("verify s");
+    assert!(listed.stdout.lines().count() >= 2, "{}", listed.stdout);
+    listed.fails(3);
+    let saved = place.run("salvage s saved");
+    assert!(saved.stdout.contains("\nt: 5,000 rows"), "{}", saved.stdout);
+    assert!(saved.fails(3).contains("copied to saved"));
+    assert_eq!(std::fs::read(place.path("s/data")).unwrap(), bytes);
+    assert_eq!(place.output("query saved t --format csv"), rows);
+
+    let report = place.run("salvage s again --json");
+    let object: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(
+        (&object["complete"], &object["tables"][0]["rows"]),
+        (&false.into(), &5000.into())
+    );
+    assert!(place.run("salvage s saved").fails(1).contains("exists already"));
+}
+
+#[test]
 fn a_store_that_is_in_use() {
     let place = with_store();
     let mut holder = place

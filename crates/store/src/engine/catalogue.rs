@@ -17,6 +17,9 @@ pub(crate) struct TableEntry {
     pub(crate) id: TableId,
     pub(crate) name: String,
     pub(crate) schema: Arc<TableSchema>,
+    /// The first checkpoint that has the table. Pages older than that are not the table's, whatever they say: page
+    /// ids are given out again.
+    pub(crate) since: u64,
     /// The root page of the table's tree.
     pub(crate) root: PageId,
     /// Rows in the tree.
@@ -44,6 +47,7 @@ struct TableRecord {
     name: String,
     time_column: String,
     columns: Vec<ColumnRecord>,
+    since: u64,
     root: u32,
     rows: u64,
     end_sequence: u64,
@@ -54,6 +58,14 @@ impl Catalogue {
         Self {
             tables: BTreeMap::new(),
             next_table: 1,
+        }
+    }
+
+    /// A catalogue that goes on numbering tables where this one is, and has none.
+    pub(crate) fn without_tables(&self) -> Self {
+        Self {
+            tables: BTreeMap::new(),
+            next_table: self.next_table,
         }
     }
 
@@ -71,8 +83,14 @@ impl Catalogue {
         self.tables.values()
     }
 
-    /// Adds a table whose tree begins at `root`.
-    pub(crate) fn add(&mut self, name: &str, schema: Arc<TableSchema>, root: PageId) -> Result<()> {
+    /// Adds a table whose tree begins at `root`; `since` is the checkpoint that will be the first to have it.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        schema: Arc<TableSchema>,
+        since: u64,
+        root: PageId,
+    ) -> Result<()> {
         let id = TableId(self.next_table);
         self.next_table = self
             .next_table
@@ -82,6 +100,7 @@ impl Catalogue {
             id,
             name: name.into(),
             schema,
+            since,
             root,
             rows: 0,
             end_sequence: 0,
@@ -109,6 +128,7 @@ impl Catalogue {
             name: table.name.clone(),
             time_column: table.schema.names().swap_remove(table.schema.time_column()),
             columns: ColumnRecord::of_schema(&table.schema),
+            since: table.since,
             root: table.root.get(),
             rows: table.rows,
             end_sequence: table.end_sequence,
@@ -138,6 +158,7 @@ impl Catalogue {
                 id: table.id,
                 name: table.name,
                 schema: Arc::new(schema),
+                since: table.since,
                 root,
                 rows: table.rows,
                 end_sequence: table.end_sequence,

@@ -46,9 +46,10 @@ impl Engine {
             return Err(Error::TableExists { name: name.into() });
         }
         self.seal(true)?;
+        let since = self.view().pages.number() + 1;
         self.flush_sealed(|pages, catalogue| {
             let tree = Tree::create(pages, I64Order, schema.layout().clone(), tree_config())?;
-            catalogue.add(name, schema.clone(), tree.root())
+            catalogue.add(name, schema.clone(), since, tree.root())
         })
     }
 
@@ -163,8 +164,7 @@ pub(super) fn flush_generation(
     Ok(())
 }
 
-/// Everything in the tree is older than the head, so its deletions apply to the tree as a whole; they apply to the
-/// head's own rows as those are flushed.
+/// The head's deletions apply to what the tree has; they apply to the head's own rows as those are flushed.
 fn flush_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<TableEntry> {
     let tree = tree_of(pages, table)?;
     let deletions = head.deletions(u64::MAX);
@@ -181,7 +181,7 @@ fn flush_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<T
                     key: &to,
                     tie: u64::MAX,
                 }),
-                |entry| entry.tie() >= deletion.from_sequence,
+                |entry| (deletion.from_sequence..deletion.at).contains(&entry.tie()),
                 |_| {},
             )?;
             table.rows = table.rows.saturating_sub(removed);

@@ -18,6 +18,7 @@ mod flush;
 mod flusher;
 mod open;
 mod recovery;
+mod salvage;
 mod verify;
 mod view;
 
@@ -36,6 +37,8 @@ use crate::wal::Log;
 pub(crate) use catalogue::TableEntry;
 pub(crate) use flush::tree_config;
 pub(crate) use flusher::Flusher;
+pub use salvage::{Gap, SalvageReport, SalvagedTable};
+pub(crate) use salvage::{inspect, salvage};
 pub use verify::{Problem, VerifyReport};
 pub(crate) use view::View;
 

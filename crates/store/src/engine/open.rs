@@ -18,9 +18,11 @@ use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
 use crate::wal::{Log, Record};
 
 /// The files of a store, within its directory.
-const DATA_FILE: &str = "data";
+pub(super) const DATA_FILE: &str = "data";
+/// The data file of a store whose creation is not finished.
+const BEGUN_FILE: &str = "data.begun";
 const LOCK_FILE: &str = "lock";
-const LOG_DIR: &str = "log";
+pub(super) const LOG_DIR: &str = "log";
 
 impl Engine {
     /// Opens the store in `dir`, creating it if it is not there and the options say so.
@@ -90,7 +92,7 @@ impl Drop for Engine {
 }
 
 /// The entries of a directory; `None` if there is no such directory.
-fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>>> {
+pub(super) fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     match disk.list(dir) {
         Ok(entries) => Ok(Some(entries)),
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -102,7 +104,7 @@ fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     }
 }
 
-fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
+pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
     match disk.create_dir(dir) {
         Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(Error::io(dir, "create", source));
@@ -121,17 +123,35 @@ fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
 fn create_files(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<()> {
     let log_dir = dir.join(LOG_DIR);
     create_dir(disk, &log_dir)?;
+    let store_id = draw_store_id(dir)?;
+    Log::create(disk, &log_dir, store_id)?;
+    let file = begin_data_file(disk, dir, options.page_bytes, 1)?;
+    let meta = CheckpointMeta {
+        log_start: 0,
+        next_sequence: 0,
+        catalogue: Catalogue::empty().encode(),
+    };
+    WorkingPages::create(file, store_id, &meta, 1)?;
+    finish_data_file(disk, dir)
+}
+
+pub(super) fn draw_store_id(dir: &Path) -> Result<[u8; 16]> {
     let mut store_id = [0; 16];
     getrandom::fill(&mut store_id).map_err(|source| {
-        Error::io(
-            dir,
-            "draw a random name for",
-            std::io::Error::other(source.to_string()),
-        )
+        let source = std::io::Error::other(source.to_string());
+        Error::io(dir, "draw a random name for", source)
     })?;
-    Log::create(disk, &log_dir, store_id)?;
-    // The data file comes last, and under another name until it is whole: with it there is a store.
-    let path = dir.join(DATA_FILE);
+    Ok(store_id)
+}
+
+/// Creates the data file of a new store under another name than its own: it gets that last, when it is whole, for
+/// with it there is a store.
+pub(super) fn begin_data_file(
+    disk: &dyn Disk,
+    dir: &Path,
+    page_bytes: usize,
+    cache_pages: usize,
+) -> Result<PageFile> {
     let begun = dir.join(BEGUN_FILE);
     if disk
         .list(dir)
@@ -144,28 +164,24 @@ fn create_files(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<()> {
     let file = disk
         .create(&begun)
         .map_err(|source| Error::io(&begun, "create", source))?;
-    let file = PageFile::new(begun.clone(), file, options.page_bytes, 1);
-    let meta = CheckpointMeta {
-        log_start: 0,
-        next_sequence: 0,
-        catalogue: Catalogue::empty().encode(),
-    };
-    WorkingPages::create(file, store_id, &meta, 1)?;
-    disk.rename(&begun, &path)
+    Ok(PageFile::new(begun, file, page_bytes, cache_pages))
+}
+
+/// Makes the data file that was begun the store's, durably.
+pub(super) fn finish_data_file(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let path = dir.join(DATA_FILE);
+    disk.rename(&dir.join(BEGUN_FILE), &path)
         .map_err(|source| Error::io(&path, "rename a file to", source))?;
     disk.sync_dir(dir)
         .map_err(|source| Error::io(dir, "sync", source))
 }
-
-/// The data file of a store whose creation is not finished.
-const BEGUN_FILE: &str = "data.begun";
 
 fn is_remnant(entry: &Path) -> bool {
     let name = entry.file_name().and_then(|name| name.to_str());
     matches!(name, Some(LOCK_FILE | LOG_DIR | BEGUN_FILE))
 }
 
-fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
+pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
     let path = dir.join(LOCK_FILE);
     let holder = format!("process {}\n", std::process::id());
     disk.lock(&path, &holder).map_err(|source| {

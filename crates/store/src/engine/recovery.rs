@@ -78,19 +78,26 @@ pub(super) fn recover(disk: &dyn Disk, path: &Path, log_dir: &Path, options: &Op
     })
 }
 
-/// A recovery under way.
-struct Recovery<'p> {
-    path: &'p Path,
-    store_id: [u8; 16],
-    working: WorkingPages,
-    catalogue: Catalogue,
-    generation: Generation,
-    next_sequence: u64,
-    head_bytes: usize,
+/// A recovery under way: pages as a checkpoint left them, to which the log is applied.
+pub(super) struct Recovery<'p> {
+    /// The data file, for messages.
+    pub(super) path: &'p Path,
+    pub(super) store_id: [u8; 16],
+    pub(super) working: WorkingPages,
+    pub(super) catalogue: Catalogue,
+    pub(super) generation: Generation,
+    pub(super) next_sequence: u64,
+    /// Bytes of memory that rows may take before they go to pages.
+    pub(super) head_bytes: usize,
 }
 
 impl Recovery<'_> {
-    fn apply(&mut self, record: Record, end: u64) -> Result<()> {
+    /// Applies a record that ends at position `end` of the log.
+    ///
+    /// # Errors
+    ///
+    /// The record cannot follow those before it, and nothing of it was applied; or the disk failed.
+    pub(super) fn apply(&mut self, record: Record, end: u64) -> Result<()> {
         let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
         let (table, first, next) = match &record {
             Record::Append { table, block } => (*table, block.first_sequence, block.end_sequence()),
@@ -127,7 +134,7 @@ impl Recovery<'_> {
     }
 
     /// Bounds the memory that a long log takes: what was replayed so far goes to pages.
-    fn checkpoint(&mut self, log_start: u64) -> Result<()> {
+    pub(super) fn checkpoint(&mut self, log_start: u64) -> Result<()> {
         flush_generation(&self.working, &mut self.catalogue, &self.generation)?;
         let meta = CheckpointMeta {
             log_start,

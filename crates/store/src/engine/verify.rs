@@ -44,6 +44,24 @@ impl fmt::Display for Problem {
     }
 }
 
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Corrupt { file, place, reason } => Self { file, place, reason },
+            Error::Io { path, action, source } => Self {
+                file: path,
+                place: format!("cannot {action} it"),
+                reason: source.to_string(),
+            },
+            other => Self {
+                file: PathBuf::new(),
+                place: "the store".into(),
+                reason: other.to_string(),
+            },
+        }
+    }
+}
+
 impl VerifyReport {
     /// As [`note`](Self::note), for an error that a tree gave.
     fn note_in(&mut self, file: &Path, place: &str, error: paged::Error) -> Result<()> {
@@ -59,8 +77,8 @@ impl VerifyReport {
     /// Notes damage and goes on; other errors are passed on.
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
-            Error::Corrupt { file, place, reason } => {
-                self.problems.push(Problem { file, place, reason });
+            damage @ Error::Corrupt { .. } => {
+                self.problems.push(damage.into());
                 Ok(())
             }
             other => Err(other),

@@ -67,7 +67,8 @@ impl WorkingPages {
         let file = Arc::new(PageFile::new(path, file, page_bytes, cache_pages));
         let mut fixtures = Vec::new();
         let (map, mut used) = read_map(&file, superblock, &mut fixtures)?;
-        let catalogue = read_catalogue(&file, superblock, &mut fixtures)?;
+        let catalogue = read_catalogue(&file, superblock, superblock.catalogue, &mut fixtures)?;
+        read_catalogue(&file, superblock, superblock.catalogue_copy, &mut fixtures)?;
         used.extend(map.iter().map(|(_, slot)| slot.page));
         used.extend_from_slice(&fixtures);
         used.sort_unstable();
@@ -94,8 +95,10 @@ impl WorkingPages {
         };
         let mut fixtures = Vec::new();
         let map = read_map(&self.file, &superblock, &mut fixtures).err();
-        let catalogue = read_catalogue(&self.file, &superblock, &mut fixtures).err();
-        damage.into_iter().chain(map).chain(catalogue).collect()
+        let catalogues = [superblock.catalogue, superblock.catalogue_copy]
+            .into_iter()
+            .filter_map(|first| read_catalogue(&self.file, &superblock, first, &mut fixtures).err());
+        damage.into_iter().chain(map).chain(catalogues).collect()
     }
 
     /// Makes everything durable and publishes it as a version. No batch, guard or writer may be alive.
@@ -112,7 +115,9 @@ impl WorkingPages {
         let mut fixtures = Vec::new();
         let mut prepare = || -> Result<Superblock> {
             state.spill(&self.file, 0)?;
+            // Without a catalogue nothing in the file could be made sense of; so there are two.
             let catalogue = write_catalogue(&self.file, &meta.catalogue, checkpoint, &mut fixtures)?;
+            let catalogue_copy = write_catalogue(&self.file, &meta.catalogue, checkpoint, &mut fixtures)?;
             let map_levels = write_map(&self.file, &mut state.map, checkpoint, &mut fixtures)?;
             let (map_root, map_levels) = map_levels;
             Ok(Superblock {
@@ -127,6 +132,7 @@ impl WorkingPages {
                 map_leaves: count(state.map.leaves()),
                 catalogue,
                 catalogue_bytes: count(meta.catalogue.len()),
+                catalogue_copy,
             })
         };
         let superblock = match prepare() {
@@ -172,7 +178,7 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).expect("counted in pages, or bounded by the caller")
 }
 
-fn slots_per_page(file: &PageFile) -> usize {
+pub(super) fn slots_per_page(file: &PageFile) -> usize {
     (file.page_bytes - HEADER_BYTES) / SLOT_BYTES
 }
 
@@ -257,19 +263,23 @@ fn write_payloads(
     file.write(&mut unwritten, checkpoint)
 }
 
+/// How many slots there are below each level above the leaves, from the root on.
+pub(super) fn levels_of_map(file: &PageFile, superblock: &Superblock) -> impl Iterator<Item = usize> + use<> {
+    let mut below = vec![superblock.map_leaves as usize];
+    while below.len() < superblock.map_levels as usize && below.len() < 8 {
+        below.push(below[below.len() - 1].div_ceil(slots_per_page(file)));
+    }
+    below.into_iter().rev()
+}
+
 /// Reads the map; returns it with the places of its leaves. Those of the levels above go to `fixtures`.
 fn read_map(
     file: &PageFile,
     superblock: &Superblock,
     fixtures: &mut Vec<u32>,
 ) -> Result<(PageMap, Vec<u32>)> {
-    let mut expected = vec![superblock.map_leaves as usize];
-    while expected.len() < superblock.map_levels as usize && expected.len() < 8 {
-        let below = expected[expected.len() - 1];
-        expected.push(below.div_ceil(slots_per_page(file)));
-    }
     let mut level = vec![superblock.map_root];
-    for slots in expected.into_iter().rev() {
+    for slots in levels_of_map(file, superblock) {
         let mut below = Vec::with_capacity(slots);
         for slot in &level {
             let page = file.read(*slot, PageKind::Map, 0)?;
@@ -285,10 +295,16 @@ fn read_map(
     Ok((map, level.iter().map(|slot| slot.page).collect()))
 }
 
-fn read_catalogue(file: &PageFile, superblock: &Superblock, fixtures: &mut Vec<u32>) -> Result<Vec<u8>> {
+/// Reads the catalogue whose first page is `first`: the one, or its copy.
+pub(super) fn read_catalogue(
+    file: &PageFile,
+    superblock: &Superblock,
+    first: Slot,
+    fixtures: &mut Vec<u32>,
+) -> Result<Vec<u8>> {
     let len = superblock.catalogue_bytes as usize;
     let mut catalogue = Vec::with_capacity(len);
-    let mut next = superblock.catalogue;
+    let mut next = first;
     while catalogue.len() < len {
         let page = file.read(next, PageKind::Catalogue, 0)?;
         fixtures.push(next.page);

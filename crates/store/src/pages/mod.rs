@@ -9,6 +9,7 @@ mod latches;
 mod page;
 mod page_file;
 mod page_map;
+mod remains;
 mod space;
 mod superblock;
 #[cfg(test)]
@@ -17,7 +18,10 @@ mod version;
 mod working;
 
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
+pub(crate) use page::HEADER_BYTES;
 pub(crate) use page_file::PageFile;
-pub(crate) use superblock::{FORMAT_VERSION, page_bytes_admissible};
+pub(crate) use page_map::Slot;
+pub(crate) use remains::{FoundPage, Remains, Standing};
+pub(crate) use superblock::{FORMAT_VERSION, Superblock, page_bytes_admissible};
 pub(crate) use version::PageVersion;
 pub(crate) use working::WorkingPages;

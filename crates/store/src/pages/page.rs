@@ -3,6 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::codec::Reader;
+
 /// Bytes of the header before the payload.
 pub(crate) const HEADER_BYTES: usize = 32;
 
@@ -18,6 +20,16 @@ pub(crate) enum PageKind {
     Catalogue = 3,
     /// A page of a run: one of a tree that no batch has changed since it was written.
     Run = 4,
+}
+
+/// What the header of a page says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) crc: u32,
+    pub(crate) kind: PageKind,
+    pub(crate) logical: u32,
+    /// The checkpoint that the page was written for.
+    pub(crate) checkpoint: u64,
 }
 
 /// The bytes of one page. Immutable once shared.
@@ -66,6 +78,26 @@ impl Page {
         let crc = crc32c::crc32c(&self.0[4..]);
         self.0[..4].copy_from_slice(&crc.to_le_bytes());
         crc
+    }
+
+    /// What a page says of itself, if it is whole.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        let mut fields = Reader::new(&self.0);
+        let crc = fields.u32()?;
+        let kind = match fields.u32()?.to_le_bytes()[0] {
+            1 => PageKind::Tree,
+            2 => PageKind::Map,
+            3 => PageKind::Catalogue,
+            4 => PageKind::Run,
+            _ => return None,
+        };
+        let (logical, _, checkpoint) = (fields.u32()?, fields.u32()?, fields.u64()?);
+        (crc32c::crc32c(&self.0[4..]) == crc).then_some(Stamp {
+            crc,
+            kind,
+            logical,
+            checkpoint,
+        })
     }
 
     /// Whether the page is whole, and the very one its place is named for: a page that was written elsewhere, or

@@ -177,7 +177,7 @@ impl PageFile {
         }
     }
 
-    fn offset(&self, place: u32) -> u64 {
+    pub(super) fn offset(&self, place: u32) -> u64 {
         PAGES_OFFSET + u64::from(place - 1) * self.page_bytes as u64
     }
 }

@@ -38,9 +38,10 @@ pub(crate) struct Superblock {
     pub(crate) map_root: Slot,
     pub(crate) map_levels: u32,
     pub(crate) map_leaves: u32,
-    /// The first page of the catalogue, and its length.
+    /// The first page of the catalogue, its length, and the first page of its copy.
     pub(crate) catalogue: Slot,
     pub(crate) catalogue_bytes: u32,
+    pub(crate) catalogue_copy: Slot,
 }
 
 impl Superblock {
@@ -71,6 +72,8 @@ impl Superblock {
         out.u32(self.catalogue.page);
         out.u32(self.catalogue.crc);
         out.u32(self.catalogue_bytes);
+        out.u32(self.catalogue_copy.page);
+        out.u32(self.catalogue_copy.crc);
         let mut bytes = out.into_bytes();
         bytes.resize(SUPERBLOCK_BYTES - 4, 0);
         let crc = crc32c::crc32c(&bytes);
@@ -100,17 +103,12 @@ impl Superblock {
                 log_start: fields.u64()?,
                 next_sequence: fields.u64()?,
                 next_generation: fields.u64()?,
-                map_root: Slot {
-                    page: fields.u32()?,
-                    crc: fields.u32()?,
-                },
+                map_root: slot(&mut fields)?,
                 map_levels: fields.u32()?,
                 map_leaves: fields.u32()?,
-                catalogue: Slot {
-                    page: fields.u32()?,
-                    crc: fields.u32()?,
-                },
+                catalogue: slot(&mut fields)?,
                 catalogue_bytes: fields.u32()?,
+                catalogue_copy: slot(&mut fields)?,
             };
             Some((version, superblock))
         };
@@ -133,6 +131,13 @@ impl Superblock {
         }
         Ok(superblock)
     }
+}
+
+fn slot(fields: &mut Reader<'_>) -> Option<Slot> {
+    Some(Slot {
+        page: fields.u32()?,
+        crc: fields.u32()?,
+    })
 }
 
 /// Page sizes are powers of two from 4 KiB to 32 KiB: small enough that 16 bits address any byte of a page.

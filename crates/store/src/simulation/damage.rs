@@ -1,7 +1,11 @@
 //! Each byte of a small store changed, one at a time.
 
-use super::workload::{WRITERS, Writer, create_tables, open, options};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
 use crate::disk::sim::SimDisk;
+use crate::engine::salvage;
 use crate::error::Error;
 
 /// A store with rows in pages of several levels and rows in the log; and what wrote them.
@@ -65,4 +69,43 @@ fn a_changed_byte_is_harmless_or_named() {
     }
     println!("{named} changes named, {harmless} without effect");
     assert!(named > 10_000, "bytes in use are checked: {named}");
+}
+
+/// Rows that one changed byte can cost: those of a page, or of a record.
+const LOST_AT_ONCE: usize = 400;
+
+#[test]
+fn what_a_changed_byte_leaves_whole_is_salvaged() {
+    let (disk, writers) = build();
+    let saved = Path::new("/saved");
+    let mut complete = 0;
+    let mut salvaged = 0;
+    for (name, bytes) in disk.files() {
+        for at in (0..bytes.len()).step_by(251) {
+            let damaged = disk.copy();
+            damaged.change(&name, at, 1 << (at % 8));
+            let place = format!("byte {at} of {}", name.display());
+            let report = match salvage(Arc::new(damaged.clone()), Path::new(STORE), saved) {
+                Err(Error::NewerFormat { .. }) => continue,
+                salvaged => salvaged.unwrap_or_else(|error| panic!("{place}: {error}")),
+            };
+            let store = open_at(&damaged, saved, options().create(false)).expect("a new store");
+            let missing: usize = writers
+                .iter()
+                .map(|writer| writer.missing_in(&store).expect("a new store"))
+                .sum();
+            assert_eq!(store.verify().expect("a new store").problems, [], "{place}");
+            if report.is_complete() {
+                complete += 1;
+                assert_eq!(missing, 0, "{place}");
+            }
+            assert!(
+                missing < LOST_AT_ONCE,
+                "{place}: {missing} rows are missing: {report:?}"
+            );
+            salvaged += 1;
+        }
+    }
+    println!("{salvaged} stores salvaged, {complete} of them as whole");
+    assert!(complete < salvaged);
 }

@@ -33,11 +33,11 @@ pub(super) fn options() -> Options {
 }
 
 pub(super) fn open(disk: &SimDisk, options: Options) -> Result<Store> {
-    Ok(Store::new(Engine::open(
-        Arc::new(disk.clone()),
-        Path::new(STORE),
-        options,
-    )?))
+    open_at(disk, Path::new(STORE), options)
+}
+
+pub(super) fn open_at(disk: &SimDisk, dir: &Path, options: Options) -> Result<Store> {
+    Ok(Store::new(Engine::open(Arc::new(disk.clone()), dir, options)?))
 }
 
 fn columns() -> SchemaRef {
@@ -191,6 +191,20 @@ impl Writer {
             .filter(|(_, state)| **state == found)
             .map(|(n, _)| n)
             .collect())
+    }
+
+    /// How many rows of the present state the store's table lacks. Fails on a row that no state has.
+    pub(super) fn missing_in(&self, store: &Store) -> Result<usize> {
+        let found = read(&store.table(&table_name(self.number))?)?;
+        let present = &self.states[self.next];
+        for row in &found {
+            let known = self.states.iter().any(|state| state.binary_search(row).is_ok());
+            assert!(known, "the row {row:?} never was");
+        }
+        Ok(present
+            .iter()
+            .filter(|row| found.binary_search(row).is_err())
+            .count())
     }
 
     /// Fails unless the table holds what it may after at least `acknowledged` and at most `begun` operations; returns

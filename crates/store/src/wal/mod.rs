@@ -4,9 +4,11 @@
 
 mod log;
 mod record;
+mod remains;
 mod replay;
 mod segment;
 
 pub(crate) use log::Log;
 pub(crate) use record::Record;
+pub(crate) use remains::LogRemains;
 pub(crate) use replay::replay;

@@ -21,6 +21,49 @@ pub(super) struct Segment {
     pub(super) start: u64,
 }
 
+/// What the header of a segment says.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub(super) store_id: [u8; 16],
+    /// The position in the log at which the segment begins.
+    pub(super) start: u64,
+}
+
+impl Header {
+    /// The header in the first bytes of a segment.
+    pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let damaged = |reason: &str| Error::corrupt(path, "the header", reason);
+        let header: &[u8; SEGMENT_HEADER_BYTES] =
+            bytes.first_chunk().ok_or_else(|| damaged("it is cut short"))?;
+        let mut fields = Reader::new(header);
+        let mut decode = || {
+            Some((
+                fields.array::<8>()?,
+                fields.u32()?,
+                fields.u32()?,
+                fields.array()?,
+                fields.u64()?,
+            ))
+        };
+        let (magic, version, _, store_id, start) = decode().ok_or_else(|| damaged("it is cut short"))?;
+        if magic != MAGIC {
+            return Err(damaged("it does not begin as one of a log segment"));
+        }
+        let (body, stored) = header.split_at(SEGMENT_HEADER_BYTES - 4);
+        if crc32c::crc32c(body).to_le_bytes() != stored {
+            return Err(damaged("its checksum does not match"));
+        }
+        if version > FORMAT_VERSION {
+            return Err(Error::NewerFormat {
+                path: path.into(),
+                found: version,
+                supported: FORMAT_VERSION,
+            });
+        }
+        Ok(Self { store_id, start })
+    }
+}
+
 impl Segment {
     /// Creates the segment that begins at `start`, durably.
     pub(super) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], start: u64) -> Result<Self> {
@@ -91,39 +134,18 @@ impl Segment {
         if header == [0; SEGMENT_HEADER_BYTES] {
             return Ok(None);
         }
-        let damaged = |reason: &str| Error::corrupt(path, "the header", reason);
-        let mut fields = Reader::new(&header);
-        let mut decode = || {
-            Some((
-                fields.array::<8>()?,
-                fields.u32()?,
-                fields.u32()?,
-                fields.array()?,
-                fields.u64()?,
-            ))
-        };
-        let (magic, version, _, found_id, start) = decode().ok_or_else(|| damaged("it is cut short"))?;
-        if magic != MAGIC {
-            return Err(damaged("it does not begin as one of a log segment"));
-        }
-        let (body, stored) = header.split_at(SEGMENT_HEADER_BYTES - 4);
-        if crc32c::crc32c(body).to_le_bytes() != stored {
-            return Err(damaged("its checksum does not match"));
-        }
-        if version > FORMAT_VERSION {
-            return Err(Error::NewerFormat {
-                path: path.into(),
-                found: version,
-                supported: FORMAT_VERSION,
-            });
-        }
-        if found_id != store_id {
-            return Err(damaged("the segment belongs to another store"));
+        let header = Header::decode(path, &header)?;
+        if header.store_id != store_id {
+            return Err(Error::corrupt(
+                path,
+                "the header",
+                "the segment belongs to another store",
+            ));
         }
         Ok(Some(Self {
             path: path.into(),
             file,
-            start,
+            start: header.start,
         }))
     }
 

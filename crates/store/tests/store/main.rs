@@ -5,4 +5,5 @@ mod damage;
 mod lifecycle;
 mod model;
 mod rows;
+mod salvage;
 mod space;

@@ -2,9 +2,9 @@
 
 use super::assemble::{Piece, Sequence};
 use super::item::{EntryItem, Item, Staging, child_bytes};
-use super::node::{ChildRow, Frame, Node, level_of};
+use super::node::{Frame, Node, level_of};
 use super::point::{Point, PointBuf};
-use super::shape::Shape;
+use super::shape::{ChildRow, Shape};
 use super::sorted::Ascending;
 use super::split::fence_between;
 use super::tree::BPlusTree;

@@ -115,7 +115,7 @@ impl<'c, O: KeyOrder, L: RowLayout> LeafSlice<'c, O, L> {
         Self { order, node, range }
     }
 
-    /// The number of entries; there is at least one.
+    /// The number of entries. A cursor hands out no slice without any.
     #[must_use]
     pub fn len(&self) -> usize {
         self.range.len()

@@ -16,7 +16,8 @@
 //! | 22 | 2 | bytes of the heap in use, those of the fence not counted |
 //! | 24 | 2 | bytes of the high fence's key, which end the page |
 //! | 26 | 1 | flags: 1 there is a high fence, 2 there is a tie column |
-//! | 27 | 5 | zero |
+//! | 27 | 1 | zero |
+//! | 28 | 4 | root of the tree that the node belongs to |
 //! | 32 | 8 | prefix of the high fence |
 //! | 40 | 8 | tie of the high fence |
 //! | 48 | 8 × capacity | prefixes |
@@ -38,8 +39,8 @@
 use std::ops::Range;
 
 use super::point::Point;
-use super::shape::{CHILD_LEN, HEADER_LEN, SLOT_LEN, Shape};
-use crate::paged::{Error, FixedRow, PageId, Result, RowLayout};
+use super::shape::{ChildRow, HEADER_LEN, SLOT_LEN, Shape};
+use crate::paged::{Error, PageId, Result, RowLayout};
 
 const MAGIC: u16 = 0xBED1;
 const LEAF: u8 = 1;
@@ -58,6 +59,7 @@ const AT_HEAP_START: usize = 20;
 const AT_HEAP_LEN: usize = 22;
 const AT_FENCE_LEN: usize = 24;
 const AT_FLAGS: usize = 26;
+const AT_TREE: usize = 28;
 const AT_HIGH_PREFIX: usize = 32;
 const AT_HIGH_TIE: usize = 40;
 
@@ -67,12 +69,14 @@ pub(super) const LEVEL_MAX: u8 = 40;
 /// The bytes of a header.
 type Header = [u8; HEADER_LEN];
 
-/// The rows of a branch: the child's page id.
-pub(super) type ChildRow = FixedRow<4>;
-const _: () = assert!(CHILD_LEN == 4);
-
 /// A branch node.
 pub(super) type Branch<'p> = Node<'p, ChildRow>;
+
+/// The root of the tree that the node on a page says it belongs to; none if there is no node on it.
+pub(super) fn tree_of(page: &[u8]) -> Option<PageId> {
+    let header: &Header = page.first_chunk()?;
+    PageId::new(u32_at(header, AT_TREE)).filter(|_| u16_at(header, 0) == MAGIC)
+}
 
 /// The level that a page says it has.
 pub(super) fn level_of(page: &[u8], id: PageId) -> Result<u8> {
@@ -141,7 +145,9 @@ impl<'p, L: RowLayout> Node<'p, L> {
         let fence_len = usize::from(u16_at(header, AT_FENCE_LEN));
         let right = u32_at(header, AT_RIGHT);
         let has_high = header[AT_FLAGS] & HAS_HIGH != 0;
-        let reason = if level_found != level {
+        let reason = if u32_at(header, AT_TREE) != shape.tree.map_or(0, PageId::get) {
+            "it belongs to another tree"
+        } else if level_found != level {
             "its level is not the one its parent has it for"
         } else if page.len() != shape.payload_len {
             "it has not the length of its tree's pages"
@@ -440,6 +446,7 @@ pub(super) fn write_header<L: RowLayout>(
     write(page, AT_CAPACITY, narrow(capacity).to_le_bytes());
     write(page, AT_GENERATION, frame.generation.to_le_bytes());
     write(page, AT_RIGHT, frame.right.map_or(0, PageId::get).to_le_bytes());
+    write(page, AT_TREE, shape.tree.map_or(0, PageId::get).to_le_bytes());
     write(page, AT_HEAP_START, narrow(heap_start).to_le_bytes());
     write(page, AT_FENCE_LEN, narrow(fence_len).to_le_bytes());
     page[AT_FLAGS] = if frame.high.is_some() { HAS_HIGH } else { 0 } | if shape.ties { HAS_TIES } else { 0 };

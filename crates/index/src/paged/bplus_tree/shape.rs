@@ -1,7 +1,7 @@
 //! How the nodes of one kind are laid out: which columns there are and where each begins.
 
 use super::config::Config;
-use crate::paged::{Entry, Error, KeyOrder, Result, RowLayout};
+use crate::paged::{Entry, Error, FixedRow, KeyOrder, PageId, Result, RowLayout};
 
 /// Bytes of a node before its columns.
 pub(super) const HEADER_LEN: usize = 48;
@@ -9,12 +9,36 @@ pub(super) const HEADER_LEN: usize = 48;
 /// Bytes of an (offset, length) slot.
 pub(super) const SLOT_LEN: usize = 4;
 
-/// Bytes of a page id in a branch.
-pub(super) const CHILD_LEN: usize = 4;
+/// The rows of a branch: the child's page id.
+pub(super) type ChildRow = FixedRow<4>;
+
+/// The shapes of the leaves and of the branches of a tree.
+///
+/// # Errors
+///
+/// Not even four rows of this layout fit on a page.
+pub(super) fn shapes<L: RowLayout>(
+    payload_len: usize,
+    order: &impl KeyOrder,
+    layout: L,
+    config: &Config,
+) -> Result<(Shape<L>, Shape<ChildRow>)> {
+    let leaf = Shape::new(layout, order, payload_len, config);
+    let branch = Shape::new(FixedRow, order, payload_len, config);
+    if leaf.entry_len > leaf.entry_len_max() {
+        return Err(Error::EntryTooLarge {
+            len_bytes: leaf.entry_len,
+            limit_bytes: leaf.entry_len_max(),
+        });
+    }
+    Ok((leaf, branch))
+}
 
 /// The layout of the nodes of one kind in one tree. A branch is a node whose rows are one fixed column, the child.
 #[derive(Debug, Clone)]
 pub(super) struct Shape<L> {
+    /// The root of the tree, which every node names; none until the tree has one.
+    pub(super) tree: Option<PageId>,
     pub(super) layout: L,
     pub(super) payload_len: usize,
     /// Whether there is a tie column.
@@ -40,6 +64,7 @@ impl<L: RowLayout> Shape<L> {
         let fixed_at = slots_at + SLOT_LEN * (usize::from(keys) + layout.variable_columns());
         let entry_len = fixed_at + layout.fixed_len();
         Self {
+            tree: None,
             payload_len,
             ties: config.ties,
             keys,
@@ -49,6 +74,14 @@ impl<L: RowLayout> Shape<L> {
             slots_at,
             fixed_at,
             layout,
+        }
+    }
+
+    /// The same for the tree whose root is page `root`.
+    pub(super) fn of_tree(self, root: PageId) -> Self {
+        Self {
+            tree: Some(root),
+            ..self
         }
     }
 

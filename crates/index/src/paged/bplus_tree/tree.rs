@@ -11,12 +11,10 @@ use super::edge::RightEdge;
 use super::entry_ref::EntryRef;
 use super::fresh::Fresh;
 use super::item::EntryItem;
-use super::node::{ChildRow, Frame, Node, level_of};
+use super::node::{Frame, Node, level_of};
 use super::point::Point;
-use super::shape::Shape;
-use crate::paged::{
-    Batch, Entry, Error, FixedRow, KeyOrder, PageId, PageRead, PageStore, Position, Result, RowLayout,
-};
+use super::shape::{ChildRow, Shape, shapes};
+use crate::paged::{Batch, Entry, Error, KeyOrder, PageId, PageRead, PageStore, Position, Result, RowLayout};
 
 /// An ordered map from (key, tie) to rows, on the pages of a store.
 ///
@@ -82,7 +80,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     ///
     /// The root cannot be read, or is not the root of such a tree.
     pub fn open(store: S, root: PageId, order: O, layout: L, config: Config) -> Result<Self> {
-        let (leaf, branch) = Self::shapes(&store, &order, layout, &config)?;
+        let (leaf, branch) = shapes(store.payload_len(), &order, layout, &config)?;
+        let (leaf, branch) = (leaf.of_tree(root), branch.of_tree(root));
         let has_fence = {
             let page = store.read(root)?;
             match level_of(&page, root)? {
@@ -105,18 +104,6 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
             config,
             edge: RightEdge::default(),
         })
-    }
-
-    fn shapes(store: &S, order: &O, layout: L, config: &Config) -> Result<(Shape<L>, Shape<ChildRow>)> {
-        let leaf = Shape::new(layout, order, store.payload_len(), config);
-        let branch = Shape::new(FixedRow, order, store.payload_len(), config);
-        if leaf.entry_len > leaf.entry_len_max() {
-            return Err(Error::EntryTooLarge {
-                len_bytes: leaf.entry_len,
-                limit_bytes: leaf.entry_len_max(),
-            });
-        }
-        Ok((leaf, branch))
     }
 
     /// The most bytes that the columns of a row may have, fixed and variable together, in a tree over pages of
@@ -251,10 +238,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     ///
     /// The store failed, or not even four rows of this layout fit on one of its pages.
     pub fn create(store: S, order: O, layout: L, config: Config) -> Result<Self> {
-        let (leaf, branch) = Self::shapes(&store, &order, layout, &config)?;
-        let root = {
+        let (leaf, branch) = shapes(store.payload_len(), &order, layout, &config)?;
+        let (root, leaf, branch) = {
             let mut fresh = Fresh::new(&store);
             let root = fresh.reserve()?;
+            let (leaf, branch) = (leaf.of_tree(root.id), branch.of_tree(root.id));
             let frame = Frame {
                 level: 0,
                 generation: root.generation,
@@ -264,7 +252,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
             let batch = store.batch(&[root.id])?;
             batch.commit(|pages| Sequence::new(&leaf).write(pages[0], &frame));
             fresh.written();
-            root.id
+            (root.id, leaf, branch)
         };
         Ok(Self {
             store,

@@ -1,0 +1,270 @@
+//! Salvage: what is whole in a damaged store, copied into a new one.
+//!
+//! Nothing that is read is needed for the rest to be read. Rows are taken from every leaf that is whole, whether the
+//! branches above it are or not: a leaf names its tree. They keep their sequence numbers, so the log, or what is whole
+//! of it, is then applied as recovery does it. The new store is recovered into, and begun like any other: until it
+//! is whole there is no store.
+
+mod report;
+mod table;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bedload_index::paged::PageId;
+use bedload_index::paged::bplus_tree::tree_of;
+
+pub use report::{Gap, SalvageReport, SalvagedTable};
+use table::TableRemains;
+
+use super::catalogue::{Catalogue, TableEntry};
+use super::flush::{Tree, tree_config, tree_of as open_tree};
+use super::open::{
+    DATA_FILE, LOG_DIR, begin_data_file, create_dir, draw_store_id, entries, finish_data_file, lock,
+};
+use super::recovery::Recovery;
+use super::verify::Problem;
+use super::view::Generation;
+use crate::disk::{Disk, DiskLock};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
+use crate::wal::{Log, LogRemains, Record};
+
+/// Everything that is damaged in a store, which need not be in a state to be opened.
+pub(crate) fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Vec<Problem>> {
+    let _lock = lock_source(disk, dir)?;
+    let mut problems = Vec::new();
+    match Source::find(disk, dir, &mut problems) {
+        Ok(source) => {
+            source.pages.visit_pages(&mut problems, |_| Ok(()))?;
+            source.replay(&mut problems, |_, _| Ok(()))?;
+        }
+        Err(error @ Error::Corrupt { .. }) => problems.push(error),
+        Err(error) => return Err(error),
+    }
+    Ok(problems.into_iter().map(Problem::from).collect())
+}
+
+/// Copies what is whole in the store `from` into a new store `to`, which is left closed.
+pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<SalvageReport> {
+    let _from_lock = lock_source(&*disk, from)?;
+    if entries(&*disk, to)?.is_some_and(|entries| !entries.is_empty()) {
+        return Err(Error::AlreadyExists { path: to.into() });
+    }
+    let mut problems = Vec::new();
+    let source = Source::find(&*disk, from, &mut problems)?;
+
+    create_dir(&*disk, to)?;
+    let _to_lock = lock(&*disk, to)?;
+    let mut target = Target::create(&*disk, to, &source)?;
+    let tables = target.copy_tables(&source, &mut problems)?;
+    let log_records = target.apply_log(&source, &mut problems)?;
+    let rows = target.finish(disk)?;
+
+    let mut report = SalvageReport::new(problems, log_records);
+    for (remains, rows) in tables.iter().zip(rows) {
+        report.tables.push(remains.report(rows));
+    }
+    Ok(report)
+}
+
+/// Locks a store that is there.
+fn lock_source(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
+    match entries(disk, dir)? {
+        Some(entries) if entries.contains(&dir.join(DATA_FILE)) => lock(disk, dir),
+        _ => Err(Error::NotAStore {
+            path: dir.into(),
+            reason: "there is no data file in it".into(),
+        }),
+    }
+}
+
+/// A damaged store.
+struct Source<'d> {
+    superblock: Option<Superblock>,
+    pages: Remains,
+    catalogue: Catalogue,
+    /// Whether the catalogue is that of the superblock.
+    is_catalogue_current: bool,
+    log: LogRemains<'d>,
+}
+
+impl<'d> Source<'d> {
+    fn find(disk: &'d dyn Disk, dir: &Path, problems: &mut Vec<Error>) -> Result<Self> {
+        let data = dir.join(DATA_FILE);
+        let log = LogRemains::find(disk, &dir.join(LOG_DIR)).unwrap_or_else(|error| {
+            problems.push(error);
+            LogRemains::none(disk, &dir.join(LOG_DIR))
+        });
+        let file = disk
+            .open(&data)
+            .map_err(|source| Error::io(&data, "open", source))?;
+        let superblock = match PageFile::read_superblock(&data, &*file) {
+            // A superblock that is not whole is that of a checkpoint that was cut short, unless the log that the
+            // other one needs is gone: then there was a newer checkpoint, and this one's pages are written over.
+            Ok((superblock, damage)) => {
+                let is_newest =
+                    damage.is_none() || log.start().is_some_and(|start| start <= superblock.log_start);
+                problems.extend(damage);
+                is_newest.then_some(superblock)
+            }
+            Err(error @ Error::NewerFormat { .. }) => return Err(error),
+            Err(error) => {
+                problems.push(error);
+                None
+            }
+        };
+        let pages = Remains::find(&data, file, superblock.clone())?;
+        let current = pages.catalogue(problems).and_then(|text| {
+            Catalogue::decode(&data, &text)
+                .map_err(|error| problems.push(error))
+                .ok()
+        });
+        let is_catalogue_current = current.is_some();
+        let catalogue = match current {
+            Some(catalogue) => catalogue,
+            None => {
+                let damaged = |reason: String| Error::corrupt(&data, "the catalogue", reason);
+                let (number, catalogue) = pages
+                    .found_catalogues()
+                    .find_map(|(number, text)| Some((number, Catalogue::decode(&data, &text).ok()?)))
+                    .ok_or_else(|| damaged("none can be read, so nothing is known of the tables".into()))?;
+                problems.push(damaged(format!("that of checkpoint {number} was used")));
+                catalogue
+            }
+        };
+        Ok(Self {
+            superblock,
+            pages,
+            catalogue,
+            is_catalogue_current,
+            log,
+        })
+    }
+}
+
+impl Source<'_> {
+    /// Gives what is whole of the log behind the checkpoint to `apply`.
+    fn replay(
+        &self,
+        problems: &mut Vec<Error>,
+        apply: impl FnMut(Record, u64) -> Result<()>,
+    ) -> Result<(u64, u64)> {
+        let superblock = self.superblock.as_ref();
+        let from = superblock.map_or(self.log.start().unwrap_or(0), |found| found.log_start);
+        let store_id = superblock.map(|found| found.store_id);
+        self.log.replay(store_id, from, problems, apply)
+    }
+}
+
+/// The store that is being made.
+struct Target<'t> {
+    dir: &'t Path,
+    recovery: Recovery<'t>,
+    /// Where its log is to begin.
+    log_end: u64,
+}
+
+impl<'t> Target<'t> {
+    fn create(disk: &dyn Disk, dir: &'t Path, source: &Source<'_>) -> Result<Self> {
+        let options = Options::new();
+        create_dir(disk, &dir.join(LOG_DIR))?;
+        let store_id = draw_store_id(dir)?;
+        let page_bytes = source.pages.page_bytes();
+        let pages = options.cache_bytes / page_bytes;
+        let file = begin_data_file(disk, dir, page_bytes, pages / 2)?;
+        let meta = CheckpointMeta {
+            log_start: 0,
+            next_sequence: 0,
+            catalogue: Catalogue::empty().encode(),
+        };
+        let working = WorkingPages::create(file, store_id, &meta, pages / 2)?;
+        let next_sequence = source.superblock.as_ref().map_or(0, |found| found.next_sequence);
+        Ok(Self {
+            dir,
+            recovery: Recovery {
+                path: dir,
+                store_id,
+                working,
+                catalogue: Catalogue::empty(),
+                generation: Generation::new(0, next_sequence),
+                next_sequence,
+                head_bytes: options.head_bytes,
+            },
+            log_end: 0,
+        })
+    }
+
+    /// Copies the rows of every leaf that is whole.
+    fn copy_tables(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<Vec<TableRemains>> {
+        let payload_len = source.pages.page_bytes() - crate::pages::HEADER_BYTES;
+        let mut tables = Vec::new();
+        let mut of_root: HashMap<PageId, usize> = HashMap::new();
+        for entry in source.catalogue.iter() {
+            of_root.insert(entry.root, tables.len());
+            tables.push(TableRemains::new(
+                entry.clone(),
+                payload_len,
+                source.is_catalogue_current,
+            )?);
+        }
+        source.pages.visit_pages(problems, |found| {
+            let table = tree_of(&found.page).and_then(|root| of_root.get(&root));
+            if let Some(&table) = table {
+                tables[table].visit(&found);
+            }
+            Ok(())
+        })?;
+        let Recovery {
+            working, catalogue, ..
+        } = &mut self.recovery;
+        *catalogue = source.catalogue.without_tables();
+        for table in &mut tables {
+            let layout = table.entry.schema.layout().clone();
+            let tree = Tree::create(&*working, bedload_index::paged::I64Order, layout, tree_config())?;
+            table.copy_leaves(&source.pages, &tree, problems)?;
+            catalogue.put(TableEntry {
+                since: 1,
+                root: tree.root(),
+                rows: 0,
+                end_sequence: table.entry.end_sequence.max(table.end_sequence),
+                ..TableEntry::clone(&table.entry)
+            });
+        }
+        Ok(tables)
+    }
+
+    fn apply_log(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<u64> {
+        let (records, end) = source.replay(problems, |record, end| self.recovery.apply(record, end))?;
+        self.log_end = end;
+        Ok(records)
+    }
+
+    /// Counts the rows of each table, and makes a store of it all.
+    fn finish(mut self, disk: Arc<dyn Disk>) -> Result<Vec<u64>> {
+        let recovery = &mut self.recovery;
+        recovery.checkpoint(self.log_end)?;
+        let mut rows = Vec::new();
+        let tables: Vec<Arc<TableEntry>> = recovery.catalogue.iter().cloned().collect();
+        for table in tables {
+            let found = open_tree(&recovery.working, &table)?.verify()?;
+            rows.push(found.entries);
+            recovery.next_sequence = recovery.next_sequence.max(table.end_sequence);
+            recovery.catalogue.put(TableEntry {
+                rows: found.entries,
+                ..TableEntry::clone(&table)
+            });
+        }
+        recovery.checkpoint(self.log_end)?;
+        Log::begin(
+            disk.clone(),
+            self.dir.join(LOG_DIR),
+            recovery.store_id,
+            self.log_end,
+        )?;
+        finish_data_file(&*disk, self.dir)?;
+        Ok(rows)
+    }
+}

@@ -1,0 +1,70 @@
+//! What a salvage saved, and what it could not.
+
+use crate::engine::verify::Problem;
+use crate::error::Error;
+use crate::rows::TableSchema;
+
+/// What [`salvage`](crate::salvage) found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct SalvageReport {
+    /// The tables of the new store, in the order in which they were created.
+    pub tables: Vec<SalvagedTable>,
+    /// Records of the log that were applied.
+    pub log_records: u64,
+    /// What could not be read, and where; empty if all was whole.
+    pub problems: Vec<Problem>,
+}
+
+/// A table that was salvaged.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SalvagedTable {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub schema: TableSchema,
+    /// The rows it has in the new store.
+    pub rows: u64,
+    /// How many rows of the last checkpoint are missing; none if that cannot be told.
+    pub missing: Option<u64>,
+    /// Between which times rows may be missing, in ascending order.
+    pub gaps: Vec<Gap>,
+}
+
+/// A range of times in which rows may be missing, in ticks of the time column's unit. Both ends are included: rows
+/// of that very time may be missing, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Where it begins; none if before all times.
+    pub from: Option<i64>,
+    /// Where it ends; none if behind all times.
+    pub to: Option<i64>,
+}
+
+impl Gap {
+    /// All times.
+    pub(super) const EVERYWHERE: Self = Self { from: None, to: None };
+
+    /// Whether a time lies in it.
+    #[must_use]
+    pub fn contains(&self, time: i64) -> bool {
+        self.from.is_none_or(|from| from <= time) && self.to.is_none_or(|to| time <= to)
+    }
+}
+
+impl SalvageReport {
+    pub(super) fn new(problems: Vec<Error>, log_records: u64) -> Self {
+        Self {
+            tables: Vec::new(),
+            log_records,
+            problems: problems.into_iter().map(Problem::from).collect(),
+        }
+    }
+
+    /// Whether everything in the store was whole, and so is in the new one.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.problems.is_empty()
+    }
+}

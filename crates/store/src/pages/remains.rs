@@ -1,0 +1,306 @@
+//! What of a data file can still be read when parts of it are damaged.
+//!
+//! The page map says which page stands where. Where a part of the map is lost, or what stands at a page's place is
+//! not that page, the file is searched: each page says in its own header what it is and for which checkpoint it was
+//! written, and of several copies the newest counts.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use bedload_index::paged::PageId;
+
+use super::checkpoint::{levels_of_map, read_catalogue, slots_per_page};
+use super::page::{Page, PageKind, PageRef};
+use super::page_file::PageFile;
+use super::page_map::{SLOT_BYTES, Slot, decode_slots};
+use super::superblock::{PAGES_OFFSET, Superblock};
+use crate::disk::DiskFile;
+use crate::error::{Error, Result};
+
+/// Pages read in one call to the disk.
+const READ_PAGES: u32 = 64;
+
+/// A data file that nothing is taken for granted of.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    file: PageFile,
+    superblock: Option<Superblock>,
+    /// The newest copy of each page of a tree.
+    tree_pages: HashMap<u32, PageCopy>,
+    /// All pages of catalogues.
+    catalogue_pages: Vec<PageCopy>,
+}
+
+/// A page found by what it says of itself.
+#[derive(Debug, Clone, Copy)]
+struct PageCopy {
+    checkpoint: u64,
+    slot: Slot,
+}
+
+/// What is known of a page that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is the page as the last checkpoint has it.
+    Current,
+    /// It is the newest copy there is, and the map does not tell whether the last checkpoint has it.
+    Newest,
+    /// It is a copy, though the newest, of a page that is lost.
+    Outdated,
+}
+
+/// A page of a tree that can be read.
+#[derive(Debug)]
+pub(crate) struct FoundPage {
+    pub(crate) id: PageId,
+    /// The checkpoint it was written for.
+    pub(crate) checkpoint: u64,
+    pub(crate) standing: Standing,
+    pub(crate) slot: Slot,
+    pub(crate) page: PageRef,
+}
+
+impl Remains {
+    /// Searches the data file; `superblock` is the newest one, if that can be told.
+    ///
+    /// # Errors
+    ///
+    /// There is no page in it that is whole.
+    pub(crate) fn find(path: &Path, file: Box<dyn DiskFile>, superblock: Option<Superblock>) -> Result<Self> {
+        let page_bytes = match &superblock {
+            Some(superblock) => superblock.page_bytes as usize,
+            None => page_bytes_of(path, &*file)?,
+        };
+        let mut remains = Self {
+            file: PageFile::new(path.into(), file, page_bytes, 1),
+            superblock,
+            tree_pages: HashMap::new(),
+            catalogue_pages: Vec::new(),
+        };
+        remains.search()?;
+        Ok(remains)
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.file.page_bytes
+    }
+
+    /// Looks at every place of the file.
+    fn search(&mut self) -> Result<()> {
+        let page_bytes = self.file.page_bytes;
+        let read = |source| Error::io(self.file.path(), "read", source);
+        let len = self.file.file.len().map_err(read)?;
+        let places = len.saturating_sub(PAGES_OFFSET) / page_bytes as u64;
+        let mut place = 1;
+        let end = u32::try_from(places + 1).unwrap_or(u32::MAX);
+        let mut buffer = vec![0; READ_PAGES as usize * page_bytes];
+        let mut page = Page::zeroed(page_bytes);
+        while place < end {
+            let count = READ_PAGES.min(end - place);
+            let bytes = &mut buffer[..count as usize * page_bytes];
+            if self.file.file.read_at(self.file.offset(place), bytes).is_err() {
+                // A disk that cannot read a sector can often read the others.
+                for (place, bytes) in (place..).zip(bytes.chunks_exact_mut(page_bytes)) {
+                    if self.file.file.read_at(self.file.offset(place), bytes).is_err() {
+                        bytes.fill(0);
+                    }
+                }
+            }
+            for (place, bytes) in (place..).zip(bytes.chunks_exact(page_bytes)) {
+                page.bytes_mut().copy_from_slice(bytes);
+                self.remember(place, &page);
+            }
+            place += count;
+        }
+        self.catalogue_pages.sort_unstable_by_key(|copy| copy.checkpoint);
+        Ok(())
+    }
+
+    fn remember(&mut self, place: u32, page: &Page) {
+        let Some(stamp) = page.stamp() else { return };
+        let copy = PageCopy {
+            checkpoint: stamp.checkpoint,
+            slot: Slot {
+                page: place,
+                crc: stamp.crc,
+            },
+        };
+        match stamp.kind {
+            PageKind::Tree | PageKind::Run => {
+                let newest = self.tree_pages.entry(stamp.logical).or_insert(copy);
+                if newest.checkpoint < copy.checkpoint {
+                    *newest = copy;
+                }
+            }
+            PageKind::Catalogue => self.catalogue_pages.push(copy),
+            PageKind::Map => {}
+        }
+    }
+
+    /// Reads every page of a tree that can be had and shows it to `visit`; adds what is damaged to `problems`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `visit`.
+    pub(crate) fn visit_pages(
+        &self,
+        problems: &mut Vec<Error>,
+        mut visit: impl FnMut(FoundPage) -> Result<()>,
+    ) -> Result<()> {
+        let Some(superblock) = &self.superblock else {
+            let ids: Vec<u32> = self.tree_pages.keys().copied().collect();
+            return self.visit_copies(ids, Standing::Newest, &mut visit);
+        };
+        let slots_per_leaf = slots_per_page(&self.file);
+        for (leaf, slots) in self.map_leaves(superblock, problems).into_iter().enumerate() {
+            let Ok(before) = u32::try_from(leaf * slots_per_leaf) else {
+                break;
+            };
+            let ids = before + 1..;
+            let Some(slots) = slots else {
+                self.visit_copies(ids.take(slots_per_leaf), Standing::Newest, &mut visit)?;
+                continue;
+            };
+            for (id, slot) in ids.zip(slots).filter(|(_, slot)| slot.page != 0) {
+                match self.file.read(slot, PageKind::Tree, id) {
+                    Ok(page) => {
+                        if let Some(found) = found(id, slot, page, Standing::Current) {
+                            visit(found)?;
+                        }
+                    }
+                    Err(error) => {
+                        problems.push(error);
+                        self.visit_copies([id], Standing::Outdated, &mut visit)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the newest copies of the pages `ids`, where there are any.
+    fn visit_copies(
+        &self,
+        ids: impl IntoIterator<Item = u32>,
+        standing: Standing,
+        visit: &mut impl FnMut(FoundPage) -> Result<()>,
+    ) -> Result<()> {
+        for id in ids {
+            if let Some(copy) = self.tree_pages.get(&id)
+                && let Ok(page) = self.file.read(copy.slot, PageKind::Tree, id)
+                && let Some(found) = found(id, copy.slot, page, standing)
+            {
+                visit(found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a page that was found once more.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read a second time.
+    pub(crate) fn read(&self, id: PageId, slot: Slot) -> Result<PageRef> {
+        let page = self.file.read(slot, PageKind::Tree, id.get())?;
+        Ok(PageRef(page.into()))
+    }
+
+    /// The error of a page whose bytes are whole and make no sense.
+    pub(crate) fn damaged(&self, id: PageId, slot: Slot, reason: String) -> Error {
+        let place = format!("page {id} at offset {}", self.file.offset(slot.page));
+        Error::corrupt(self.file.path(), place, reason)
+    }
+
+    /// The slots of each leaf of the page map; none for a leaf that is lost.
+    fn map_leaves(&self, superblock: &Superblock, problems: &mut Vec<Error>) -> Vec<Option<Vec<Slot>>> {
+        let slots_per_leaf = slots_per_page(&self.file);
+        let mut read = |slot: Slot| match self.file.read(slot, PageKind::Map, 0) {
+            Ok(page) => Some(
+                decode_slots(page.payload())
+                    .take(slots_per_leaf)
+                    .collect::<Vec<_>>(),
+            ),
+            Err(error) => {
+                problems.push(error);
+                None
+            }
+        };
+        let mut level = vec![Some(superblock.map_root)];
+        for len in levels_of_map(&self.file, superblock) {
+            let mut below: Vec<Option<Slot>> = Vec::with_capacity(len);
+            for slot in level {
+                let count = slots_per_leaf.min(len - below.len());
+                match slot.and_then(&mut read) {
+                    Some(slots) => below.extend(slots.into_iter().take(count).map(Some)),
+                    None => below.extend(std::iter::repeat_n(None, count)),
+                }
+            }
+            level = below;
+        }
+        level.into_iter().map(|slot| slot.and_then(&mut read)).collect()
+    }
+
+    /// The catalogue of the last checkpoint, if it or its copy can be read; what is damaged is added to `problems`.
+    pub(crate) fn catalogue(&self, problems: &mut Vec<Error>) -> Option<Vec<u8>> {
+        let superblock = self.superblock.as_ref()?;
+        let both = [superblock.catalogue, superblock.catalogue_copy].map(|first| {
+            read_catalogue(&self.file, superblock, first, &mut Vec::new())
+                .map_err(|error| problems.push(error))
+                .ok()
+        });
+        both.into_iter().flatten().next()
+    }
+
+    /// What may be catalogues, wherever they are found, with the number of the checkpoint; the newest first.
+    pub(crate) fn found_catalogues(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        let pages = self.catalogue_pages.iter().rev();
+        pages.filter_map(|copy| Some((copy.checkpoint, self.catalogue_chain(copy.slot)?)))
+    }
+
+    /// The text in the chain of pages that begins at `slot`.
+    fn catalogue_chain(&self, slot: Slot) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        let mut next = slot;
+        for _ in 0..self.catalogue_pages.len() {
+            let page = self.file.read(next, PageKind::Catalogue, 0).ok()?;
+            let mut slots = decode_slots(page.payload());
+            next = slots.next()?;
+            text.extend_from_slice(&page.payload()[SLOT_BYTES..]);
+            if next.page == 0 {
+                let len = text.iter().rposition(|&byte| byte != 0)? + 1;
+                text.truncate(len);
+                return Some(text);
+            }
+        }
+        None
+    }
+}
+
+fn found(id: u32, slot: Slot, page: Page, standing: Standing) -> Option<FoundPage> {
+    Some(FoundPage {
+        id: PageId::new(id)?,
+        checkpoint: page.stamp()?.checkpoint,
+        standing,
+        slot,
+        page: PageRef(page.into()),
+    })
+}
+
+/// The page size at which pages at the start of the file are whole.
+fn page_bytes_of(path: &Path, file: &dyn DiskFile) -> Result<usize> {
+    const LOOKED_AT: u64 = 64;
+    let whole_of = |page_bytes: usize| {
+        let mut page = Page::zeroed(page_bytes);
+        let mut is_whole = |place: u64| {
+            let offset = PAGES_OFFSET + place * page_bytes as u64;
+            file.read_at(offset, page.bytes_mut()).is_ok() && page.stamp().is_some()
+        };
+        (0..LOOKED_AT).filter(|&place| is_whole(place)).count()
+    };
+    let sizes = [4096, 8192, 16_384, 32_768].map(|page_bytes| (whole_of(page_bytes), page_bytes));
+    match sizes.into_iter().max() {
+        Some((whole, page_bytes)) if whole > 0 => Ok(page_bytes),
+        _ => Err(Error::corrupt(path, "the data file", "no page in it is whole")),
+    }
+}

@@ -1,0 +1,310 @@
+//! What is whole in a damaged store goes into a new one, and what does not is named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use bedload::{Error, Options, SalvageReport, Store, salvage};
+
+use crate::rows::{TestRow, append, collect, schema};
+
+const PAGE: usize = 4096;
+/// Where pages begin in the data file.
+const PAGES_OFFSET: usize = 64 << 10;
+
+/// Rows of a batch.
+const PART: i32 = 2000;
+
+type Rows = BTreeMap<u64, TestRow>;
+
+/// A store with a table of several hundred leaves, and rows in the log; and the rows it has, by sequence number.
+fn build(path: &Path) -> Rows {
+    let store = Options::new()
+        .create(true)
+        .page_bytes(PAGE)
+        .background(false)
+        .open(path)
+        .expect("creates");
+    store.create_table("dropped", schema()).expect("fresh");
+    append(&store.table("dropped").expect("there"), &rows(0..500)).expect("appends");
+    store.flush().expect("flushes");
+    store.drop_table("dropped").expect("drops");
+    let table = store.create_table("t", schema()).expect("fresh");
+    for part in 0..10 {
+        append(&table, &rows(part * PART..(part + 1) * PART)).expect("appends");
+    }
+    table.delete_range(1000..1100).expect("deletes");
+    store.flush().expect("flushes");
+    for part in 10..14 {
+        append(&table, &rows(part * PART..(part + 1) * PART)).expect("appends");
+    }
+    table.delete_range(2000..2100).expect("deletes");
+    collect(table.range(..).expect("there"))
+        .expect("a sound store")
+        .into_iter()
+        .collect()
+}
+
+fn rows(numbers: std::ops::Range<i32>) -> Vec<TestRow> {
+    numbers
+        .map(|number| TestRow::numbered(i64::from(number - if number % 17 == 0 { 40 } else { 0 }), number))
+        .collect()
+}
+
+/// What was saved, once the new store is found to be in order.
+fn saved(to: &Path) -> Rows {
+    let store = Store::open(to).expect("a new store");
+    assert_eq!(store.verify().expect("reads").problems, []);
+    let table = store.table("t").expect("was saved");
+    let rows = collect(table.range(..).expect("there")).expect("a new store");
+    append(&table, &[TestRow::numbered(7, 7)]).expect("a store like any other");
+    rows.into_iter().collect()
+}
+
+/// Salvages the store that `damage` was done to the data file of; what was there, what was saved, what was said.
+fn after(damage: impl Fn(&mut Vec<u8>)) -> (Rows, Rows, SalvageReport) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let built = build(&from);
+    let mut bytes = fs::read(from.join("data")).expect("reads");
+    damage(&mut bytes);
+    fs::write(from.join("data"), &bytes).expect("writes");
+    let report = salvage(&from, &to).expect("salvages");
+    assert_eq!(
+        fs::read(from.join("data")).expect("reads"),
+        bytes,
+        "the damaged store stays as it is"
+    );
+    let saved = saved(&to);
+    for (sequence, row) in &saved {
+        assert!(
+            built.get(sequence).is_none_or(|known| known == row),
+            "a wrong row"
+        );
+    }
+    assert_eq!(report.tables[0].rows, saved.len() as u64);
+    (built, saved, report)
+}
+
+/// The pages of the given kinds, `(kind of page, kind of node)`, the kind of node being 0 where none is meant.
+fn pages_of(bytes: &[u8], kinds: &[(u8, u8)]) -> Vec<usize> {
+    (PAGES_OFFSET..bytes.len())
+        .step_by(PAGE)
+        .filter(|&at| {
+            let (page, node) = (bytes[at + 4], bytes[at + 32 + 2]);
+            kinds.iter().any(|&(p, n)| p == page && (n == 0 || n == node))
+        })
+        .collect()
+}
+
+const LEAVES: [(u8, u8); 2] = [(1, 1), (4, 1)];
+const BRANCHES: [(u8, u8); 2] = [(1, 2), (4, 2)];
+const MAP: [(u8, u8); 1] = [(2, 0)];
+const CATALOGUES: [(u8, u8); 1] = [(3, 0)];
+
+fn destroy(bytes: &mut [u8], pages: impl IntoIterator<Item = usize>) {
+    for at in pages {
+        bytes[at..at + PAGE].fill(0xA5);
+    }
+}
+
+#[test]
+fn a_sound_store_is_copied_whole() {
+    let (built, saved, report) = after(|_| {});
+    assert!(report.is_complete(), "{:?}", report.problems);
+    assert_eq!(built, saved);
+    assert_eq!(
+        (report.tables[0].missing, report.tables[0].gaps.len()),
+        (Some(0), 0)
+    );
+    // Four batches and a deletion.
+    assert!(report.log_records >= 5, "{}", report.log_records);
+}
+
+#[test]
+fn lost_leaves_cost_their_rows_and_leave_gaps() {
+    let (built, saved, report) = after(|bytes| {
+        let leaves = pages_of(bytes, &LEAVES);
+        assert!(leaves.len() > 200, "{}", leaves.len());
+        destroy(bytes, leaves.into_iter().step_by(50));
+    });
+    assert!(!report.is_complete());
+    let lost: Vec<&TestRow> = built
+        .iter()
+        .filter(|(sequence, _)| !saved.contains_key(sequence))
+        .map(|(_, row)| row)
+        .collect();
+    let table = &report.tables[0];
+    assert!(
+        !lost.is_empty() && lost.len() < built.len() / 10,
+        "{}",
+        lost.len()
+    );
+    // The rows that the log deletes are counted as missing only where they were in a leaf that is lost.
+    assert!(
+        table.missing.is_some_and(|missing| missing >= lost.len() as u64),
+        "{table:?}"
+    );
+    for row in lost {
+        let holds = |gap: &bedload::Gap| {
+            gap.from.is_none_or(|from| from <= row.time) && gap.to.is_none_or(|to| row.time <= to)
+        };
+        assert!(
+            table.gaps.iter().any(holds),
+            "the row of time {} is in none of {:?}",
+            row.time,
+            table.gaps
+        );
+    }
+}
+
+#[test]
+fn an_outdated_copy_of_a_lost_leaf_fills_its_gap() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let store = Options::new()
+        .create(true)
+        .page_bytes(PAGE)
+        .background(false)
+        .open(&from)
+        .expect("creates");
+    let table = store.create_table("t", schema()).expect("fresh");
+    append(&table, &rows(0..PART)).expect("appends");
+    store.flush().expect("flushes");
+    // One late row for each leaf: all of them are written anew, to other places.
+    append(&table, &rows(0..PART).into_iter().step_by(20).collect::<Vec<_>>()).expect("appends");
+    store.flush().expect("flushes");
+    drop((table, store));
+    let mut bytes = fs::read(from.join("data")).expect("reads");
+    let checkpoint = |at: usize| u64::from_le_bytes(bytes[at + 16..at + 24].try_into().expect("eight bytes"));
+    let leaves = pages_of(&bytes, &LEAVES);
+    let newest = leaves.iter().map(|&at| checkpoint(at)).max();
+    let newest: Vec<usize> = leaves
+        .into_iter()
+        .filter(|&at| Some(checkpoint(at)) == newest)
+        .collect();
+    destroy(&mut bytes, newest);
+    fs::write(from.join("data"), &bytes).expect("writes");
+
+    let report = salvage(&from, &to).expect("salvages");
+    let table = &report.tables[0];
+    assert_eq!((table.rows, table.missing), (PART.unsigned_abs().into(), None));
+    assert!(!table.gaps.is_empty());
+    let said = |problem: &bedload::Problem| problem.reason.contains("outdated copy");
+    assert!(report.problems.iter().any(said), "{:?}", report.problems);
+    let numbers: Vec<i32> = saved(&to).into_values().map(|row| row.number).collect();
+    assert_eq!(numbers, (0..PART).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_do_not_need_the_branches_above_them() {
+    let (built, saved, report) = after(|bytes| {
+        let branches = pages_of(bytes, &BRANCHES);
+        assert!(branches.len() > 2, "{}", branches.len());
+        destroy(bytes, branches);
+    });
+    assert!(!report.is_complete());
+    assert_eq!(built, saved);
+    assert_eq!(
+        (report.tables[0].missing, report.tables[0].gaps.len()),
+        (Some(0), 0)
+    );
+}
+
+#[test]
+fn rows_do_not_need_the_page_map_nor_superblocks() {
+    let (built, saved, report) = after(|bytes| {
+        let map = pages_of(bytes, &MAP);
+        destroy(bytes, map);
+    });
+    assert!(!report.is_complete());
+    assert_all_but_deleted(&built, &saved);
+
+    let (built, saved, report) = after(|bytes| bytes[..PAGES_OFFSET].fill(0xA5));
+    assert!(!report.is_complete());
+    assert_all_but_deleted(&built, &saved);
+}
+
+/// Everything is there; of what was deleted, and of nothing else, some may be back.
+fn assert_all_but_deleted(built: &Rows, saved: &Rows) {
+    for (sequence, row) in built {
+        assert_eq!(saved.get(sequence), Some(row));
+    }
+    let back: BTreeSet<i64> = saved
+        .iter()
+        .filter(|(sequence, _)| !built.contains_key(sequence))
+        .map(|(_, row)| row.time)
+        .collect();
+    assert!(
+        back.iter().all(|time| (1000..1100).contains(time)),
+        "rows of another table, or deleted by the log: {back:?}"
+    );
+}
+
+#[test]
+fn of_the_catalogue_one_copy_will_do() {
+    let (built, saved, report) = after(|bytes| {
+        let newest = pages_of(bytes, &CATALOGUES)
+            .into_iter()
+            .max_by_key(|&at| u64::from_le_bytes(bytes[at + 16..at + 24].try_into().expect("eight bytes")));
+        destroy(bytes, newest);
+    });
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert_eq!(built, saved);
+}
+
+#[test]
+fn without_any_catalogue_nothing_is_known_of_the_tables() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    build(&from);
+    let mut bytes = fs::read(from.join("data")).expect("reads");
+    let catalogues = pages_of(&bytes, &CATALOGUES);
+    destroy(&mut bytes, catalogues);
+    fs::write(from.join("data"), &bytes).expect("writes");
+    let error = salvage(&from, &to).expect_err("no schema");
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    assert!(!to.exists(), "nothing was begun");
+}
+
+#[test]
+fn records_behind_a_damaged_one_are_kept() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let built = build(&from);
+    let segment = fs::read_dir(from.join("log"))
+        .expect("reads")
+        .map(|entry| entry.expect("reads").path())
+        .max()
+        .expect("a segment");
+    let mut bytes = fs::read(&segment).expect("reads");
+    let text = b"row 22600";
+    let at = bytes.windows(text.len()).position(|window| window == text);
+    bytes[at.expect("in the log")] = b'R';
+    fs::write(&segment, &bytes).expect("writes");
+    Store::open(&from).expect_err("damage");
+
+    let report = salvage(&from, &to).expect("salvages");
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    let saved = saved(&to);
+    let lost: BTreeSet<i32> = built
+        .iter()
+        .filter(|(sequence, _)| !saved.contains_key(sequence))
+        .map(|(_, row)| row.number)
+        .collect();
+    assert_eq!(lost, (11 * PART..12 * PART).collect());
+}
+
+#[test]
+fn what_cannot_be_salvaged_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    assert!(matches!(salvage(&from, &to), Err(Error::NotAStore { .. })));
+    let store = Store::create(&from).expect("creates");
+    assert!(matches!(salvage(&from, &to), Err(Error::Locked { .. })));
+    drop(store);
+    fs::create_dir(&to).expect("creates");
+    fs::write(to.join("letter"), "mine").expect("writes");
+    assert!(matches!(salvage(&from, &to), Err(Error::AlreadyExists { .. })));
+    assert_eq!(fs::read_dir(&to).expect("reads").count(), 1);
+}
