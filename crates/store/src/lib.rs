@@ -49,6 +49,8 @@ mod codec;
 mod disk;
 mod engine;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod info;
 mod options;
 mod pages;

@@ -171,13 +171,26 @@ impl Scan {
         self.try_fold(0, |count, batch| Ok(count + batch?.num_rows() as u64))
     }
 
-    /// Goes on behind a row that was given.
-    fn pass(&mut self, place: Place) {
-        if self.reverse {
-            self.to = Bound::Excluded(place);
+    /// Goes on behind a row that was given. Fails if that leads back: a leaf whose rows are out of order would be read
+    /// for ever.
+    fn pass(&mut self, place: Place) -> Result<()> {
+        let bound = if self.reverse {
+            &mut self.to
         } else {
-            self.from = Bound::Excluded(place);
+            &mut self.from
+        };
+        let leads_on = match *bound {
+            Bound::Unbounded => true,
+            Bound::Included(previous) => place == previous || (place < previous) == self.reverse,
+            Bound::Excluded(previous) => place != previous && (place < previous) == self.reverse,
+        };
+        *bound = Bound::Excluded(place);
+        if leads_on {
+            return Ok(());
         }
+        let table = format!("a leaf of table {:?}", self.table.name);
+        let reason = format!("its row of time {} is out of order", place.0);
+        Err(Error::corrupt(self.view.pages.path(), table, reason))
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
@@ -195,7 +208,7 @@ impl Scan {
         match output.last {
             // Without a row nothing is left: only what was deleted lies behind.
             Some(last) if output.builder.len() > 0 => {
-                self.pass(last);
+                self.pass(last)?;
                 self.remaining -= output.builder.len() as u64;
                 let batch = output.builder.finish().map_err(|error| {
                     let place = format!("a row of table {:?}", self.table.name);

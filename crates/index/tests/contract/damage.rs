@@ -12,7 +12,7 @@ use bedload_testkit::Rng;
 use crate::model::{Supply, borrowed, row};
 use bedload_index::paged::Entries;
 use bedload_index::paged::bplus_tree::OwnedEntry;
-use bedload_index::paged::contract::CarelessOrder;
+use bedload_index::paged::contract::{CarelessOrder, check_damaged_tree};
 
 const PAYLOAD_LEN: usize = 512;
 const NUMBERS: u64 = 300;
@@ -154,4 +154,15 @@ fn noise_is_no_tree() {
     assert_eq!(tree.verify().expect("a report").problems.len(), 1);
     let again = BPlusTree::open(&pages, tree.root(), U64Order, FixedRow::<8>, Config::new());
     assert!(again.is_err());
+}
+
+#[test]
+fn what_fuzzers_found_does_no_harm() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/tree");
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(corpus).expect("corpora are part of the repository") {
+        check_damaged_tree(&std::fs::read(entry.expect("read").path()).expect("read"));
+        inputs += 1;
+    }
+    assert!(inputs > 0);
 }

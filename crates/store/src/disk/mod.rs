@@ -6,7 +6,8 @@
 //! written whole or not at all; after a failed sync nothing is known about what was written since the last one.
 
 mod os;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, expect(dead_code, reason = "power and faults are for tests"))]
 pub(crate) mod sim;
 
 use std::fmt::Debug;

@@ -9,6 +9,7 @@ use bedload_index::paged::PageId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::pages::COUNTER_MAX;
 use crate::rows::{ColumnRecord, TableId, TableSchema};
 
 /// A table, as of one checkpoint.
@@ -152,6 +153,10 @@ impl Catalogue {
         for table in record.tables {
             let schema = ColumnRecord::to_schema(&table.columns, &table.time_column)
                 .map_err(|error| damaged(format!("table {:?}: {error}", table.name)))?;
+            if table.rows.max(table.end_sequence) > COUNTER_MAX {
+                let reason = format!("table {:?} counts further than any store gets", table.name);
+                return Err(damaged(reason));
+            }
             let root = PageId::new(table.root)
                 .ok_or_else(|| damaged(format!("table {:?} has no root page", table.name)))?;
             catalogue.put(TableEntry {

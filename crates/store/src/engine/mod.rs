@@ -34,6 +34,8 @@ use crate::options::Options;
 use crate::pages::WorkingPages;
 use crate::wal::Log;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use catalogue::Catalogue;
 pub(crate) use catalogue::TableEntry;
 pub(crate) use flush::tree_config;
 pub(crate) use flusher::Flusher;

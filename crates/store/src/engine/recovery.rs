@@ -14,7 +14,7 @@ use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::pages::{CheckpointError, CheckpointMeta, PageFile, WorkingPages};
+use crate::pages::{COUNTER_MAX, CheckpointError, CheckpointMeta, PageFile, WorkingPages};
 use crate::wal::{Record, replay};
 
 /// A quarter of the page memory holds changed pages, the rest pages that were read.
@@ -104,7 +104,8 @@ impl Recovery<'_> {
             Record::Delete { table, deletion } => (*table, deletion.at, deletion.at.checked_add(1)),
             Record::NoOp => return Ok(()),
         };
-        let next = next.ok_or_else(|| damaged("its sequence numbers end beyond the last there is"))?;
+        let next = next.filter(|&next| next <= COUNTER_MAX);
+        let next = next.ok_or_else(|| damaged("its sequence numbers end further than any store gets"))?;
         if first < self.next_sequence {
             return Err(damaged("its sequence numbers do not ascend"));
         }

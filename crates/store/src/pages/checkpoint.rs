@@ -184,7 +184,7 @@ pub(super) fn slots_per_page(file: &PageFile) -> usize {
 
 /// Writes the leaves of the map that changed, and all levels above them; returns the root and how many levels stand
 /// above the leaves. A map without leaves has a root without slots.
-fn write_map(
+pub(super) fn write_map(
     file: &PageFile,
     map: &mut PageMap,
     checkpoint: u64,
@@ -222,7 +222,7 @@ fn write_map(
 }
 
 /// Writes the catalogue as a chain, its last page first, as each page names the next.
-fn write_catalogue(
+pub(super) fn write_catalogue(
     file: &PageFile,
     catalogue: &[u8],
     checkpoint: u64,
@@ -273,20 +273,25 @@ pub(super) fn levels_of_map(file: &PageFile, superblock: &Superblock) -> impl It
 }
 
 /// Reads the map; returns it with the places of its leaves. Those of the levels above go to `fixtures`.
-fn read_map(
+pub(super) fn read_map(
     file: &PageFile,
     superblock: &Superblock,
     fixtures: &mut Vec<u32>,
 ) -> Result<(PageMap, Vec<u32>)> {
     let mut level = vec![superblock.map_root];
     for slots in levels_of_map(file, superblock) {
-        let mut below = Vec::with_capacity(slots);
+        let mut below = Vec::new();
         for slot in &level {
             let page = file.read(*slot, PageKind::Map, 0)?;
             below.extend(decode_slots(page.payload()).take(slots - below.len()));
             fixtures.push(slot.page);
         }
         level = below;
+    }
+    if level.len() < superblock.map_leaves as usize {
+        let place = format!("the page map of checkpoint {}", superblock.checkpoint);
+        let reason = format!("it has {} leaves of {}", level.len(), superblock.map_leaves);
+        return Err(Error::corrupt(file.path(), place, reason));
     }
     let mut map = PageMap::new(slots_per_page(file));
     for &slot in &level {

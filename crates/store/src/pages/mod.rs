@@ -5,6 +5,8 @@
 
 mod cache;
 mod checkpoint;
+#[cfg(any(test, fuzzing))]
+mod content;
 mod latches;
 mod page;
 mod page_file;
@@ -18,10 +20,12 @@ mod version;
 mod working;
 
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
+#[cfg(any(test, fuzzing))]
+pub(crate) use content::Content;
 pub(crate) use page::HEADER_BYTES;
 pub(crate) use page_file::PageFile;
 pub(crate) use page_map::Slot;
 pub(crate) use remains::{FoundPage, Remains, Standing};
-pub(crate) use superblock::{FORMAT_VERSION, Superblock, page_bytes_admissible};
+pub(crate) use superblock::{COUNTER_MAX, FORMAT_VERSION, Superblock, page_bytes_admissible};
 pub(crate) use version::PageVersion;
 pub(crate) use working::WorkingPages;

@@ -60,22 +60,19 @@ impl PageFile {
 
     /// The page that `slot` names, from the disk.
     pub(crate) fn read(&self, slot: Slot, kind: PageKind, logical: u32) -> Result<Page> {
-        let mut page = Page::zeroed(self.page_bytes);
-        let damaged = |reason: String| {
-            let place = match kind {
-                PageKind::Tree | PageKind::Run => {
-                    format!("page {logical} at offset {}", self.offset(slot.page))
-                }
-                PageKind::Map => format!("a page of the page map at offset {}", self.offset(slot.page)),
-                PageKind::Catalogue => {
-                    format!("a page of the catalogue at offset {}", self.offset(slot.page))
-                }
-            };
-            Error::corrupt(&self.path, place, reason)
+        let name = match kind {
+            PageKind::Tree | PageKind::Run => format!("page {logical}"),
+            PageKind::Map => "a page of the page map".into(),
+            PageKind::Catalogue => "a page of the catalogue".into(),
         };
         if slot.page == 0 {
-            return Err(damaged("nothing is said to stand there".into()));
+            return Err(Error::corrupt(&self.path, name, "no place is named for it"));
         }
+        let damaged = |reason: String| {
+            let place = format!("{name} at offset {}", self.offset(slot.page));
+            Error::corrupt(&self.path, place, reason)
+        };
+        let mut page = Page::zeroed(self.page_bytes);
         self.file
             .read_at(self.offset(slot.page), page.bytes_mut())
             .map_err(|source| {
@@ -155,7 +152,19 @@ impl PageFile {
         let read = |offset| -> Result<Superblock> {
             let mut bytes = vec![0; SUPERBLOCK_BYTES];
             match file.read_at(offset, &mut bytes) {
-                Ok(()) => Superblock::decode(path, offset, &bytes),
+                Ok(()) => {
+                    let superblock = Superblock::decode(path, offset, &bytes)?;
+                    let len = file.len().map_err(|source| Error::io(path, "read", source))?;
+                    if superblock.file_bytes_min() > len {
+                        let place = format!("the superblock at offset {offset}");
+                        return Err(Error::corrupt(
+                            path,
+                            place,
+                            "the file is shorter than what it names",
+                        ));
+                    }
+                    Ok(superblock)
+                }
                 Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
                     let place = format!("the superblock at offset {offset}");
                     Err(Error::corrupt(path, place, "the file ends before it"))

@@ -228,7 +228,7 @@ impl Remains {
         };
         let mut level = vec![Some(superblock.map_root)];
         for len in levels_of_map(&self.file, superblock) {
-            let mut below: Vec<Option<Slot>> = Vec::with_capacity(len);
+            let mut below: Vec<Option<Slot>> = Vec::new();
             for slot in level {
                 let count = slots_per_leaf.min(len - below.len());
                 match slot.and_then(&mut read) {

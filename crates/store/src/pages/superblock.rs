@@ -12,6 +12,10 @@ use crate::error::{Error, Result};
 /// The newest format this release writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
+/// No store gets so far with its sequence numbers, generations, checkpoints or bytes of log: what says so is damaged.
+/// So counting on never overflows.
+pub(crate) const COUNTER_MAX: u64 = 1 << 62;
+
 /// Bytes of one slot. The second begins where pages of any size may; pages begin behind it.
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 const SLOT_OFFSETS: [u64; 2] = [0, 32 * 1024];
@@ -53,6 +57,12 @@ impl Superblock {
     /// The offsets of both slots.
     pub(crate) fn offsets() -> [u64; 2] {
         SLOT_OFFSETS
+    }
+
+    /// The file is at least so long, as each leaf of the page map has a place, and so has the catalogue.
+    pub(super) fn file_bytes_min(&self) -> u64 {
+        let pages = u64::from(self.map_leaves) * u64::from(self.page_bytes);
+        PAGES_OFFSET + pages + u64::from(self.catalogue_bytes)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -125,6 +135,15 @@ impl Superblock {
         }
         if version == 0 {
             return Err(damaged("its version is none that a store has"));
+        }
+        let counters = [
+            superblock.checkpoint,
+            superblock.log_start,
+            superblock.next_sequence,
+            superblock.next_generation,
+        ];
+        if counters.iter().any(|&counter| counter > COUNTER_MAX) {
+            return Err(damaged("it counts further than any store gets"));
         }
         if !page_bytes_admissible(superblock.page_bytes) {
             return Err(damaged("its page size is none that a store has"));

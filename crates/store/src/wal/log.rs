@@ -23,7 +23,11 @@ use crate::error::{Error, Result};
 
 /// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept in memory by the
 /// thousand.
-const CLAIM_BYTES: u64 = if cfg!(test) { 8 << 10 } else { 1 << 20 };
+const CLAIM_BYTES: u64 = if cfg!(any(test, fuzzing)) {
+    8 << 10
+} else {
+    1 << 20
+};
 
 /// The log, open for appending.
 #[derive(Debug)]

@@ -3,11 +3,14 @@
 //! - [`check_page_store`]: the store keeps the rules of [`PageStore`](super::PageStore).
 //! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on the store, shown to the contract suite of
 //!   `bedload-testkit`.
+//! - [`check_damaged_tree`]: what a fuzzer makes of the pages of a tree does no more than harm its answers.
 
 mod careless_keys;
+mod damaged_tree;
 mod page_store;
 mod tree_index;
 
 pub use careless_keys::{CarelessKeys, CarelessOrder, canonical};
+pub use damaged_tree::check_damaged_tree;
 pub use page_store::check_page_store;
 pub use tree_index::{KeyBytes, OrderedKeys, TieKeys, TreeIndex};

@@ -27,8 +27,10 @@ use parking_lot::Mutex;
 
 use super::{Disk, DiskFile, DiskLock};
 
+#[cfg(test)]
+pub(crate) use trace::Replay;
 use trace::{Event, Inode, index, write};
-pub(crate) use trace::{Note, Replay, Trace};
+pub(crate) use trace::{Note, Trace};
 
 /// Which call is to fail, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::report::{Gap, SalvagedTable};
 use crate::engine::catalogue::TableEntry;
 use crate::engine::flush::{Tree, tree_config};
 use crate::error::{Error, Result};
-use crate::pages::{FoundPage, Remains, Slot, Standing};
+use crate::pages::{COUNTER_MAX, FoundPage, Remains, Slot, Standing};
 
 /// What is left of a table's tree.
 pub(super) struct TableRemains {
@@ -129,6 +129,11 @@ impl TableRemains {
         let layout = self.entry.schema.layout();
         let copied = pages.read(place.id, place.slot).and_then(|page| {
             let leaf = self.reader.leaf(place.id, &page)?;
+            let in_use = |tie: &[u8; 8]| u64::from_le_bytes(*tie) < COUNTER_MAX;
+            if !leaf.entries().ties().iter().all(in_use) {
+                let reason = "its sequence numbers go further than any store gets";
+                return Err(pages.damaged(place.id, place.slot, reason.into()));
+            }
             let mut entries = LeafEntries::new(leaf.entries(), ranges, layout);
             let copied = tree.insert_sorted(&mut entries)?;
             self.copied += copied;
@@ -232,7 +237,7 @@ impl EntrySource for LeafEntries<'_> {
         };
         let entry = self.slice.entry(index);
         self.next = index + 1;
-        self.end_sequence = self.end_sequence.max(entry.tie().saturating_add(1));
+        self.end_sequence = self.end_sequence.max(entry.tie() + 1);
         self.key = entry.prefix().to_be_bytes();
         self.fixed.clear();
         for column in 0..self.layout.fixed_widths().len() {

@@ -1,0 +1,104 @@
+//! What fuzzers call, and the tests that go through their corpora: each reader of bytes as a function of bytes, which
+//! must return. Compiled for those two only.
+
+mod image;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::codec::Reader;
+use crate::disk::Disk;
+use crate::disk::sim::SimDisk;
+use crate::engine::Catalogue;
+use crate::pages::Superblock;
+use crate::wal::{Log, LogRemains, Record, replay};
+
+pub use image::store;
+
+/// A superblock, with the checksum that it has and with the one that it should have.
+pub fn superblock(data: &[u8]) {
+    let path = Path::new("data");
+    let _ = Superblock::decode(path, 0, data);
+    let mut bytes = data.to_vec();
+    bytes.resize(4092, 0);
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    if let Ok(read) = Superblock::decode(path, 0, &bytes) {
+        let again = Superblock::decode(path, 0, &read.encode()).expect("what was written");
+        assert_eq!(read, again);
+    }
+}
+
+/// A catalogue.
+pub fn catalogue(data: &[u8]) {
+    let path = Path::new("data");
+    if let Ok(read) = Catalogue::decode(path, data) {
+        let text = read.encode();
+        let again = Catalogue::decode(path, &text).expect("what was written");
+        assert_eq!(again.encode(), text);
+    }
+}
+
+/// The body of a record of the log.
+pub fn record(data: &[u8]) {
+    let Ok(read) = Record::decode(data) else { return };
+    let body = match &read {
+        Record::Append { table, block } => Record::append_body(*table, block),
+        Record::Delete { table, deletion } => Record::delete_body(*table, deletion),
+        Record::NoOp => Record::no_op_body(),
+    };
+    assert_eq!(body, data, "what is read is what was written");
+}
+
+/// A log of several segments. `data` is a sequence of a length of two bytes, a byte that says what to do, and as many
+/// bytes: a record that is framed as it should be, or bytes put in the place of a header or of records.
+pub fn log(data: &[u8]) {
+    let disk = SimDisk::new(1);
+    let dir = Path::new("/log");
+    let store_id = [7; 16];
+    disk.create_dir(dir).expect("a sound disk");
+    let mut fields = Reader::new(data);
+    let mut position = 0;
+    while let Some([low, high, what]) = fields.array() {
+        let Some(bytes) = fields.bytes(usize::from(u16::from_le_bytes([low, high]))) else {
+            break;
+        };
+        let log = Log::begin(Arc::new(disk.clone()), dir.into(), store_id, position).expect("a sound disk");
+        if what % 2 == 0 {
+            position = log.append(bytes).expect("a sound disk");
+            log.sync_to(position).expect("a sound disk");
+        } else {
+            let (newest, _) = disk.files().pop().expect("it was just created");
+            let file = disk.open(&newest).expect("a sound disk");
+            let offset = if what % 4 == 1 { 0 } else { 64 };
+            file.write_at(offset, bytes).expect("a sound disk");
+        }
+    }
+    let _ = replay(&disk, dir, store_id, 0, |_, _| Ok(()));
+    let remains = LogRemains::find(&disk, dir).expect("a sound disk");
+    let _ = remains.replay(Some(store_id), 0, &mut Vec::new(), |_, _| Ok(()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    /// Runs everything that was found worth keeping through its target.
+    fn go_through(target: &str, run: impl Fn(&[u8])) {
+        let corpora = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        let mut inputs = 0;
+        for entry in std::fs::read_dir(corpora.join(target)).expect("corpora are part of the repository") {
+            run(&std::fs::read(entry.expect("reads").path()).expect("reads"));
+            inputs += 1;
+        }
+        assert!(inputs > 0, "{target} has no corpus");
+    }
+
+    #[test]
+    fn corpora_do_no_harm() {
+        go_through("superblock", super::superblock);
+        go_through("catalogue", super::catalogue);
+        go_through("record", super::record);
+        go_through("log", super::log);
+        go_through("store", super::store);
+    }
+}

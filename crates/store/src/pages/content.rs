@@ -1,0 +1,109 @@
+//! For fuzzers: what a data file says, apart from where it stands and what sums to what.
+
+use std::path::Path;
+
+use bedload_index::paged::PageId;
+
+use super::checkpoint::{read_catalogue, read_map, slots_per_page, write_catalogue, write_map};
+use super::page::{Page, PageKind};
+use super::page_file::{PageFile, Unwritten};
+use super::page_map::PageMap;
+use super::superblock::Superblock;
+use crate::codec::Reader;
+use crate::disk::DiskFile;
+use crate::error::Result;
+
+/// The content of a data file.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    pub(crate) superblock: Superblock,
+    /// The pages of trees, by page id.
+    pages: Vec<(u32, Page)>,
+    catalogue: Vec<u8>,
+    /// Fields of the superblock that are changed once it is known what they should be.
+    changes: Vec<(u8, u64)>,
+}
+
+impl Content {
+    /// The content of a sound data file.
+    pub(crate) fn read(path: &Path, file: Box<dyn DiskFile>) -> Result<Self> {
+        let (superblock, _) = PageFile::read_superblock(path, &*file)?;
+        let file = PageFile::new(path.into(), file, superblock.page_bytes as usize, 1);
+        let (map, _) = read_map(&file, &superblock, &mut Vec::new())?;
+        let page = |(id, slot)| -> Result<_> {
+            let id = PageId::get(id);
+            Ok((id, file.read(slot, PageKind::Tree, id)?))
+        };
+        Ok(Self {
+            pages: map.iter().map(page).collect::<Result<_>>()?,
+            catalogue: read_catalogue(&file, &superblock, superblock.catalogue, &mut Vec::new())?,
+            superblock,
+            changes: Vec::new(),
+        })
+    }
+
+    /// Puts bytes into the payload of one of the pages.
+    pub(crate) fn change_page(&mut self, which: usize, at: usize, bytes: &[u8]) {
+        let pages = self.pages.len();
+        let payload = self.pages[which % pages].1.payload_mut();
+        let at = at % payload.len();
+        let len = bytes.len().min(payload.len() - at);
+        payload[at..at + len].copy_from_slice(&bytes[..len]);
+    }
+
+    /// Puts bytes into the catalogue, whose end they may move.
+    pub(crate) fn change_catalogue(&mut self, at: usize, bytes: &[u8]) {
+        let at = at % (self.catalogue.len() + 1);
+        let end = (at + bytes.len()).max(self.catalogue.len());
+        self.catalogue.resize(end, b' ');
+        self.catalogue[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Changes a field of the superblock.
+    pub(crate) fn change_superblock(&mut self, which: u8, bytes: &[u8]) {
+        if let Some(value) = Reader::new(bytes).u64() {
+            self.changes.push((which, value));
+        }
+    }
+
+    /// Writes it all to an empty file, with the checksums that belong to it.
+    pub(crate) fn write(mut self, file: PageFile) -> Result<()> {
+        let mut superblock = self.superblock;
+        let checkpoint = superblock.checkpoint;
+        let mut unwritten: Vec<Unwritten<'_>> = self
+            .pages
+            .iter_mut()
+            .map(|(id, page)| Unwritten {
+                kind: PageKind::Tree,
+                logical: *id,
+                page,
+            })
+            .collect();
+        let slots = file.write(&mut unwritten, checkpoint)?;
+        let mut map = PageMap::new(slots_per_page(&file));
+        for ((id, _), slot) in self.pages.iter().zip(slots) {
+            if let Some(id) = PageId::new(*id) {
+                map.set(id, slot);
+            }
+        }
+        (superblock.map_root, superblock.map_levels) =
+            write_map(&file, &mut map, checkpoint, &mut Vec::new())?;
+        superblock.catalogue = write_catalogue(&file, &self.catalogue, checkpoint, &mut Vec::new())?;
+        superblock.catalogue_copy = write_catalogue(&file, &self.catalogue, checkpoint, &mut Vec::new())?;
+        superblock.catalogue_bytes = u32::try_from(self.catalogue.len()).unwrap_or(u32::MAX);
+        for (which, value) in self.changes {
+            let low = u32::try_from(value & u64::from(u32::MAX)).expect("masked");
+            match which % 8 {
+                0 => superblock.log_start = value,
+                1 => superblock.next_sequence = value,
+                2 => superblock.next_generation = value,
+                3 => superblock.map_levels = low,
+                4 => superblock.map_leaves = low,
+                5 => superblock.catalogue_bytes = low,
+                6 => superblock.map_root.page = low,
+                _ => superblock.catalogue.page = low,
+            }
+        }
+        file.write_superblock(&superblock)
+    }
+}
