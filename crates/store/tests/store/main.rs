@@ -2,6 +2,7 @@
 
 mod concurrency;
 mod damage;
+mod fixtures;
 mod lifecycle;
 mod model;
 mod rows;
