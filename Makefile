@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo test lint soak
+.PHONY: help demo test lint soak fuzz
 
 help: ## Print these targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -20,5 +20,12 @@ lint: ## Check format, lints and documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
-	BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 \
+	BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 \
 		$(CARGO) test --workspace --release --locked
+
+FUZZ_SECONDS ?= 300
+
+fuzz: ## Fuzz each reader of bytes for FUZZ_SECONDS (needs a nightly toolchain and cargo-fuzz)
+	for target in superblock catalogue record log tree store; do \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \
+	done
