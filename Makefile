@@ -26,6 +26,6 @@ soak: ## Run the long tests, the benchmarks' among them: more operations, more p
 FUZZ_SECONDS ?= 300
 
 fuzz: ## Fuzz each reader of bytes for FUZZ_SECONDS (needs a nightly toolchain and cargo-fuzz)
-	for target in superblock catalogue record log tree store; do \
+	for target in lock superblock catalogue record log tree store; do \
 		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \
 	done

@@ -58,15 +58,17 @@ impl Disk for OsDisk {
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // The text only informs the next opener; the lock itself is the kernel's and goes with the process.
-        file.set_len(0)?;
-        file.write_all(holder.as_bytes())?;
+        // The text only informs the next opener, and a full disk must not keep anybody from opening a store; the lock
+        // itself is the kernel's and goes with the process.
+        if let Err(error) = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes())) {
+            tracing::debug!(%error, "the lock file does not say who holds it");
+        }
         Ok(Box::new(OsLock { _file: file }))
     }
 
     fn lock_holder(&self, path: &Path) -> String {
         fs::read(path)
-            .map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
 }

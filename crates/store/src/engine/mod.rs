@@ -16,6 +16,7 @@ mod catalogue;
 mod commit;
 mod flush;
 mod flusher;
+mod lock;
 mod open;
 mod recovery;
 mod salvage;
@@ -39,6 +40,8 @@ pub(crate) use catalogue::Catalogue;
 pub(crate) use catalogue::TableEntry;
 pub(crate) use flush::tree_config;
 pub(crate) use flusher::Flusher;
+#[cfg(any(test, fuzzing))]
+pub(crate) use lock::decode as lock_holder;
 pub use salvage::{Gap, SalvageReport, SalvagedTable};
 pub(crate) use salvage::{inspect, salvage};
 pub use verify::{Problem, VerifyReport};

@@ -8,10 +8,11 @@ use parking_lot::{Mutex, RwLock};
 
 use super::catalogue::Catalogue;
 use super::flusher::Wake;
+use super::lock::{LOCK_FILE, lock};
 use super::recovery::{Recovered, recover};
 use super::view::{Generation, View};
 use super::{CommitState, Engine};
-use crate::disk::{Disk, DiskLock};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
@@ -21,7 +22,6 @@ use crate::wal::{Log, Record};
 pub(super) const DATA_FILE: &str = "data";
 /// The data file of a store whose creation is not finished.
 const BEGUN_FILE: &str = "data.begun";
-const LOCK_FILE: &str = "lock";
 pub(super) const LOG_DIR: &str = "log";
 
 impl Engine {
@@ -179,25 +179,4 @@ pub(super) fn finish_data_file(disk: &dyn Disk, dir: &Path) -> Result<()> {
 fn is_remnant(entry: &Path) -> bool {
     let name = entry.file_name().and_then(|name| name.to_str());
     matches!(name, Some(LOCK_FILE | LOG_DIR | BEGUN_FILE))
-}
-
-pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
-    let path = dir.join(LOCK_FILE);
-    let holder = format!("process {}\n", std::process::id());
-    disk.lock(&path, &holder).map_err(|source| {
-        if source.kind() == std::io::ErrorKind::WouldBlock {
-            let holder = disk.lock_holder(&path);
-            let holder = if holder.is_empty() {
-                "another process".into()
-            } else {
-                holder
-            };
-            Error::Locked {
-                path: dir.into(),
-                holder,
-            }
-        } else {
-            Error::io(&path, "lock", source)
-        }
-    })
 }

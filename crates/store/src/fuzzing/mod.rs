@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::codec::Reader;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
-use crate::engine::Catalogue;
+use crate::engine::{Catalogue, lock_holder};
 use crate::pages::Superblock;
 use crate::wal::{Log, LogRemains, Record, replay};
 
@@ -25,6 +25,14 @@ pub fn superblock(data: &[u8]) {
     if let Ok(read) = Superblock::decode(path, 0, &bytes) {
         let again = Superblock::decode(path, 0, &read.encode()).expect("what was written");
         assert_eq!(read, again);
+    }
+}
+
+/// The text of a lock file.
+pub fn lock(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Some(pid) = lock_holder(&text) {
+        assert!(text.starts_with(&format!("process {pid} ")));
     }
 }
 
@@ -95,6 +103,7 @@ mod tests {
 
     #[test]
     fn corpora_do_no_harm() {
+        go_through("lock", super::lock);
         go_through("superblock", super::superblock);
         go_through("catalogue", super::catalogue);
         go_through("record", super::record);
