@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::args::DeleteArgs;
 use crate::exit::{Failure, Result};
+use crate::figures::grouped;
 use crate::output::stdout::Stdout;
-use crate::sortedness::grouped;
 use crate::store;
 
 pub(crate) fn run(args: &DeleteArgs) -> Result<()> {

@@ -10,13 +10,14 @@ use bedload::Table;
 
 use crate::args::{CsvArgs, DemoArgs, IngestArgs, RangeArgs, SortednessArgs};
 use crate::exit::{Failure, Result, Status};
+use crate::figures::{grouped, sortedness_text};
 use crate::ingest::{self, Report};
 use crate::input::{OnError, display_name};
 use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format};
 use crate::query::Query;
-use crate::sortedness::{Column, grouped};
-use crate::{sortedness, store};
+use crate::sortedness::Column;
+use crate::store;
 
 const TABLE: &str = "departures";
 const TIME: &str = "departure";
@@ -202,7 +203,7 @@ fn ingest_text(report: &Report) -> String {
         text += &format!("{:>11} left out: {reason} in column {TIME}\n", grouped(*rows));
     }
     text += &format!("{:>11} rows stored, and of these\n", grouped(stored));
-    let measures = sortedness::text(&report.sortedness);
+    let measures = sortedness_text(&report.sortedness);
     let measures: Vec<&str> = measures.lines().skip(1).collect();
     text += &measures.join("\n");
     text += &format!("\n{:>11} rows a second\n", grouped(report.rows_per_second()));

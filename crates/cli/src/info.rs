@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::exit::{Failure, Result};
+use crate::figures::grouped;
 use crate::output::stdout::Stdout;
 use crate::schema::type_name;
-use crate::sortedness::grouped;
 use crate::store;
 use crate::times::format_ticks;
 

@@ -4,6 +4,7 @@ mod args;
 mod delete;
 mod demo;
 mod exit;
+mod figures;
 mod info;
 mod ingest;
 mod input;

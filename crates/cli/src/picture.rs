@@ -15,7 +15,7 @@ use plotters::element::Rectangle;
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, WHITE, register_font};
 
 use crate::exit::{Failure, Result};
-use crate::sortedness::grouped;
+use crate::figures::grouped;
 
 const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 640;

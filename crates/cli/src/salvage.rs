@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::args::SalvageArgs;
 use crate::exit::{Failure, Result, Status};
+use crate::figures::grouped;
 use crate::output::stdout::Stdout;
-use crate::sortedness::grouped;
 use crate::store;
 use crate::times::format_ticks;
 

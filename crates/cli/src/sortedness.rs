@@ -6,10 +6,10 @@ use arrow_array::{Array, ArrayRef};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use bedload_index::sortedness::{Sortedness, arrivals_in_sorted_order};
-use serde_json::json;
 
 use crate::args::SortednessArgs;
 use crate::exit::{Failure, Result};
+use crate::figures::{grouped, sortedness_json, sortedness_text};
 use crate::input::{Input, OnError, Rejects, Wanted, display_name};
 use crate::output::stdout::Stdout;
 use crate::picture::Picture;
@@ -27,11 +27,11 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
 
     let mut out = Stdout::lock();
     if args.json {
-        let mut object = json(&measured);
+        let mut object = sortedness_json(&measured);
         object["without_value"] = column.without_value.into();
         out.line(&object)
     } else {
-        out.line(&text(&measured))?;
+        out.line(&sortedness_text(&measured))?;
         if column.without_value > 0 {
             out.line(&format!(
                 "{:>11} rows without a value were left out",
@@ -144,61 +144,6 @@ fn ascending(value: f64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// The measures for people.
-pub(crate) fn text(measured: &Sortedness) -> String {
-    let Sortedness {
-        rows,
-        k,
-        l,
-        below_running_max,
-        adjacent_inversions,
-    } = *measured;
-    format!(
-        "{:>11} rows\n\
-         {:>11} K  ({:.1} %)  rows less a longest non-decreasing subsequence\n\
-         {:>11} L  ({:.2} %)  largest distance of a row from its sorted position\n\
-         {:>11}    ({:.1} %)  rows below the running maximum\n\
-         {:>11}    ({:.1} %)  rows below the row before them",
-        grouped(rows),
-        grouped(k),
-        100.0 * measured.k_share(),
-        grouped(l),
-        100.0 * measured.l_share(),
-        grouped(below_running_max),
-        100.0 * measured.below_running_max_share(),
-        grouped(adjacent_inversions),
-        100.0 * measured.adjacent_inversions_share(),
-    )
-}
-
-/// The measures for machines.
-pub(crate) fn json(measured: &Sortedness) -> serde_json::Value {
-    json!({
-        "rows": measured.rows,
-        "k": measured.k,
-        "k_percent": 100.0 * measured.k_share(),
-        "l": measured.l,
-        "l_percent": 100.0 * measured.l_share(),
-        "below_running_max": measured.below_running_max,
-        "below_running_max_percent": 100.0 * measured.below_running_max_share(),
-        "adjacent_inversions": measured.adjacent_inversions,
-        "adjacent_inversions_percent": 100.0 * measured.adjacent_inversions_share(),
-    })
-}
-
-/// A number with its thousands set apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,13 +164,5 @@ mod tests {
         ];
         assert!(floats.map(ascending).is_sorted_by(|a, b| a < b));
         assert_eq!(ascending(-0.0), ascending(0.0));
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"]
-        );
     }
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::args::StoreArgs;
 use crate::exit::{Failure, Result, Status};
+use crate::figures::grouped;
 use crate::output::stdout::Stdout;
-use crate::sortedness::grouped;
 
 /// What was found.
 struct Findings {

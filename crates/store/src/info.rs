@@ -1,11 +1,13 @@
 //! Sizes of a store and its tables.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, TableEntry, View};
 use crate::error::Result;
 use crate::pages::FORMAT_VERSION;
 use crate::rows::TableSchema;
+use crate::scan::Scan;
 
 /// What [`Store::info`](crate::Store::info) tells.
 #[derive(Debug, Clone)]
@@ -59,6 +61,32 @@ impl StoreInfo {
             file_bytes,
             wal_bytes,
             tables: view.catalogue.iter().map(table).collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl TableInfo {
+    fn of_table(view: &Arc<View>, visible: u64, table: &Arc<TableEntry>) -> Result<Self> {
+        let all = || Scan::new(view.clone(), visible, table.clone(), ..);
+        let time = table.schema.names().swap_remove(table.schema.time_column());
+        let edge = |scan: Scan| -> Result<Option<i64>> {
+            let batch = scan.columns(&[&time])?.limit(1).next().transpose()?;
+            Ok(batch.map(|batch| batch.column(0).to_data().buffers()[0].typed_data::<i64>()[0]))
+        };
+        let heads = view
+            .generations()
+            .iter()
+            .filter_map(|generation| generation.head(table.id));
+        let is_at_rest = heads
+            .map(|head| head.len() + head.deletions(visible).len())
+            .sum::<usize>()
+            == 0;
+        Ok(Self {
+            name: table.name.clone(),
+            schema: table.schema.as_ref().clone(),
+            rows: if is_at_rest { table.rows } else { all().count()? },
+            first: edge(all())?,
+            last: edge(all().rev())?,
         })
     }
 }

@@ -1,14 +1,6 @@
 //! How a store is opened.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-
-use crate::disk::OsDisk;
-use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::pages::page_bytes_admissible;
-use crate::store::Store;
 
 /// When a commit returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -104,27 +96,6 @@ impl Options {
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
-    }
-
-    /// Opens the store in the directory `path`.
-    ///
-    /// # Errors
-    ///
-    /// There is no store and none is to be created; somebody else has it open; it was written by a newer release;
-    /// it is damaged; the disk fails.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
-        if !u32::try_from(self.page_bytes).is_ok_and(page_bytes_admissible) {
-            return Err(Error::InvalidOption {
-                option: "page_bytes",
-                value: self.page_bytes,
-                requirement: "it must be a power of two from 4096 to 32768",
-            });
-        }
-        Ok(Store::new(Engine::open(
-            Arc::new(OsDisk),
-            path.as_ref(),
-            self.clone(),
-        )?))
     }
 }
 

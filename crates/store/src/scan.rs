@@ -6,6 +6,7 @@
 mod head_rows;
 mod tree_rows;
 
+use std::any::Any;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
@@ -17,7 +18,6 @@ use bedload_index::paged::bplus_tree::BPlusTree;
 use crate::engine::{TableEntry, View, tree_config};
 use crate::error::{Error, Result};
 use crate::rows::{BatchBuilder, Deletion, Place, Projection, RowSource};
-use crate::store::Shared;
 
 use head_rows::HeadRows;
 use tree_rows::TreeRows;
@@ -68,7 +68,7 @@ pub struct Scan {
     /// Rows still to be given.
     remaining: u64,
     /// Keeps the store open, and so its pages where they are.
-    shared: Option<Arc<Shared>>,
+    store: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Scan {
@@ -106,13 +106,13 @@ impl Scan {
             to,
             reverse: false,
             remaining: u64::MAX,
-            shared: None,
+            store: None,
         }
     }
 
     /// Keeps the store open as long as the scan.
-    pub(crate) fn holding(mut self, shared: Arc<Shared>) -> Self {
-        self.shared = Some(shared);
+    pub(crate) fn holding(mut self, store: Arc<dyn Any + Send + Sync>) -> Self {
+        self.store = Some(store);
         self
     }
 

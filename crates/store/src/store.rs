@@ -9,8 +9,9 @@ use arrow_array::RecordBatch;
 use crate::disk::OsDisk;
 use crate::engine::{self, Engine, Flusher, Problem, SalvageReport, TableEntry, VerifyReport, View};
 use crate::error::{Error, Result};
-use crate::info::{StoreInfo, TableInfo};
+use crate::info::StoreInfo;
 use crate::options::Options;
+use crate::pages::page_bytes_admissible;
 use crate::rows::{Deletion, TableId, TableSchema};
 use crate::scan::Scan;
 
@@ -158,6 +159,29 @@ impl Store {
     /// As for [`flush`](Self::flush).
     pub fn close(self) -> Result<()> {
         self.flush()
+    }
+}
+
+impl Options {
+    /// Opens the store in the directory `path`.
+    ///
+    /// # Errors
+    ///
+    /// There is no store and none is to be created; somebody else has it open; it was written by a newer release;
+    /// it is damaged; the disk fails.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
+        if !u32::try_from(self.page_bytes).is_ok_and(page_bytes_admissible) {
+            return Err(Error::InvalidOption {
+                option: "page_bytes",
+                value: self.page_bytes,
+                requirement: "it must be a power of two from 4096 to 32768",
+            });
+        }
+        Ok(Store::new(Engine::open(
+            Arc::new(OsDisk),
+            path.as_ref(),
+            self.clone(),
+        )?))
     }
 }
 
@@ -380,30 +404,4 @@ fn scan(view: &Arc<View>, visible: u64, entry: &TableEntry, times: impl RangeBou
         });
     };
     Ok(Scan::new(view.clone(), visible, entry.clone(), times))
-}
-
-impl TableInfo {
-    pub(crate) fn of_table(view: &Arc<View>, visible: u64, table: &Arc<TableEntry>) -> Result<Self> {
-        let all = || scan(view, visible, table, ..);
-        let time = table.schema.names().swap_remove(table.schema.time_column());
-        let edge = |scan: Scan| -> Result<Option<i64>> {
-            let batch = scan.columns(&[&time])?.limit(1).next().transpose()?;
-            Ok(batch.map(|batch| batch.column(0).to_data().buffers()[0].typed_data::<i64>()[0]))
-        };
-        let heads = view
-            .generations()
-            .iter()
-            .filter_map(|generation| generation.head(table.id));
-        let is_at_rest = heads
-            .map(|head| head.len() + head.deletions(visible).len())
-            .sum::<usize>()
-            == 0;
-        Ok(Self {
-            name: table.name.clone(),
-            schema: table.schema.as_ref().clone(),
-            rows: if is_at_rest { table.rows } else { all()?.count()? },
-            first: edge(all()?)?,
-            last: edge(all()?.rev())?,
-        })
-    }
 }

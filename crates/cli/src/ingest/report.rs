@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::target::Target;
 use crate::exit::Result;
+use crate::figures::{grouped, sortedness_json, sortedness_text};
 use crate::input::Rejects;
 use crate::output::stdout::Stdout;
-use crate::sortedness::{self, grouped};
 
 /// What a run has done.
 pub(crate) struct Report {
@@ -73,7 +73,7 @@ impl Report {
         if as_json {
             return out.line(&self.json());
         }
-        out.line(&sortedness::text(&self.sortedness))?;
+        out.line(&sortedness_text(&self.sortedness))?;
         out.line(&format!("{:>11} rows a second", grouped(self.rows_per_second())))?;
         out.line(&format!(
             "{:>11.1} bytes a row, of the {} in the store",
@@ -103,7 +103,7 @@ impl Report {
             .iter()
             .map(|(reason, rows)| (reason.clone(), (*rows).into()))
             .collect();
-        let mut object = sortedness::json(&self.sortedness);
+        let mut object = sortedness_json(&self.sortedness);
         object["skipped"] = json!({
             "rows": self.skipped_rows(),
             "by_reason": by_reason,

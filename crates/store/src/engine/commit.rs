@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use parking_lot::MutexGuard;
@@ -13,9 +13,8 @@ use crate::options::Durability;
 use crate::rows::{Deletion, RowBlock, TableId};
 use crate::wal::Record;
 
-/// Under [`Durability::Relaxed`], how much log may wait for a sync, and how long.
+/// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
-pub(super) const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Appends the rows of a batch; returns the sequence number of the first and how many there are.

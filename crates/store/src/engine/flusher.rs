@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::Engine;
-use super::commit::RELAXED_INTERVAL;
 use crate::error::Result;
 use crate::options::Durability;
+
+/// Under [`Durability::Relaxed`], how long the log may wait for a sync.
+const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What wakes the thread, and when the log was last synced for good.
 #[derive(Debug)]
