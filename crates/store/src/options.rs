@@ -92,7 +92,7 @@ impl Options {
     }
 
     /// Whether a thread of the store's own flushes rows to pages while others write. Default: yes. Without it a
-    /// writer who finds the memory for rows full flushes before it goes on, and [`Store::flush`] does so at will.
+    /// writer who finds the memory for rows full flushes before it goes on, and [`Store::flush`](crate::Store::flush) does so at will.
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
