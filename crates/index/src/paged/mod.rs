@@ -8,6 +8,7 @@
 //! | [`KeyOrder`] | what keys mean; [`U64Order`], [`I64Order`], [`ByteOrder`] |
 //! | [`RowLayout`] | which columns rows have; [`NoRow`], [`FixedRow`], [`Columns`] |
 //! | [`bplus_tree`] | the B+-tree |
+//! | [`run`] | immutable sorted runs |
 
 pub mod bplus_tree;
 #[cfg(feature = "contract")]
@@ -19,6 +20,7 @@ mod heap_pages;
 mod key_order;
 mod mimic_pages;
 mod page_store;
+pub mod run;
 
 pub use entry::{Columns, Entries, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};
 pub use error::{Error, Result};

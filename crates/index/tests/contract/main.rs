@@ -7,5 +7,6 @@ mod damage;
 mod mem;
 mod model;
 mod page_stores;
+mod run;
 mod snapshot;
 mod suite;

@@ -1,0 +1,403 @@
+//! Reading a run: one entry, or a range in either direction.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use super::builder::ChildRow;
+use super::columns::Columns;
+use super::page::{LEVEL_MAX, RunName, RunPage, Shape};
+use super::{Run, RunConfig};
+use crate::paged::{Error, FixedRow, KeyOrder, PageId, PageRead, Position, Result, RowLayout};
+
+/// Reads a run. Its pages never change, so a reader holds no latch between two calls.
+#[derive(Debug, Clone)]
+pub struct RunReader<O, L, S> {
+    store: S,
+    order: O,
+    shape: Shape<L>,
+    child_shape: Shape<ChildRow>,
+    run: Run,
+}
+
+/// Where a page stands between two others: the entries from `begin` on are searched.
+type Found = (usize, bool);
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
+    /// A reader of a run; order, layout and settings must be those it was built with.
+    #[must_use]
+    pub fn new(store: S, order: O, layout: L, config: RunConfig, run: Run) -> Self {
+        Self {
+            shape: Shape::new(layout, &order, store.payload_len(), config.ties),
+            child_shape: Shape::new(FixedRow, &order, store.payload_len(), config.ties),
+            store,
+            order,
+            run,
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    fn name(&self) -> RunName {
+        RunName {
+            first_page: self.run.first_page,
+            generation: self.run.generation,
+        }
+    }
+
+    /// What `view` makes of an entry or a tombstone; `None` if the run has neither. O(log n) pages.
+    ///
+    /// # Errors
+    ///
+    /// The key has not the order's width, the store failed, or a page is damaged.
+    pub fn get_with<R>(
+        &self,
+        key: &[u8],
+        tie: u64,
+        view: impl FnOnce(RunEntry<'_, O, L>) -> R,
+    ) -> Result<Option<R>> {
+        let position = Position { key, tie };
+        position.check_width(&self.order)?;
+        let (mut id, mut level) = (self.run.root, self.top()?);
+        while level > 0 {
+            id = self.child(id, level, |page| {
+                let (rank, found) = self.rank(page, position)?;
+                Ok(if found { rank } else { rank.saturating_sub(1) })
+            })?;
+            level -= 1;
+        }
+        let guard = self.store.read(id)?;
+        let page = RunPage::parse(&guard, &self.shape, id, &self.name(), 0)?;
+        let (rank, found) = self.rank(&page, position)?;
+        if !found {
+            return Ok(None);
+        }
+        let mut columns = Columns::new(&self.shape);
+        page.unpack(&mut columns)?;
+        Ok(Some(view(RunEntry {
+            order: &self.order,
+            shape: &self.shape,
+            columns: &columns,
+            index: rank,
+        })))
+    }
+
+    fn top(&self) -> Result<u8> {
+        if (1..=LEVEL_MAX).contains(&self.run.height) {
+            Ok(self.run.height - 1)
+        } else {
+            Err(Error::Corrupt {
+                page: self.run.root,
+                reason: "its run has a height that no run has",
+            })
+        }
+    }
+
+    /// The child that `choose` names of a node above the leaves.
+    fn child(
+        &self,
+        id: PageId,
+        level: u8,
+        choose: impl FnOnce(&RunPage<'_, ChildRow>) -> Result<usize>,
+    ) -> Result<PageId> {
+        let guard = self.store.read(id)?;
+        let page = RunPage::parse(&guard, &self.child_shape, id, &self.name(), level)?;
+        let slot = choose(&page)?;
+        child_at(&page, id, slot)
+    }
+
+    /// How many entries of the page lie before the position, and whether one lies at it.
+    fn rank<R: RowLayout>(&self, page: &RunPage<'_, R>, position: Position<'_>) -> Result<Found> {
+        let prefix = self.order.prefix(position.key);
+        let mut scratch = Vec::new();
+        let (mut low, mut high) = (0, page.count());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let order = match page.prefix(middle).cmp(&prefix) {
+                Ordering::Equal if !self.order.prefix_is_exact() => {
+                    self.order.compare(page.key(middle, &mut scratch)?, position.key)
+                }
+                other => other,
+            };
+            match order.then_with(|| page.tie(middle).cmp(&position.tie)) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok((middle, true)),
+                Ordering::Greater => high = middle,
+            }
+        }
+        Ok((low, false))
+    }
+
+    /// The entries between two bounds, tombstones included, ascending.
+    ///
+    /// # Errors
+    ///
+    /// A key has not the order's width.
+    pub fn range(
+        &self,
+        from: Bound<Position<'_>>,
+        to: Bound<Position<'_>>,
+    ) -> Result<RunCursor<'_, O, L, S>> {
+        RunCursor::new(self, from, to, true)
+    }
+
+    /// The entries between two bounds, descending: `from` is the lower bound all the same.
+    ///
+    /// # Errors
+    ///
+    /// As for [`range`](Self::range).
+    pub fn range_back(
+        &self,
+        from: Bound<Position<'_>>,
+        to: Bound<Position<'_>>,
+    ) -> Result<RunCursor<'_, O, L, S>> {
+        RunCursor::new(self, from, to, false)
+    }
+}
+
+fn child_at(page: &RunPage<'_, ChildRow>, id: PageId, slot: usize) -> Result<PageId> {
+    let corrupt = |reason| Error::Corrupt { page: id, reason };
+    if slot >= page.count() {
+        return Err(corrupt("it is a node without children"));
+    }
+    let child = u32::try_from(page.narrow(0, slot)).ok().and_then(PageId::new);
+    child
+        .filter(|&child| child != id)
+        .ok_or_else(|| corrupt("a child is none that it can have"))
+}
+
+/// An entry of a run.
+pub struct RunEntry<'c, O, L> {
+    order: &'c O,
+    shape: &'c Shape<L>,
+    columns: &'c Columns,
+    index: usize,
+}
+
+impl<'c, O: KeyOrder, L: RowLayout> RunEntry<'c, O, L> {
+    /// The prefix of the key.
+    #[must_use]
+    pub fn prefix(&self) -> u64 {
+        self.columns.prefix(self.index)
+    }
+
+    /// The tie.
+    #[must_use]
+    pub fn tie(&self) -> u64 {
+        self.columns.tie(self.shape, self.index)
+    }
+
+    /// Whether it says that an older entry of its key and tie is gone.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        self.columns.numbers[self.shape.tombstones_at()][self.index] != 0
+    }
+
+    /// The key. Where pages keep no key bytes because the prefix is exact, it is made in `scratch`.
+    pub fn key<'k>(&'k self, scratch: &'k mut Vec<u8>) -> &'k [u8] {
+        if self.shape.keys {
+            self.columns.string(self.shape, 0, self.index)
+        } else {
+            self.order.key_of_prefix(self.prefix(), scratch);
+            scratch
+        }
+    }
+
+    /// The fixed columns, end to end, put into `out`.
+    pub fn fixed_into(&self, out: &mut Vec<u8>) {
+        out.clear();
+        let mut narrow = self.columns.numbers[self.shape.narrow_at()..].iter();
+        let mut wide = self.columns.wide.iter();
+        for width in self
+            .shape
+            .layout
+            .fixed_widths()
+            .iter()
+            .map(|&width| usize::from(width))
+        {
+            if width <= 8 {
+                let number = narrow.next().map_or(0, |column| column[self.index]);
+                out.extend_from_slice(&number.to_le_bytes()[..width]);
+            } else if let Some(column) = wide.next() {
+                out.extend_from_slice(&column[self.index * width..(self.index + 1) * width]);
+            }
+        }
+    }
+
+    /// A variable column, the first of them being 0.
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such column.
+    #[must_use]
+    pub fn variable(&self, column: usize) -> &'c [u8] {
+        let keys = usize::from(self.shape.keys);
+        self.columns.string(self.shape, keys + column, self.index)
+    }
+}
+
+/// Entries of a range of a run, in either direction. Each leaf is unpacked once.
+pub struct RunCursor<'r, O, L, S> {
+    reader: &'r RunReader<O, L, S>,
+    is_ascending: bool,
+    /// The way to the present leaf: of each node above it the children, and which of them is next.
+    way: Vec<Children>,
+    columns: Columns,
+    /// The entries of the leaf that are still to come.
+    next: usize,
+    end: usize,
+    from: Bound<(Vec<u8>, u64)>,
+    to: Bound<(Vec<u8>, u64)>,
+}
+
+#[derive(Debug)]
+struct Children {
+    level: u8,
+    pages: Vec<PageId>,
+    /// Children still to come: those from the front, or up to the back.
+    next: usize,
+    end: usize,
+}
+
+impl<'r, O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<'r, O, L, S> {
+    fn new(
+        reader: &'r RunReader<O, L, S>,
+        from: Bound<Position<'_>>,
+        to: Bound<Position<'_>>,
+        is_ascending: bool,
+    ) -> Result<Self> {
+        let owned = |bound: Bound<Position<'_>>| -> Result<Bound<(Vec<u8>, u64)>> {
+            if let Bound::Included(position) | Bound::Excluded(position) = bound {
+                position.check_width(&reader.order)?;
+            }
+            Ok(bound.map(|position| (position.key.to_vec(), position.tie)))
+        };
+        Ok(Self {
+            from: owned(from)?,
+            to: owned(to)?,
+            is_ascending,
+            way: vec![Children {
+                level: reader.top()? + 1,
+                pages: vec![reader.run.root],
+                next: 0,
+                end: 1,
+            }],
+            columns: Columns::new(&reader.shape),
+            next: 0,
+            end: 0,
+            reader,
+        })
+    }
+
+    /// The next entry in the cursor's direction.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn next_entry(&mut self) -> Result<Option<RunEntry<'_, O, L>>> {
+        if !self.fill()? {
+            return Ok(None);
+        }
+        let index = if self.is_ascending {
+            self.next += 1;
+            self.next - 1
+        } else {
+            self.end -= 1;
+            self.end
+        };
+        Ok(Some(RunEntry {
+            order: &self.reader.order,
+            shape: &self.reader.shape,
+            columns: &self.columns,
+            index,
+        }))
+    }
+
+    /// Sees to it that the present leaf has an entry to give; `false` at the end of the range.
+    pub(super) fn fill(&mut self) -> Result<bool> {
+        while self.next == self.end {
+            let Some((id, level)) = self.next_page() else {
+                return Ok(false);
+            };
+            if level == 0 {
+                self.enter_leaf(id)?;
+            } else {
+                self.enter_node(id, level)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The columns of the present leaf, and which of its entries are to come.
+    pub(super) fn leaf(&self) -> (&Columns, std::ops::Range<usize>) {
+        (&self.columns, self.next..self.end)
+    }
+
+    /// Passes over the first entry that is to come.
+    pub(super) fn pass(&mut self) {
+        self.next += 1;
+    }
+
+    fn next_page(&mut self) -> Option<(PageId, u8)> {
+        while let Some(children) = self.way.last_mut() {
+            if children.next < children.end {
+                let slot = if self.is_ascending {
+                    children.next += 1;
+                    children.next - 1
+                } else {
+                    children.end -= 1;
+                    children.end
+                };
+                return Some((children.pages[slot], children.level - 1));
+            }
+            self.way.pop();
+        }
+        None
+    }
+
+    /// How many entries of the page lie before the range begins, and how many before it ends.
+    fn ranks<R: RowLayout>(&self, page: &RunPage<'_, R>) -> Result<(usize, usize)> {
+        let rank =
+            |bound: &Bound<(Vec<u8>, u64)>, unbounded: usize, counts_equal: fn(bool) -> bool| match bound {
+                Bound::Unbounded => Ok(unbounded),
+                Bound::Included((key, tie)) | Bound::Excluded((key, tie)) => {
+                    let (rank, found) = self.reader.rank(page, Position { key, tie: *tie })?;
+                    let is_included = matches!(bound, Bound::Included(_));
+                    Ok(rank + usize::from(found && counts_equal(is_included)))
+                }
+            };
+        let begin = rank(&self.from, 0, |is_included| !is_included)?;
+        let end = rank(&self.to, page.count(), |is_included| is_included)?;
+        Ok((begin, end.max(begin)))
+    }
+
+    fn enter_leaf(&mut self, id: PageId) -> Result<()> {
+        let reader = self.reader;
+        let guard = reader.store.read(id)?;
+        let page = RunPage::parse(&guard, &reader.shape, id, &reader.name(), 0)?;
+        let (next, end) = self.ranks(&page)?;
+        page.unpack(&mut self.columns)?;
+        (self.next, self.end) = (next, end);
+        Ok(())
+    }
+
+    fn enter_node(&mut self, id: PageId, level: u8) -> Result<()> {
+        let reader = self.reader;
+        let guard = reader.store.read(id)?;
+        let page = RunPage::parse(&guard, &reader.child_shape, id, &reader.name(), level)?;
+        let (begin, end) = self.ranks(&page)?;
+        let pages: Vec<PageId> = (0..page.count())
+            .map(|slot| child_at(&page, id, slot))
+            .collect::<Result<_>>()?;
+        // The child before the first entry of the range may have entries of it, too.
+        self.way.push(Children {
+            level,
+            pages,
+            next: begin.saturating_sub(1),
+            end,
+        });
+        Ok(())
+    }
+}

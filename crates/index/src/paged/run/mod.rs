@@ -1,0 +1,116 @@
+//! Immutable sorted runs: packed leaves, and an index of them that is built along with them.
+//!
+//! A run is written once, in order, and read by whoever holds its [`Run`], which names it. It takes the place of a
+//! tree's leaves where entries come in batches: a Bε-tree keeps its buffers as runs, and merges them as it pushes them
+//! down (SplinterDB, "Closing the B-tree vs. LSM-tree Write Amplification Gap", §3, after Bender et al.'s Bε-trees).
+//! Pages hold columns of numbers that are packed to the bits they need, so an 8-byte key with a 6-byte row address
+//! takes less than ten bytes: what is written several times, and logged, had better be small.
+//!
+//! | | |
+//! |---|---|
+//! | [`RunBuilder`] | writes a run |
+//! | [`RunReader`], [`RunCursor`], [`RunEntry`] | read one |
+//! | [`merge`] | makes one of several, the newest first |
+//!
+//! ```
+//! use std::ops::Bound;
+//! use bedload_index::paged::run::{RunBuilder, RunConfig, RunReader};
+//! use bedload_index::paged::{Entry, HeapPages, NoRow, Row, U64Order};
+//!
+//! # fn main() -> bedload_index::paged::Result<()> {
+//! let pages = HeapPages::new(8192);
+//! let config = RunConfig::new();
+//! let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config)?;
+//! for key in 0..10_000_u64 {
+//!     builder.push(Entry { key: &U64Order::key(key * key), tie: key, row: Row::default() })?;
+//! }
+//! let run = builder.finish()?.expect("it has entries");
+//! assert_eq!(run.entries, 10_000);
+//!
+//! let reader = RunReader::new(&pages, U64Order, NoRow, config, run);
+//! assert!(reader.get_with(&U64Order::key(49), 7, |_| ())?.is_some());
+//! assert!(reader.get_with(&U64Order::key(50), 7, |_| ())?.is_none());
+//! let mut cursor = reader.range_back(Bound::Unbounded, Bound::Unbounded)?;
+//! let last = cursor.next_entry()?.expect("it has entries");
+//! assert_eq!(last.prefix(), 9_999 * 9_999);
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod columns;
+mod cursor;
+mod frame;
+mod merge;
+mod page;
+
+use crate::paged::PageId;
+
+pub use builder::RunBuilder;
+pub use cursor::{RunCursor, RunEntry, RunReader};
+pub use merge::{Merge, merge};
+
+/// A run, as whoever keeps it names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The page at the top of its index.
+    pub root: PageId,
+    /// The page that was written first; with the generation it names the run, in each of its pages.
+    pub first_page: PageId,
+    /// The generation of that page.
+    pub generation: u64,
+    /// Levels, leaves included.
+    pub height: u8,
+    /// Its pages.
+    pub pages: u32,
+    /// Its entries, tombstones included.
+    pub entries: u64,
+    /// How many of them are tombstones.
+    pub tombstones: u64,
+}
+
+/// How runs are built.
+///
+/// ```
+/// use bedload_index::paged::run::RunConfig;
+/// let config = RunConfig::new().ties(false);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct RunConfig {
+    ties: bool,
+    max_entries: u16,
+}
+
+impl RunConfig {
+    /// The defaults, named at each setting.
+    pub const fn new() -> Self {
+        Self {
+            ties: true,
+            max_entries: 4096,
+        }
+    }
+
+    /// Whether entries have ties, besides 0. Default: yes.
+    pub const fn ties(mut self, ties: bool) -> Self {
+        self.ties = ties;
+        self
+    }
+
+    /// The most entries a page takes, at least 2: small for tests. Default: 4,096.
+    ///
+    /// # Panics
+    ///
+    /// If it is less than 2.
+    pub const fn max_entries(mut self, entries: u16) -> Self {
+        assert!(entries >= 2, "a node with one child leads nowhere");
+        self.max_entries = entries;
+        self
+    }
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
