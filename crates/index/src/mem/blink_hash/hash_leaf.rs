@@ -12,7 +12,8 @@ use super::super::node::{Header, Kind, Node, NodePtr};
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use super::super::version_latch::{Latched, Version, Writer};
 use super::BlinkHashOptions;
-use super::bucket::{Bits, Bucket, Fingerprint};
+use super::bucket::{Bits, Bucket};
+use super::fingerprints::Fingerprint;
 
 /// See the [module](super), whose rules it follows.
 #[derive(Debug)]
@@ -25,16 +26,23 @@ pub(super) struct HashLeaf<W: Words> {
     left: AtomicPtr<Header<W>>,
     /// Splits this leaf has been part of. Written under the leaf's latch.
     generation: AtomicU32,
-    /// Buckets that have not followed the last of these splits.
-    unsettled: AtomicU32,
     /// 1 while a conversion reads the leaf: writers wait for what replaces it. Written under the leaf's latch.
     frozen: AtomicU32,
+    probes: u32,
+    buckets: Box<[Bucket<W>]>,
+    progress: Progress,
+}
+
+/// What changes while a leaf is worked on, away from what every operation reads.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Progress {
+    /// Buckets that have not followed the leaf's last split.
+    unsettled: AtomicU32,
     /// 1 while somebody splits or converts the leaf.
     maintained: AtomicU32,
     /// Scans that found this leaf unsorted.
     scans: AtomicU32,
-    probes: u32,
-    buckets: Box<[Bucket<W>]>,
 }
 
 // SAFETY: `repr(C)`, the header comes first, and the kind is this type's alone.
@@ -92,7 +100,7 @@ impl<W: Words> HashLeaf<W> {
         for bucket in &leaf.buckets {
             bucket.set_settled(1, Writer::UNPUBLISHED);
         }
-        leaf.unsettled.store(0, Ordering::Relaxed);
+        leaf.progress.unsettled.store(0, Ordering::Relaxed);
         leaf
     }
 
@@ -108,11 +116,13 @@ impl<W: Words> HashLeaf<W> {
             low,
             left: AtomicPtr::new(left),
             generation: AtomicU32::new(1),
-            unsettled: AtomicU32::new(u32::try_from(buckets.len()).unwrap_or(u32::MAX)),
             frozen: AtomicU32::new(0),
-            maintained: AtomicU32::new(0),
-            scans: AtomicU32::new(0),
             probes: options.probes.into(),
+            progress: Progress {
+                unsettled: AtomicU32::new(u32::try_from(buckets.len()).unwrap_or(u32::MAX)),
+                maintained: AtomicU32::new(0),
+                scans: AtomicU32::new(0),
+            },
             buckets,
         })
     }
@@ -140,7 +150,7 @@ impl<W: Words> HashLeaf<W> {
     /// Begins a generation, in which no bucket has settled yet.
     pub(super) fn begin_generation(&self, _writer: Writer<'_>) {
         let buckets = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
-        self.unsettled.store(buckets, Ordering::Relaxed);
+        self.progress.unsettled.store(buckets, Ordering::Relaxed);
         self.generation.store(self.generation() + 1, Ordering::Relaxed);
     }
 
@@ -150,13 +160,13 @@ impl<W: Words> HashLeaf<W> {
 
     /// Whether every bucket has followed every split.
     pub(super) fn all_settled(&self) -> bool {
-        self.unsettled.load(Ordering::Acquire) == 0
+        self.progress.unsettled.load(Ordering::Acquire) == 0
     }
 
     /// Notes that one more bucket has followed the last split; it is latched.
     pub(super) fn note_settled(&self, bucket: usize, writer: Writer<'_>) {
         self.buckets[bucket].set_settled(self.generation(), writer);
-        self.unsettled.fetch_sub(1, Ordering::AcqRel);
+        self.progress.unsettled.fetch_sub(1, Ordering::AcqRel);
     }
 
     pub(super) fn is_frozen(&self) -> bool {
@@ -170,14 +180,15 @@ impl<W: Words> HashLeaf<W> {
     /// The right to split or convert this leaf, unless somebody has it.
     pub(super) fn try_maintain(&self) -> Option<Maintenance<'_>> {
         let taken = self
+            .progress
             .maintained
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        taken.ok().map(|_| Maintenance(&self.maintained))
+        taken.ok().map(|_| Maintenance(&self.progress.maintained))
     }
 
     /// Counts a scan of this leaf; returns how many there were.
     pub(super) fn note_scan(&self) -> u32 {
-        self.scans.fetch_add(1, Ordering::Relaxed) + 1
+        self.progress.scans.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(super) fn place_of(&self, key: &W) -> Place {

@@ -32,7 +32,7 @@ fn split_rightmost(index: &BlinkHash<u64>) {
     let guard = &crossbeam_epoch::pin();
     let node = index.trunk.rightmost(guard).expect("there is a leaf");
     let leaf = node.downcast::<HashLeaf<[u64; 1]>>().expect("it is a hash leaf");
-    index.split(node, leaf, guard);
+    index.split(node, leaf, [0], guard);
 }
 
 fn leftmost<'g>(index: &BlinkHash<u64>, guard: &'g Guard) -> (NodePtr<'g, [u64; 1]>, &'g HashLeaf<[u64; 1]>) {

@@ -20,6 +20,7 @@
 //!   latches every bucket; writers then wait for the whole leaf.
 //! - *An insert looks for its key* wherever it may be, so a key is there once. That would cost a look at every probed
 //!   bucket; but the home bucket knows which probes ever ended elsewhere, and mostly none did. Lookups gain by it too.
+//! - *A split at the right end keeps most entries* where keys ascend, as B+-trees do; elsewhere it halves a leaf.
 //! - *Readers settle a bucket only if it lacks entries*: that of a right half. In a left half they ignore what lies
 //!   beyond the fence.
 //! - *Conversion waits for a writer*: a scan of a hash leaf picks its entries out unsorted, and asks for the leaf to be
@@ -27,11 +28,11 @@
 //!   stays readable.
 //! - *Left siblings* are found by a descent when they are needed, at conversion. The left pointer names the leaf that
 //!   a leaf was split from, for settling. So sorted leaves need not maintain it.
-//! - *Fingerprints are compared eight at a time in general registers*, which needs no dispatch.
 
 mod bucket;
 mod check;
 mod convert;
+mod fingerprints;
 mod hash_leaf;
 mod options;
 mod scan;

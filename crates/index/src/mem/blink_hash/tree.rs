@@ -81,7 +81,7 @@ impl<K: Key> BlinkHash<K> {
                 match leaf.insert(key, value, found.version) {
                     Ok(Insert::Done) => return,
                     Ok(Insert::Full) => {
-                        self.split(found.node, leaf, guard);
+                        self.split(found.node, leaf, key, guard);
                         self.convert_some(guard);
                     }
                     Err(why) => look_again(why, &found, leaf, &mut backoff, guard),
