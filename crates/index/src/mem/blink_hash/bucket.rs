@@ -18,6 +18,8 @@ pub(super) struct Bucket<W: Words> {
     pub(super) latch: VersionLatch,
     /// How many splits of its leaf this bucket has followed; see [`settle`](super::settle).
     settled: AtomicU32,
+    /// The slots whose entries are in an [`OrderedView`](super::ordered_view).
+    viewed: AtomicU32,
     /// Which probes of keys at home here ended in another bucket: bit `i` for the `i`-th; above them, the generation
     /// of the leaf in which that was noted.
     strays: AtomicU64,
@@ -38,6 +40,7 @@ impl<W: Words> Bucket<W> {
         Self {
             latch: VersionLatch::new(),
             settled: AtomicU32::new(0),
+            viewed: AtomicU32::new(0),
             strays: AtomicU64::new(0),
             fingerprints: Fingerprints::new(),
             entries: std::array::from_fn(|_| Entry {
@@ -48,11 +51,11 @@ impl<W: Words> Bucket<W> {
     }
 
     pub(super) fn settled(&self) -> u32 {
-        self.settled.load(Ordering::Relaxed)
+        self.settled.load(Ordering::Acquire)
     }
 
     pub(super) fn set_settled(&self, generation: u32, _writer: Writer<'_>) {
-        self.settled.store(generation, Ordering::Relaxed);
+        self.settled.store(generation, Ordering::Release);
     }
 
     /// Which probes of keys at home here ended elsewhere, as noted in this generation of the leaf.
@@ -111,13 +114,31 @@ impl<W: Words> Bucket<W> {
 
     pub(super) fn clear(&self, slot: usize, writer: Writer<'_>) {
         self.fingerprints.set(slot, None, writer);
+        let viewed = self.viewed.load(Ordering::Relaxed);
+        self.viewed.store(viewed & !(1 << slot), Ordering::Relaxed);
     }
 
-    /// Moves the entry in `slot` to a free slot of another bucket. Both are latched.
+    pub(super) fn is_viewed(&self, slot: usize) -> bool {
+        self.viewed.load(Ordering::Relaxed) & 1 << slot != 0
+    }
+
+    /// The slots whose entries are in no view.
+    pub(super) fn unviewed(&self) -> Bits {
+        Bits(self.fingerprints.occupied() & !self.viewed.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_all_viewed(&self, _writer: Writer<'_>) {
+        self.viewed.store(self.fingerprints.occupied(), Ordering::Relaxed);
+    }
+
+    /// Moves the entry in `slot` to a free slot of another bucket; it stays in the view it is in. Both are latched.
     pub(super) fn move_to(&self, slot: usize, other: &Self, writer: Writer<'_>) {
         if let Some(free) = other.free_slot() {
             let fingerprint = self.fingerprints.get(slot);
             other.put(free, self.key(slot), fingerprint, self.value(slot), writer);
+            let viewed = other.viewed.load(Ordering::Relaxed);
+            let moved = u32::from(self.is_viewed(slot)) << free;
+            other.viewed.store(viewed | moved, Ordering::Relaxed);
             self.clear(slot, writer);
         }
     }

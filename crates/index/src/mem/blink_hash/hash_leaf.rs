@@ -14,6 +14,7 @@ use super::super::version_latch::{Latched, Version, Writer};
 use super::BlinkHashOptions;
 use super::bucket::{Bits, Bucket};
 use super::fingerprints::Fingerprint;
+use super::ordered_view::{self, OrderedView};
 
 /// See the [module](super), whose rules it follows.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(super) struct HashLeaf<W: Words> {
     frozen: AtomicU32,
     probes: u32,
     buckets: Box<[Bucket<W>]>,
+    view: OrderedView<W>,
     progress: Progress,
 }
 
@@ -41,7 +43,7 @@ struct Progress {
     unsettled: AtomicU32,
     /// 1 while somebody splits or converts the leaf.
     maintained: AtomicU32,
-    /// Scans that found this leaf unsorted.
+    /// Scans of this leaf since it is not the right-most.
     scans: AtomicU32,
 }
 
@@ -123,6 +125,7 @@ impl<W: Words> HashLeaf<W> {
                 maintained: AtomicU32::new(0),
                 scans: AtomicU32::new(0),
             },
+            view: OrderedView::new(buckets.len()),
             buckets,
         })
     }
@@ -137,6 +140,10 @@ impl<W: Words> HashLeaf<W> {
 
     pub(super) fn buckets(&self) -> &[Bucket<W>] {
         &self.buckets
+    }
+
+    pub(super) fn view(&self) -> &OrderedView<W> {
+        &self.view
     }
 
     pub(super) fn left<'g>(&self, _guard: &'g Guard) -> Option<NodePtr<'g, W>> {
@@ -341,23 +348,36 @@ impl<W: Words> HashLeaf<W> {
         Ok((latched, None))
     }
 
-    /// Changes an entry that was found, under the latch of its bucket and of its home, if `version` stands.
+    /// Gives an entry that was found another value, or removes it, under the latch of its bucket and of its home, if
+    /// `version` stands.
     fn change(
         &self,
+        key: &W,
         entry: &Entry,
         home: (usize, &Latched<'_>),
         version: Version,
-        change: impl FnOnce(&Bucket<W>, Writer<'_>),
+        value: Option<u64>,
     ) -> Result<(), Unsettled> {
         let bucket = &self.buckets[entry.bucket];
-        if entry.bucket == home.0 {
-            self.expect_version(version)?;
-            change(bucket, home.1.writer());
-            return Ok(());
-        }
-        let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
+        let away_from_home = if entry.bucket == home.0 {
+            None
+        } else {
+            Some(bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?)
+        };
+        let writer = away_from_home.as_ref().unwrap_or(home.1).writer();
+        let view = if bucket.is_viewed(entry.slot) {
+            Some(self.view.try_lock().ok_or(Unsettled::Leaf)?)
+        } else {
+            None
+        };
         self.expect_version(version)?;
-        change(bucket, latched.writer());
+        match value {
+            Some(value) => bucket.set_value(entry.slot, value, writer),
+            None => bucket.clear(entry.slot, writer),
+        }
+        if let Some(mut view) = view {
+            ordered_view::change(&mut view, key, value);
+        }
         Ok(())
     }
 
@@ -368,14 +388,13 @@ impl<W: Words> HashLeaf<W> {
         let home = &self.buckets[home_index];
         let (home_latched, found) = self.latch_home(&key, &place)?;
         if let Some(entry) = found {
-            self.change(&entry, (home_index, &home_latched), version, |bucket, writer| {
-                bucket.set_value(entry.slot, value, writer);
-            })?;
+            self.change(&key, &entry, (home_index, &home_latched), version, Some(value))?;
             return Ok(Insert::Done);
         }
         if let Some(slot) = home.free_slot() {
             self.expect_version(version)?;
             home.put(slot, key, place.fingerprint, value, home_latched.writer());
+            self.view.mark(home_index, home_latched.writer());
             return Ok(Insert::Done);
         }
         for probe in 1..self.probe_count() {
@@ -389,6 +408,7 @@ impl<W: Words> HashLeaf<W> {
             if let Some(slot) = bucket.free_slot() {
                 self.expect_version(version)?;
                 bucket.put(slot, key, place.fingerprint, value, latched.writer());
+                self.view.mark(index, latched.writer());
                 home.add_stray(probe, self.generation());
                 return Ok(Insert::Done);
             }
@@ -404,14 +424,8 @@ impl<W: Words> HashLeaf<W> {
             self.expect_version(version)?;
             return Ok(None);
         };
-        self.change(
-            &entry,
-            (self.probe(&place, 0), &home_latched),
-            version,
-            |bucket, writer| {
-                bucket.clear(entry.slot, writer);
-            },
-        )?;
+        let home_index = self.probe(&place, 0);
+        self.change(key, &entry, (home_index, &home_latched), version, None)?;
         Ok(Some(entry.value))
     }
 

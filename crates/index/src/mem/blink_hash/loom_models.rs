@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::super::node::NodePtr;
 use super::super::trunk::Aim;
-use super::convert::{freeze, frozen_entries};
+use super::convert::{complete_view, freeze};
 use super::hash_leaf::{HashLeaf, Insert};
 use super::{BlinkHash, BlinkHashOptions};
 
@@ -103,7 +103,8 @@ fn loom_an_insert_during_a_conversion_is_not_lost() {
         let guard = &crossbeam_epoch::pin();
         let (node, leaf) = leftmost(&index, guard);
         assert!(freeze(node, leaf, guard));
-        let is_copied = frozen_entries(leaf).contains(&([2], 20));
+        complete_view(node, leaf, guard);
+        let is_copied = leaf.view().lock().contains(&([2], 20));
         assert_eq!(writer.join().expect("the writer ends"), is_copied);
     });
 }

@@ -38,10 +38,14 @@ impl<K: Key> BlinkHash<K> {
             return;
         };
         let right = HashLeaf::right_of(&self.options, fence, node);
+        let mut view = leaf.view().lock();
+        let upper = view.partition_point(|entry| entry.0 < fence);
+        right.begin_view(&view[upper..]);
         interleave();
         let Some(latched) = node.latch.try_latch(version) else {
             return;
         };
+        view.truncate(upper);
         right.header().set_right(node.right(guard), Writer::UNPUBLISHED);
         let right = NodePtr::new(right);
         if node.is_rightmost() {
@@ -50,6 +54,7 @@ impl<K: Key> BlinkHash<K> {
         leaf.begin_generation(latched.writer());
         node.set_right(Some((fence, right)), latched.writer());
         drop(latched);
+        drop(view);
         interleave();
         self.trunk.insert_separator(fence, right, guard);
     }
