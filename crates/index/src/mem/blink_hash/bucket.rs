@@ -35,7 +35,6 @@ struct Entry<W: Words> {
 }
 
 impl<W: Words> Bucket<W> {
-    #[cfg(any(test, loom))]
     pub(super) fn new() -> Self {
         Self {
             latch: VersionLatch::new(),
@@ -85,7 +84,7 @@ impl<W: Words> Bucket<W> {
     /// The slot of a key.
     #[inline]
     pub(super) fn find(&self, key: &W, fingerprint: Fingerprint) -> Option<usize> {
-        Bits(self.fingerprints.matching(fingerprint)).find(|&slot| self.key(slot) == *key)
+        Bits::of(self.fingerprints.matching(fingerprint)).find(|&slot| self.key(slot) == *key)
     }
 
     /// A slot that holds no entry.
@@ -124,7 +123,7 @@ impl<W: Words> Bucket<W> {
 
     /// The slots whose entries are in no view.
     pub(super) fn unviewed(&self) -> Bits {
-        Bits(self.fingerprints.occupied() & !self.viewed.load(Ordering::Relaxed))
+        Bits::of(self.fingerprints.occupied() & !self.viewed.load(Ordering::Relaxed))
     }
 
     pub(super) fn set_all_viewed(&self, _writer: Writer<'_>) {
@@ -145,7 +144,7 @@ impl<W: Words> Bucket<W> {
 
     /// The slots that hold an entry, one after another.
     pub(super) fn entries(&self) -> Bits {
-        Bits(self.fingerprints.occupied())
+        Bits::of(self.fingerprints.occupied())
     }
 }
 
@@ -157,7 +156,13 @@ fn halves(word: u64) -> [u32; 2] {
 
 /// The positions of the bits that are set, ascending.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bits(pub(super) u32);
+pub(super) struct Bits(pub(super) u64);
+
+impl Bits {
+    fn of(slots: Slots) -> Self {
+        Self(slots.into())
+    }
+}
 
 impl Iterator for Bits {
     type Item = usize;

@@ -33,7 +33,6 @@ impl Fingerprint {
 pub(super) struct Fingerprints([AtomicU64; BUCKET_CAP / LANES]);
 
 impl Fingerprints {
-    #[cfg(any(test, loom))]
     pub(super) fn new() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }

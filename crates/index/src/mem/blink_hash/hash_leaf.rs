@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "declares the layout that lets a header stand for its node; allocates zeroed buckets"
+    reason = "declares the layout that lets a header stand for its node"
 )]
 
 use crossbeam_epoch::Guard;
@@ -98,7 +98,8 @@ impl Drop for Maintenance<'_> {
 impl<W: Words> HashLeaf<W> {
     /// The first leaf of an index: it has no left sibling, and nothing to settle.
     pub(super) fn new(options: &BlinkHashOptions) -> Box<Self> {
-        let leaf = Self::with_low(options, None, std::ptr::null_mut());
+        let buckets = (0..bucket_count::<W>(options)).map(|_| Bucket::new()).collect();
+        let leaf = Self::with_buckets(options, buckets, None, std::ptr::null_mut());
         for bucket in &leaf.buckets {
             bucket.set_settled(1, Writer::UNPUBLISHED);
         }
@@ -106,13 +107,22 @@ impl<W: Words> HashLeaf<W> {
         leaf
     }
 
-    /// The right half of `left`, whose entries from `low` on follow later.
-    pub(super) fn right_of(options: &BlinkHashOptions, low: W, left: NodePtr<'_, W>) -> Box<Self> {
-        Self::with_low(options, Some(low), left.as_raw())
+    /// The right half of `left`, whose entries from `low` on follow later into these buckets, which are new.
+    pub(super) fn right_of(
+        options: &BlinkHashOptions,
+        buckets: Box<[Bucket<W>]>,
+        low: W,
+        left: NodePtr<'_, W>,
+    ) -> Box<Self> {
+        Self::with_buckets(options, buckets, Some(low), left.as_raw())
     }
 
-    fn with_low(options: &BlinkHashOptions, low: Option<W>, left: *mut Header<W>) -> Box<Self> {
-        let buckets = zeroed_buckets((options.node_bytes / size_of::<Bucket<W>>()).max(2));
+    fn with_buckets(
+        options: &BlinkHashOptions,
+        buckets: Box<[Bucket<W>]>,
+        low: Option<W>,
+        left: *mut Header<W>,
+    ) -> Box<Self> {
         Box::new(Self {
             header: Header::new::<Self>(0),
             low,
@@ -263,7 +273,7 @@ impl<W: Words> HashLeaf<W> {
             entry: mut found,
             strays,
         } = self.look_up(home, key, &place)?;
-        for probe in Bits(strays) {
+        for probe in Bits(strays.into()) {
             if found.is_some() {
                 break;
             }
@@ -328,7 +338,7 @@ impl<W: Words> HashLeaf<W> {
             };
             return Ok((latched, Some(entry)));
         }
-        for probe in Bits(self.stray_probes(home)) {
+        for probe in Bits(self.stray_probes(home).into()) {
             let index = self.probe(place, probe);
             if index == home_index {
                 continue;
@@ -448,6 +458,11 @@ impl<W: Words> HashLeaf<W> {
     }
 }
 
+/// How many buckets a leaf has.
+pub(super) fn bucket_count<W: Words>(options: &BlinkHashOptions) -> usize {
+    (options.node_bytes / size_of::<Bucket<W>>()).max(2)
+}
+
 /// Why an operation has to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsettled {
@@ -455,16 +470,4 @@ pub(super) enum Unsettled {
     Bucket(usize),
     /// The leaf has changed, or somebody was in the way.
     Leaf,
-}
-
-#[cfg(not(loom))]
-fn zeroed_buckets<W: Words>(count: usize) -> Box<[Bucket<W>]> {
-    let buckets = Box::<[Bucket<W>]>::new_zeroed_slice(count);
-    // SAFETY: a bucket is made of atomic integers, for which zero is a value.
-    unsafe { buckets.assume_init() }
-}
-
-#[cfg(loom)]
-fn zeroed_buckets<W: Words>(count: usize) -> Box<[Bucket<W>]> {
-    (0..count).map(|_| Bucket::new()).collect()
 }

@@ -40,6 +40,7 @@ mod options;
 mod ordered_view;
 mod scan;
 mod settle;
+mod spare_buckets;
 mod split;
 mod tree;
 

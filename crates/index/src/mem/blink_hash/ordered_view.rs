@@ -14,14 +14,14 @@
 //! 3. The view is locked before latches: who holds its lock may wait for buckets, and who holds a latch only tries to
 //!    lock it. A split holds the lock, so the fences stand as long as somebody reads.
 
-use std::sync::PoisonError;
+use std::sync::TryLockError;
 
 use crossbeam_epoch::Guard;
 
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use super::super::version_latch::{Version, Writer};
-use super::bucket::BUCKET_CAP;
+use super::bucket::{BUCKET_CAP, Bits};
 use super::hash_leaf::HashLeaf;
 use super::settle::settle;
 
@@ -57,7 +57,15 @@ impl<W: Words> OrderedView<W> {
 
     /// The entries, as of when they were last brought up to date.
     pub(super) fn lock(&self) -> MutexGuard<'_, Entries<W>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut backoff = Backoff::default();
+        loop {
+            // They are given back within a microsecond or two, sooner than a thread that sleeps is woken.
+            match self.entries.try_lock() {
+                Ok(entries) => return entries,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => backoff.wait(),
+            }
+        }
     }
 
     /// The same, unless somebody has them.
@@ -79,9 +87,10 @@ impl<W: Words> OrderedView<W> {
         word.fetch_and(!bit, Ordering::Release);
     }
 
-    fn is_marked(&self, bucket: usize) -> bool {
-        let (word, bit) = self.mark_of(bucket);
-        word.load(Ordering::Acquire) & bit != 0
+    /// The marked buckets, as a bit each: 64 of them in a word.
+    fn marks(&self) -> impl Iterator<Item = u64> {
+        let words = self.marks.iter().flat_map(|marks| &marks.0);
+        words.map(|word| word.load(Ordering::Acquire))
     }
 
     fn mark_of(&self, bucket: usize) -> (&AtomicU64, u64) {
@@ -95,19 +104,18 @@ impl<W: Words> HashLeaf<W> {
     /// Brings the view up to date: then it has every entry that the leaf covered before. False if the leaf has changed
     /// since `version`.
     pub(super) fn catch_up(&self, view: &mut Entries<W>, version: Version, guard: &Guard) -> bool {
-        let all = 0..self.buckets().len();
-        let is_marked = |&bucket: &usize| self.view().is_marked(bucket);
         // Alive as long as something has yet to come from there.
         let is_new_half = self.generation() == 1 && !self.all_settled();
         let left = if is_new_half { self.left(guard) } else { None };
-        let Some(left) = left.and_then(|left| left.downcast::<Self>()) else {
-            return self.take_from(all.filter(is_marked), view, version, guard);
-        };
-        // What has yet to come is marked on the left, and marked here before its bucket counts as settled: so in this
-        // order.
-        let is_marked_left = |&bucket: &usize| !self.is_settled(bucket) && left.view().is_marked(bucket);
-        let may_lack = |bucket: &usize| is_marked_left(bucket) || is_marked(bucket);
-        self.take_from(all.filter(may_lack), view, version, guard)
+        if let Some(left) = left.and_then(|left| left.downcast::<Self>()) {
+            // What has yet to come is marked on the left, and marked here before its bucket counts as settled: so this
+            // is looked at first.
+            let to_come = buckets_of(left.view().marks()).filter(|&bucket| !self.is_settled(bucket));
+            if !self.take_from(to_come, view, version, guard) {
+                return false;
+            }
+        }
+        self.take_from(buckets_of(self.view().marks()), view, version, guard)
     }
 
     /// Begins the view of a leaf that nobody else can reach, with its part of the view of the leaf it is split from.
@@ -155,6 +163,12 @@ impl<W: Words> HashLeaf<W> {
         self.view().unmark(index, latched.writer());
         true
     }
+}
+
+/// The buckets that have a bit set.
+fn buckets_of(marks: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
+    let words = marks.zip((0..).step_by(u64::BITS as usize));
+    words.flat_map(|(word, first)| Bits(word).map(move |bit| first + bit))
 }
 
 /// Sorts entries of which the first `known` ascend.

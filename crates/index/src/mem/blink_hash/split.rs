@@ -37,7 +37,7 @@ impl<K: Key> BlinkHash<K> {
         let Some(fence) = self.fence(leaf, key) else {
             return;
         };
-        let right = HashLeaf::right_of(&self.options, fence, node);
+        let right = HashLeaf::right_of(&self.options, self.spare.take(), fence, node);
         let mut view = leaf.view().lock();
         let upper = view.partition_point(|entry| entry.0 < fence);
         right.begin_view(&view[upper..]);
