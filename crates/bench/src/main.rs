@@ -1,22 +1,23 @@
-//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--json FILE]`.
+//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--only SUBJECT,…]
+//! [--json FILE]`.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use bedload_bench::record::Record;
-use bedload_bench::runner::Scale;
+use bedload_bench::runner::{Plan, Scale};
 use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
-       bedload-bench run SCENARIO [--scale tiny|small|full] [--json FILE]";
+       bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--only SUBJECT,...] [--json FILE]";
 
 /// What the command line asks for.
 enum Command {
     List,
     Run {
         scenario: Scenario,
-        scale: Scale,
+        plan: Plan,
         json: Option<String>,
     },
 }
@@ -28,22 +29,24 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
         Some("run") => {
             let name = arguments.next().ok_or("run: which scenario?")?;
             let scenario = scenarios::by_name(name).ok_or(format!("no scenario is called {name}"))?;
-            let (mut scale, mut json) = (Scale::Small, None);
+            let (mut plan, mut json) = (Plan::new(Scale::Small), None);
             while let Some(option) = arguments.next() {
                 let value = arguments.next().ok_or(format!("{option}: a value is missing"))?;
                 match option {
                     "--scale" => {
-                        scale = Scale::by_name(value).ok_or(format!("no scale is called {value}"))?
+                        let scale = Scale::by_name(value).ok_or(format!("no scale is called {value}"))?;
+                        plan = plan.with_scale(scale);
                     }
+                    "--entries" => {
+                        let entries = value.parse().map_err(|_| format!("{value} is no number"))?;
+                        plan = plan.with_entries(entries);
+                    }
+                    "--only" => plan = plan.only(value.split(',').map(str::to_owned)),
                     "--json" => json = Some(value.to_owned()),
                     _ => return Err(format!("unknown option {option}")),
                 }
             }
-            Ok(Command::Run {
-                scenario,
-                scale,
-                json,
-            })
+            Ok(Command::Run { scenario, plan, json })
         }
         _ => Err("what is to be done?".into()),
     }
@@ -67,12 +70,8 @@ fn perform(command: Command) -> io::Result<()> {
             }
             Ok(())
         }
-        Command::Run {
-            scenario,
-            scale,
-            json,
-        } => {
-            let records = (scenario.run)(scale);
+        Command::Run { scenario, plan, json } => {
+            let records = (scenario.run)(&plan);
             for record in &records {
                 writeln!(out, "{record}")?;
             }

@@ -8,7 +8,7 @@ use std::thread;
 use quanta::{Clock, Instant};
 
 use crate::record::Record;
-use crate::subjects::{ALL, BASELINE, Subject};
+use crate::subjects::{self, BASELINE, Entrant, Subject};
 
 /// How much work a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,36 +32,85 @@ impl Scale {
             _ => None,
         }
     }
+}
+
+/// What a run is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    scale: Scale,
+    entries: Option<usize>,
+    only: Vec<String>,
+}
+
+impl Plan {
+    /// Every subject, at this scale.
+    #[must_use]
+    pub const fn new(scale: Scale) -> Self {
+        Self {
+            scale,
+            entries: None,
+            only: Vec::new(),
+        }
+    }
+
+    /// The same at another scale.
+    #[must_use]
+    pub fn with_scale(mut self, scale: Scale) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// Loads so many entries instead of the scale's.
+    #[must_use]
+    pub const fn with_entries(mut self, entries: usize) -> Self {
+        self.entries = Some(entries);
+        self
+    }
+
+    /// Leaves all subjects out but these and the baseline.
+    #[must_use]
+    pub fn only(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.only = names.into_iter().collect();
+        self
+    }
 
     /// Entries loaded.
     #[must_use]
-    pub const fn entries(self) -> usize {
-        match self {
-            Self::Tiny => 4_000,
-            Self::Small => 1_000_000,
-            Self::Full => 10_000_000,
-        }
+    pub fn entries(&self) -> usize {
+        self.entries.unwrap_or(match self.scale {
+            Scale::Tiny => 4_000,
+            Scale::Small => 1_000_000,
+            Scale::Full => 10_000_000,
+        })
     }
 
     /// Rounds of all subjects.
     #[must_use]
-    pub const fn rounds(self) -> usize {
-        match self {
-            Self::Tiny => 1,
-            Self::Small => 3,
-            Self::Full => 5,
+    pub const fn rounds(&self) -> usize {
+        match self.scale {
+            Scale::Tiny => 1,
+            Scale::Small => 3,
+            Scale::Full => 5,
         }
     }
 
     /// Numbers of threads: 1, 2, 4 … as the machine allows.
     #[must_use]
-    pub fn threads(self) -> Vec<usize> {
+    pub fn threads(&self) -> Vec<usize> {
         let available = thread::available_parallelism().map_or(1, usize::from);
-        let most = if self == Self::Tiny { 2 } else { available };
+        let most = if self.scale == Scale::Tiny { 2 } else { available };
         (0..)
             .map(|power| 1 << power)
             .take_while(|&threads| threads <= most)
             .collect()
+    }
+
+    fn entrants(&self) -> impl Iterator<Item = &'static Entrant> {
+        subjects::ALL.iter().filter(|entrant| {
+            self.only.is_empty()
+                || entrant.name == BASELINE
+                || self.only.iter().any(|name| name == entrant.name)
+        })
     }
 }
 
@@ -76,17 +125,17 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// Runs `round` for every subject in turn, as often as the scale asks, for every number of threads.
+/// Runs `round` for every subject in turn, as often as the plan asks, for every number of threads.
 pub fn rounds(
     scenario: &'static str,
-    scale: Scale,
+    plan: &Plan,
     round: impl Fn(&dyn Subject, usize, u64) -> Vec<Figure>,
 ) -> Vec<Record> {
     let mut records = Vec::new();
-    for threads in scale.threads() {
+    for threads in plan.threads() {
         let mut samples: Vec<(&'static str, Figure, Vec<f64>)> = Vec::new();
-        for number in 0..scale.rounds() {
-            for entrant in ALL {
+        for number in 0..plan.rounds() {
+            for entrant in plan.entrants() {
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     let subject = (entrant.make)();
                     round(subject.as_ref(), threads, number as u64)
@@ -113,14 +162,14 @@ pub fn rounds(
                 }
             }
         }
-        records.extend(summarise(scenario, scale, threads, &samples));
+        records.extend(summarise(scenario, plan, threads, &samples));
     }
     records
 }
 
 fn summarise(
     scenario: &'static str,
-    scale: Scale,
+    plan: &Plan,
     threads: usize,
     samples: &[(&'static str, Figure, Vec<f64>)],
 ) -> Vec<Record> {
@@ -132,7 +181,7 @@ fn summarise(
     };
     let params = BTreeMap::from([
         ("threads", threads.to_string()),
-        ("entries", scale.entries().to_string()),
+        ("entries", plan.entries().to_string()),
         ("machine", machine()),
         (
             "revision",

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 use super::time_series::{Operation, draw, load, sensors};
 use crate::record::Record;
-use crate::runner::{Figure, Scale, Stamps, on_threads, rounds};
+use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
 
 /// What takes longer counts as this: a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -53,10 +53,10 @@ impl Latencies {
     }
 }
 
-pub(super) fn run(scale: Scale) -> Vec<Record> {
-    rounds("timeseries-latency", scale, |subject, threads, round| {
+pub(super) fn run(plan: &Plan) -> Vec<Record> {
+    rounds("timeseries-latency", plan, |subject, threads, round| {
         let stamps = Stamps::new();
-        let (keys, _) = load(subject, threads, scale.entries() / 2, &stamps, round);
+        let (keys, _) = load(subject, threads, plan.entries() / 2, &stamps, round);
         let share = keys.len() / threads;
         let (measured, _) = on_threads(threads, |thread| {
             let (mut inserts, mut queries, mut nothing) =

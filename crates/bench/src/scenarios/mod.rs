@@ -5,7 +5,7 @@ mod newest_scan;
 mod time_series;
 
 use crate::record::Record;
-use crate::runner::Scale;
+use crate::runner::Plan;
 
 /// Something to measure.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Scenario {
     /// What it measures.
     pub about: &'static str,
     /// Runs it.
-    pub run: fn(Scale) -> Vec<Record>,
+    pub run: fn(&Plan) -> Vec<Record>,
 }
 
 /// Every scenario.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use super::time_series::{load, sensors};
 use crate::record::Record;
-use crate::runner::{Figure, Scale, Stamps, on_threads, rounds};
+use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
 
 /// Inserts between two scans.
 const INSERTS: usize = 16;
@@ -12,10 +12,10 @@ const INSERTS: usize = 16;
 const BEHIND: usize = 100;
 const LIMIT: usize = 50;
 
-pub(super) fn run(scale: Scale) -> Vec<Record> {
-    rounds("newest-scan", scale, |subject, threads, round| {
+pub(super) fn run(plan: &Plan) -> Vec<Record> {
+    rounds("newest-scan", plan, |subject, threads, round| {
         let stamps = Stamps::new();
-        let (keys, _) = load(subject, threads, scale.entries(), &stamps, round);
+        let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
         let share = keys.len() / threads / 64;
         let (seconds, _) = on_threads(threads, |thread| {
             let mut stream = sensors(thread);

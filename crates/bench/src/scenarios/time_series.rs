@@ -6,7 +6,7 @@ use bedload_testkit::Rng;
 use bedload_testkit::workload::SensorStream;
 
 use crate::record::Record;
-use crate::runner::{Figure, Scale, Stamps, on_threads, rounds};
+use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
 use crate::subjects::{SCAN_MAX, Subject};
 
 /// Loads `entries` keys, shared by the threads; returns the keys in random order, and the seconds.
@@ -69,16 +69,16 @@ fn throughput(metric: &str, operations: usize, seconds: f64) -> Figure {
     }
 }
 
-pub(super) fn insert(scale: Scale) -> Vec<Record> {
-    rounds("timeseries-insert", scale, |subject, threads, round| {
-        let (keys, seconds) = load(subject, threads, scale.entries(), &Stamps::new(), round);
+pub(super) fn insert(plan: &Plan) -> Vec<Record> {
+    rounds("timeseries-insert", plan, |subject, threads, round| {
+        let (keys, seconds) = load(subject, threads, plan.entries(), &Stamps::new(), round);
         vec![throughput("insert", keys.len(), seconds)]
     })
 }
 
-pub(super) fn lookup(scale: Scale) -> Vec<Record> {
-    rounds("timeseries-lookup", scale, |subject, threads, round| {
-        let (keys, _) = load(subject, threads, scale.entries(), &Stamps::new(), round);
+pub(super) fn lookup(plan: &Plan) -> Vec<Record> {
+    rounds("timeseries-lookup", plan, |subject, threads, round| {
+        let (keys, _) = load(subject, threads, plan.entries(), &Stamps::new(), round);
         let share = keys.len() / threads;
         let (_, seconds) = on_threads(threads, |thread| {
             for key in &keys[thread * share..(thread + 1) * share] {
@@ -89,9 +89,9 @@ pub(super) fn lookup(scale: Scale) -> Vec<Record> {
     })
 }
 
-pub(super) fn scan(scale: Scale) -> Vec<Record> {
-    rounds("timeseries-scan", scale, |subject, threads, round| {
-        let (keys, _) = load(subject, threads, scale.entries(), &Stamps::new(), round);
+pub(super) fn scan(plan: &Plan) -> Vec<Record> {
+    rounds("timeseries-scan", plan, |subject, threads, round| {
+        let (keys, _) = load(subject, threads, plan.entries(), &Stamps::new(), round);
         let share = keys.len() / threads / 2;
         let (_, seconds) = on_threads(threads, |thread| {
             let mut rng = Rng::stream(round, thread as u64);
@@ -126,10 +126,10 @@ pub(super) fn draw(rng: &mut Rng, mostly_long: bool) -> Operation {
     }
 }
 
-pub(super) fn mixed(scale: Scale) -> Vec<Record> {
-    rounds("timeseries-mixed", scale, |subject, threads, round| {
+pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
+    rounds("timeseries-mixed", plan, |subject, threads, round| {
         let stamps = Stamps::new();
-        let (keys, _) = load(subject, threads, scale.entries(), &stamps, round);
+        let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
         let share = keys.len() / threads / 2;
         let mut figures = Vec::new();
         for (metric, mostly_long) in [

@@ -1,12 +1,12 @@
 //! Every scenario runs, tiny, with every subject.
 
-use bedload_bench::runner::Scale;
+use bedload_bench::runner::{Plan, Scale};
 use bedload_bench::{scenarios, subjects};
 
 #[test]
 fn every_scenario_runs_with_every_subject() {
     for scenario in scenarios::ALL {
-        let records = (scenario.run)(Scale::Tiny);
+        let records = (scenario.run)(&Plan::new(Scale::Tiny));
         for entrant in subjects::ALL {
             let of_entrant: Vec<_> = records
                 .iter()
@@ -33,7 +33,7 @@ fn every_scenario_runs_with_every_subject() {
 
 #[test]
 fn records_are_json() {
-    let records = (scenarios::ALL[0].run)(Scale::Tiny);
+    let records = (scenarios::ALL[0].run)(&Plan::new(Scale::Tiny));
     let line = serde_json::to_value(&records[0]).expect("a record is JSON");
     for field in [
         "scenario", "subject", "metric", "unit", "median", "min", "max", "rounds", "baseline", "ratio",

@@ -16,6 +16,7 @@ mod inner;
 mod key;
 mod node;
 mod ordered_map;
+mod output;
 mod primitive;
 mod range;
 mod search;

@@ -93,10 +93,10 @@ impl<W: Words> SortedLeaf<W> {
         Some(self.values.get(index)?.load(Ordering::Relaxed))
     }
 
-    /// Copies the entries from place `from` up to, not including, `to` to the end of `entries`.
-    pub(crate) fn copy_to(&self, from: usize, to: usize, entries: &mut Vec<(W, u64)>) {
-        let to = to.min(LEAF_CAP);
-        entries.extend((from..to).map(|index| (self.key(index), self.values[index].load(Ordering::Relaxed))));
+    /// The entries at these places.
+    pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (W, u64)> {
+        let places = places.start..places.end.min(LEAF_CAP);
+        places.map(|index| (self.key(index), self.values[index].load(Ordering::Relaxed)))
     }
 
     pub(crate) fn set_value(&self, index: usize, value: u64, _writer: Writer<'_>) {

@@ -3,26 +3,13 @@
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering};
 use super::super::version_latch::{VersionLatch, Writer};
+use super::fingerprints::{Fingerprint, Fingerprints};
 
 /// Entries in a bucket. Small under test, so that buckets fill and leaves split.
 pub(super) const BUCKET_CAP: usize = if cfg!(any(test, miri, loom)) { 8 } else { 32 };
 
-const LANES: usize = 8;
-const WORDS: usize = BUCKET_CAP / LANES;
-const EACH_LANE: u64 = 0x0101_0101_0101_0101;
-
 /// The slots of a bucket, one bit each.
 pub(super) type Slots = u32;
-
-/// A fingerprint: seven bits of the key's hash, and a lowest bit that tells an entry from a free slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fingerprint(u8);
-
-impl Fingerprint {
-    pub(super) const fn of_hash(hash: u64) -> Self {
-        Self(hash.to_le_bytes()[0] | 1)
-    }
-}
 
 /// See the [module](self). All zeros is an empty bucket that was never written.
 #[derive(Debug)]
@@ -31,33 +18,43 @@ pub(super) struct Bucket<W: Words> {
     pub(super) latch: VersionLatch,
     /// How many splits of its leaf this bucket has followed; see [`settle`](super::settle).
     settled: AtomicU32,
+    /// The slots whose entries are in an [`OrderedView`](super::ordered_view).
+    viewed: AtomicU32,
     /// Which probes of keys at home here ended in another bucket: bit `i` for the `i`-th; above them, the generation
     /// of the leaf in which that was noted.
     strays: AtomicU64,
-    fingerprints: [AtomicU64; WORDS],
-    keys: W::Columns<BUCKET_CAP>,
-    values: [AtomicU64; BUCKET_CAP],
+    fingerprints: Fingerprints,
+    entries: [Entry<W>; BUCKET_CAP],
+}
+
+/// A key beside its value: who finds the one has the other in the same cache line.
+#[derive(Debug)]
+struct Entry<W: Words> {
+    key: W::Columns<1>,
+    value: AtomicU64,
 }
 
 impl<W: Words> Bucket<W> {
-    #[cfg(any(test, loom))]
     pub(super) fn new() -> Self {
         Self {
             latch: VersionLatch::new(),
             settled: AtomicU32::new(0),
+            viewed: AtomicU32::new(0),
             strays: AtomicU64::new(0),
-            fingerprints: std::array::from_fn(|_| AtomicU64::new(0)),
-            keys: W::new_columns(),
-            values: std::array::from_fn(|_| AtomicU64::new(0)),
+            fingerprints: Fingerprints::new(),
+            entries: std::array::from_fn(|_| Entry {
+                key: W::new_columns(),
+                value: AtomicU64::new(0),
+            }),
         }
     }
 
     pub(super) fn settled(&self) -> u32 {
-        self.settled.load(Ordering::Relaxed)
+        self.settled.load(Ordering::Acquire)
     }
 
     pub(super) fn set_settled(&self, generation: u32, _writer: Writer<'_>) {
-        self.settled.store(generation, Ordering::Relaxed);
+        self.settled.store(generation, Ordering::Release);
     }
 
     /// Which probes of keys at home here ended elsewhere, as noted in this generation of the leaf.
@@ -84,93 +81,70 @@ impl<W: Words> Bucket<W> {
         }
     }
 
-    /// The slots that hold an entry.
-    pub(super) fn occupied(&self) -> Slots {
-        self.slots(|word| word & EACH_LANE)
-    }
-
-    /// The slots whose fingerprint is this one.
-    fn matching(&self, fingerprint: Fingerprint) -> Slots {
-        let pattern = u64::from(fingerprint.0) * EACH_LANE;
-        self.slots(|word| {
-            const LOW_BITS: u64 = 0x7f * EACH_LANE;
-            // Bit 7 of a lane is set if any bit of the lane differs.
-            let differs = word ^ pattern;
-            let differs = ((differs & LOW_BITS) + LOW_BITS) | differs;
-            !differs >> 7 & EACH_LANE
-        })
-    }
-
-    /// Gathers one bit of each lane: the lowest, in what `of_word` makes of eight fingerprints.
-    #[inline]
-    fn slots(&self, of_word: impl Fn(u64) -> u64) -> Slots {
-        /// Moves the lowest bit of lane `i` to bit `56 + i`.
-        const GATHER: u64 = 0x0102_0408_1020_4080;
-        let words = self.fingerprints.iter().enumerate();
-        words.fold(0, |slots, (index, word)| {
-            let bits = of_word(word.load(Ordering::Relaxed))
-                .wrapping_mul(GATHER)
-                .to_le_bytes()[7];
-            slots | Slots::from(bits) << (LANES * index)
-        })
-    }
-
     /// The slot of a key.
     #[inline]
     pub(super) fn find(&self, key: &W, fingerprint: Fingerprint) -> Option<usize> {
-        Bits(self.matching(fingerprint)).find(|&slot| self.key(slot) == *key)
+        Bits::of(self.fingerprints.matching(fingerprint)).find(|&slot| self.key(slot) == *key)
     }
 
     /// A slot that holds no entry.
     pub(super) fn free_slot(&self) -> Option<usize> {
-        let slot = self.occupied().trailing_ones() as usize;
+        let slot = self.fingerprints.occupied().trailing_ones() as usize;
         (slot < BUCKET_CAP).then_some(slot)
     }
 
     pub(super) fn key(&self, slot: usize) -> W {
-        W::load(&self.keys, slot)
+        W::load(&self.entries[slot].key, 0)
     }
 
     pub(super) fn value(&self, slot: usize) -> u64 {
-        self.values[slot].load(Ordering::Relaxed)
+        self.entries[slot].value.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_value(&self, slot: usize, value: u64, _writer: Writer<'_>) {
-        self.values[slot].store(value, Ordering::Relaxed);
+        self.entries[slot].value.store(value, Ordering::Relaxed);
     }
 
     pub(super) fn put(&self, slot: usize, key: W, fingerprint: Fingerprint, value: u64, writer: Writer<'_>) {
-        key.store(&self.keys, slot);
-        self.values[slot].store(value, Ordering::Relaxed);
-        self.set_fingerprint(slot, fingerprint.0, writer);
+        key.store(&self.entries[slot].key, 0);
+        self.entries[slot].value.store(value, Ordering::Relaxed);
+        self.fingerprints.set(slot, Some(fingerprint), writer);
     }
 
     pub(super) fn clear(&self, slot: usize, writer: Writer<'_>) {
-        self.set_fingerprint(slot, 0, writer);
+        self.fingerprints.set(slot, None, writer);
+        let viewed = self.viewed.load(Ordering::Relaxed);
+        self.viewed.store(viewed & !(1 << slot), Ordering::Relaxed);
     }
 
-    fn set_fingerprint(&self, slot: usize, fingerprint: u8, _writer: Writer<'_>) {
-        let word = &self.fingerprints[slot / LANES];
-        let mut lanes = word.load(Ordering::Relaxed).to_le_bytes();
-        lanes[slot % LANES] = fingerprint;
-        word.store(u64::from_le_bytes(lanes), Ordering::Relaxed);
+    pub(super) fn is_viewed(&self, slot: usize) -> bool {
+        self.viewed.load(Ordering::Relaxed) & 1 << slot != 0
     }
 
-    /// Moves the entry in `slot` to a free slot of another bucket. Both are latched.
+    /// The slots whose entries are in no view.
+    pub(super) fn unviewed(&self) -> Bits {
+        Bits::of(self.fingerprints.occupied() & !self.viewed.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_all_viewed(&self, _writer: Writer<'_>) {
+        self.viewed.store(self.fingerprints.occupied(), Ordering::Relaxed);
+    }
+
+    /// Moves the entry in `slot` to a free slot of another bucket; it stays in the view it is in. Both are latched.
     pub(super) fn move_to(&self, slot: usize, other: &Self, writer: Writer<'_>) {
         if let Some(free) = other.free_slot() {
-            let lanes = self.fingerprints[slot / LANES]
-                .load(Ordering::Relaxed)
-                .to_le_bytes();
-            let fingerprint = Fingerprint(lanes[slot % LANES]);
+            let fingerprint = self.fingerprints.get(slot);
             other.put(free, self.key(slot), fingerprint, self.value(slot), writer);
+            let viewed = other.viewed.load(Ordering::Relaxed);
+            let moved = u32::from(self.is_viewed(slot)) << free;
+            other.viewed.store(viewed | moved, Ordering::Relaxed);
             self.clear(slot, writer);
         }
     }
 
     /// The slots that hold an entry, one after another.
     pub(super) fn entries(&self) -> Bits {
-        Bits(self.occupied())
+        Bits::of(self.fingerprints.occupied())
     }
 }
 
@@ -182,7 +156,13 @@ fn halves(word: u64) -> [u32; 2] {
 
 /// The positions of the bits that are set, ascending.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bits(pub(super) u32);
+pub(super) struct Bits(pub(super) u64);
+
+impl Bits {
+    fn of(slots: Slots) -> Self {
+        Self(slots.into())
+    }
+}
 
 impl Iterator for Bits {
     type Item = usize;
@@ -222,22 +202,5 @@ mod tests {
         bucket.clear(3, WRITER);
         assert_eq!(bucket.free_slot(), Some(3));
         assert_eq!(bucket.entries().count(), BUCKET_CAP - 1);
-    }
-
-    #[test]
-    fn a_fingerprint_matches_itself_alone() {
-        let step = if cfg!(miri) { 51 } else { 1 };
-        for present in (0..=255).step_by(step) {
-            for sought in (0..=255).step_by(step) {
-                let bucket = Bucket::<[u64; 1]>::new();
-                bucket.put(5, [7], Fingerprint::of_hash(present), 1, WRITER);
-                let expected = if present | 1 == sought | 1 { 1 << 5 } else { 0 };
-                assert_eq!(
-                    bucket.matching(Fingerprint::of_hash(sought)),
-                    expected,
-                    "{present} {sought}"
-                );
-            }
-        }
     }
 }

@@ -23,7 +23,7 @@ impl<K: Key> BlinkHash<K> {
             let at = || format!("leaf from {:?} to {:?}", leaf.low, leaf.high);
             let mut entries = Vec::new();
             if let Some(sorted) = leaf.node.downcast::<SortedLeaf<K::Words>>() {
-                sorted.copy_to(0, sorted.len(), &mut entries);
+                entries.extend(sorted.entries(0..sorted.len()));
             } else if let Some(hash) = leaf.node.downcast::<HashLeaf<K::Words>>() {
                 let version = leaf.node.latch.optimistic();
                 if hash.low() != leaf.low || hash.is_frozen() {
@@ -33,6 +33,11 @@ impl<K: Key> BlinkHash<K> {
                     return Err(format!("{}: does not settle", at()));
                 }
                 entries = hash_entries(hash).map_err(|what| format!("{}: {what}", at()))?;
+                let mut view = hash.view().lock();
+                let is_complete = version.is_some_and(|version| hash.catch_up(&mut view, version, guard));
+                if !is_complete || *view != entries {
+                    return Err(format!("{}: the ordered view differs from the buckets", at()));
+                }
             } else {
                 return Err(format!("{}: not a leaf", at()));
             }

@@ -1,8 +1,9 @@
 //! Structure adaptation: sorted leaves in the place of a hash leaf (§4.3 of the paper).
 //!
-//! The leaf is frozen, which keeps writers out and readers not; its buckets are latched one after another while they
-//! are copied, so that a writer who was in the middle of one is waited for; and the sorted leaves are linked in under
-//! three latches. Readers that were in the leaf go on reading it, and then find it obsolete.
+//! The leaf is frozen, which keeps writers out and readers not; its buckets are latched one after another to complete
+//! its ordered view, so that a writer who was in the middle of one is waited for; the view is copied into sorted leaves;
+//! and these are linked in under three latches. Readers that were in the leaf go on reading it, and then find it
+//! obsolete.
 
 use crossbeam_epoch::{self as epoch, Guard};
 
@@ -68,7 +69,8 @@ impl<K: Key> BlinkHash<K> {
         if leaf.low() != low || !freeze(found.node, leaf, guard) {
             return false;
         }
-        let leaves = self.sorted_leaves(&frozen_entries(leaf));
+        complete_view(found.node, leaf, guard);
+        let leaves = self.sorted_leaves(leaf);
         let Some((&first, &last)) = leaves.first().zip(leaves.last()) else {
             return false;
         };
@@ -85,17 +87,21 @@ impl<K: Key> BlinkHash<K> {
         true
     }
 
-    /// Leaves filled as the options ask, linked left to right, each with its least key.
-    fn sorted_leaves(&self, entries: &[(K::Words, u64)]) -> Vec<(K::Words, NodePtr<'static, K::Words>)> {
+    /// Leaves of what a frozen leaf holds, filled as the options ask, linked left to right, each with its least key.
+    fn sorted_leaves(&self, leaf: &HashLeaf<K::Words>) -> Vec<(K::Words, NodePtr<'static, K::Words>)> {
         let fill = (LEAF_CAP * usize::from(self.options.fill_percent) / 100).max(1);
-        let leaves: Vec<_> = if entries.is_empty() {
-            vec![(K::Words::MIN, NodePtr::new(SortedLeaf::new()))]
-        } else {
-            entries
-                .chunks(fill)
-                .map(|chunk| (chunk[0].0, NodePtr::new(SortedLeaf::of(chunk))))
-                .collect()
-        };
+        let mut leaves: Vec<(K::Words, NodePtr<'static, K::Words>)> = Vec::new();
+        loop {
+            // Locked anew for each leaf, so that readers come in between; nothing else changes the view any more.
+            let view = leaf.view().lock();
+            let Some(chunk) = view.chunks(fill).nth(leaves.len()) else {
+                break;
+            };
+            leaves.push((chunk[0].0, NodePtr::new(SortedLeaf::of(chunk))));
+        }
+        if leaves.is_empty() {
+            leaves.push((K::Words::MIN, NodePtr::new(SortedLeaf::new())));
+        }
         for pair in leaves.windows(2) {
             pair[0].1.set_right(Some(pair[1]), Writer::UNPUBLISHED);
         }
@@ -123,19 +129,11 @@ pub(super) fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: 
     }
 }
 
-/// The entries of a frozen leaf, ascending.
-pub(super) fn frozen_entries<W: Words>(leaf: &HashLeaf<W>) -> Vec<(W, u64)> {
-    let mut entries = Vec::new();
-    for bucket in leaf.buckets() {
-        // The latch, and not a validated read: a writer that takes it later sees the leaf frozen.
-        let latched = bucket.latch.latch();
-        entries.extend(
-            bucket
-                .entries()
-                .map(|slot| (bucket.key(slot), bucket.value(slot))),
-        );
-        drop(latched);
-    }
-    entries.sort_unstable_by_key(|entry| entry.0);
-    entries
+/// Brings the view of a frozen leaf up to date, with what writers put there who were at it when it was frozen: each
+/// bucket is latched once, and a writer that takes the latch later sees the leaf frozen.
+pub(super) fn complete_view<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) {
+    let mut view = leaf.view().lock();
+    while let Some(version) = node.latch.optimistic()
+        && !leaf.take_from(0..leaf.buckets().len(), &mut view, version, guard)
+    {}
 }

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "declares the layout that lets a header stand for its node; allocates zeroed buckets"
+    reason = "declares the layout that lets a header stand for its node"
 )]
 
 use crossbeam_epoch::Guard;
@@ -12,7 +12,9 @@ use super::super::node::{Header, Kind, Node, NodePtr};
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use super::super::version_latch::{Latched, Version, Writer};
 use super::BlinkHashOptions;
-use super::bucket::{Bits, Bucket, Fingerprint};
+use super::bucket::{Bits, Bucket};
+use super::fingerprints::Fingerprint;
+use super::ordered_view::{self, OrderedView};
 
 /// See the [module](super), whose rules it follows.
 #[derive(Debug)]
@@ -25,16 +27,24 @@ pub(super) struct HashLeaf<W: Words> {
     left: AtomicPtr<Header<W>>,
     /// Splits this leaf has been part of. Written under the leaf's latch.
     generation: AtomicU32,
-    /// Buckets that have not followed the last of these splits.
-    unsettled: AtomicU32,
     /// 1 while a conversion reads the leaf: writers wait for what replaces it. Written under the leaf's latch.
     frozen: AtomicU32,
-    /// 1 while somebody splits or converts the leaf.
-    maintained: AtomicU32,
-    /// Scans that found this leaf unsorted.
-    scans: AtomicU32,
     probes: u32,
     buckets: Box<[Bucket<W>]>,
+    view: OrderedView<W>,
+    progress: Progress,
+}
+
+/// What changes while a leaf is worked on, away from what every operation reads.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Progress {
+    /// Buckets that have not followed the leaf's last split.
+    unsettled: AtomicU32,
+    /// 1 while somebody splits or converts the leaf.
+    maintained: AtomicU32,
+    /// Scans of this leaf since it is not the right-most.
+    scans: AtomicU32,
 }
 
 // SAFETY: `repr(C)`, the header comes first, and the kind is this type's alone.
@@ -88,31 +98,44 @@ impl Drop for Maintenance<'_> {
 impl<W: Words> HashLeaf<W> {
     /// The first leaf of an index: it has no left sibling, and nothing to settle.
     pub(super) fn new(options: &BlinkHashOptions) -> Box<Self> {
-        let leaf = Self::with_low(options, None, std::ptr::null_mut());
+        let buckets = (0..bucket_count::<W>(options)).map(|_| Bucket::new()).collect();
+        let leaf = Self::with_buckets(options, buckets, None, std::ptr::null_mut());
         for bucket in &leaf.buckets {
             bucket.set_settled(1, Writer::UNPUBLISHED);
         }
-        leaf.unsettled.store(0, Ordering::Relaxed);
+        leaf.progress.unsettled.store(0, Ordering::Relaxed);
         leaf
     }
 
-    /// The right half of `left`, whose entries from `low` on follow later.
-    pub(super) fn right_of(options: &BlinkHashOptions, low: W, left: NodePtr<'_, W>) -> Box<Self> {
-        Self::with_low(options, Some(low), left.as_raw())
+    /// The right half of `left`, whose entries from `low` on follow later into these buckets, which are new.
+    pub(super) fn right_of(
+        options: &BlinkHashOptions,
+        buckets: Box<[Bucket<W>]>,
+        low: W,
+        left: NodePtr<'_, W>,
+    ) -> Box<Self> {
+        Self::with_buckets(options, buckets, Some(low), left.as_raw())
     }
 
-    fn with_low(options: &BlinkHashOptions, low: Option<W>, left: *mut Header<W>) -> Box<Self> {
-        let buckets = zeroed_buckets((options.node_bytes / size_of::<Bucket<W>>()).max(2));
+    fn with_buckets(
+        options: &BlinkHashOptions,
+        buckets: Box<[Bucket<W>]>,
+        low: Option<W>,
+        left: *mut Header<W>,
+    ) -> Box<Self> {
         Box::new(Self {
             header: Header::new::<Self>(0),
             low,
             left: AtomicPtr::new(left),
             generation: AtomicU32::new(1),
-            unsettled: AtomicU32::new(u32::try_from(buckets.len()).unwrap_or(u32::MAX)),
             frozen: AtomicU32::new(0),
-            maintained: AtomicU32::new(0),
-            scans: AtomicU32::new(0),
             probes: options.probes.into(),
+            progress: Progress {
+                unsettled: AtomicU32::new(u32::try_from(buckets.len()).unwrap_or(u32::MAX)),
+                maintained: AtomicU32::new(0),
+                scans: AtomicU32::new(0),
+            },
+            view: OrderedView::new(buckets.len()),
             buckets,
         })
     }
@@ -129,6 +152,10 @@ impl<W: Words> HashLeaf<W> {
         &self.buckets
     }
 
+    pub(super) fn view(&self) -> &OrderedView<W> {
+        &self.view
+    }
+
     pub(super) fn left<'g>(&self, _guard: &'g Guard) -> Option<NodePtr<'g, W>> {
         NodePtr::from_raw(self.left.load(Ordering::Acquire))
     }
@@ -140,7 +167,7 @@ impl<W: Words> HashLeaf<W> {
     /// Begins a generation, in which no bucket has settled yet.
     pub(super) fn begin_generation(&self, _writer: Writer<'_>) {
         let buckets = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
-        self.unsettled.store(buckets, Ordering::Relaxed);
+        self.progress.unsettled.store(buckets, Ordering::Relaxed);
         self.generation.store(self.generation() + 1, Ordering::Relaxed);
     }
 
@@ -150,13 +177,13 @@ impl<W: Words> HashLeaf<W> {
 
     /// Whether every bucket has followed every split.
     pub(super) fn all_settled(&self) -> bool {
-        self.unsettled.load(Ordering::Acquire) == 0
+        self.progress.unsettled.load(Ordering::Acquire) == 0
     }
 
     /// Notes that one more bucket has followed the last split; it is latched.
     pub(super) fn note_settled(&self, bucket: usize, writer: Writer<'_>) {
         self.buckets[bucket].set_settled(self.generation(), writer);
-        self.unsettled.fetch_sub(1, Ordering::AcqRel);
+        self.progress.unsettled.fetch_sub(1, Ordering::AcqRel);
     }
 
     pub(super) fn is_frozen(&self) -> bool {
@@ -170,14 +197,15 @@ impl<W: Words> HashLeaf<W> {
     /// The right to split or convert this leaf, unless somebody has it.
     pub(super) fn try_maintain(&self) -> Option<Maintenance<'_>> {
         let taken = self
+            .progress
             .maintained
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        taken.ok().map(|_| Maintenance(&self.maintained))
+        taken.ok().map(|_| Maintenance(&self.progress.maintained))
     }
 
     /// Counts a scan of this leaf; returns how many there were.
     pub(super) fn note_scan(&self) -> u32 {
-        self.scans.fetch_add(1, Ordering::Relaxed) + 1
+        self.progress.scans.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(super) fn place_of(&self, key: &W) -> Place {
@@ -245,7 +273,7 @@ impl<W: Words> HashLeaf<W> {
             entry: mut found,
             strays,
         } = self.look_up(home, key, &place)?;
-        for probe in Bits(strays) {
+        for probe in Bits(strays.into()) {
             if found.is_some() {
                 break;
             }
@@ -310,7 +338,7 @@ impl<W: Words> HashLeaf<W> {
             };
             return Ok((latched, Some(entry)));
         }
-        for probe in Bits(self.stray_probes(home)) {
+        for probe in Bits(self.stray_probes(home).into()) {
             let index = self.probe(place, probe);
             if index == home_index {
                 continue;
@@ -330,23 +358,36 @@ impl<W: Words> HashLeaf<W> {
         Ok((latched, None))
     }
 
-    /// Changes an entry that was found, under the latch of its bucket and of its home, if `version` stands.
+    /// Gives an entry that was found another value, or removes it, under the latch of its bucket and of its home, if
+    /// `version` stands.
     fn change(
         &self,
+        key: &W,
         entry: &Entry,
         home: (usize, &Latched<'_>),
         version: Version,
-        change: impl FnOnce(&Bucket<W>, Writer<'_>),
+        value: Option<u64>,
     ) -> Result<(), Unsettled> {
         let bucket = &self.buckets[entry.bucket];
-        if entry.bucket == home.0 {
-            self.expect_version(version)?;
-            change(bucket, home.1.writer());
-            return Ok(());
-        }
-        let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
+        let away_from_home = if entry.bucket == home.0 {
+            None
+        } else {
+            Some(bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?)
+        };
+        let writer = away_from_home.as_ref().unwrap_or(home.1).writer();
+        let view = if bucket.is_viewed(entry.slot) {
+            Some(self.view.try_lock().ok_or(Unsettled::Leaf)?)
+        } else {
+            None
+        };
         self.expect_version(version)?;
-        change(bucket, latched.writer());
+        match value {
+            Some(value) => bucket.set_value(entry.slot, value, writer),
+            None => bucket.clear(entry.slot, writer),
+        }
+        if let Some(mut view) = view {
+            ordered_view::change(&mut view, key, value);
+        }
         Ok(())
     }
 
@@ -357,14 +398,13 @@ impl<W: Words> HashLeaf<W> {
         let home = &self.buckets[home_index];
         let (home_latched, found) = self.latch_home(&key, &place)?;
         if let Some(entry) = found {
-            self.change(&entry, (home_index, &home_latched), version, |bucket, writer| {
-                bucket.set_value(entry.slot, value, writer);
-            })?;
+            self.change(&key, &entry, (home_index, &home_latched), version, Some(value))?;
             return Ok(Insert::Done);
         }
         if let Some(slot) = home.free_slot() {
             self.expect_version(version)?;
             home.put(slot, key, place.fingerprint, value, home_latched.writer());
+            self.view.mark(home_index, home_latched.writer());
             return Ok(Insert::Done);
         }
         for probe in 1..self.probe_count() {
@@ -378,6 +418,7 @@ impl<W: Words> HashLeaf<W> {
             if let Some(slot) = bucket.free_slot() {
                 self.expect_version(version)?;
                 bucket.put(slot, key, place.fingerprint, value, latched.writer());
+                self.view.mark(index, latched.writer());
                 home.add_stray(probe, self.generation());
                 return Ok(Insert::Done);
             }
@@ -393,14 +434,8 @@ impl<W: Words> HashLeaf<W> {
             self.expect_version(version)?;
             return Ok(None);
         };
-        self.change(
-            &entry,
-            (self.probe(&place, 0), &home_latched),
-            version,
-            |bucket, writer| {
-                bucket.clear(entry.slot, writer);
-            },
-        )?;
+        let home_index = self.probe(&place, 0);
+        self.change(key, &entry, (home_index, &home_latched), version, None)?;
         Ok(Some(entry.value))
     }
 
@@ -423,6 +458,11 @@ impl<W: Words> HashLeaf<W> {
     }
 }
 
+/// How many buckets a leaf has.
+pub(super) fn bucket_count<W: Words>(options: &BlinkHashOptions) -> usize {
+    (options.node_bytes / size_of::<Bucket<W>>()).max(2)
+}
+
 /// Why an operation has to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsettled {
@@ -430,16 +470,4 @@ pub(super) enum Unsettled {
     Bucket(usize),
     /// The leaf has changed, or somebody was in the way.
     Leaf,
-}
-
-#[cfg(not(loom))]
-fn zeroed_buckets<W: Words>(count: usize) -> Box<[Bucket<W>]> {
-    let buckets = Box::<[Bucket<W>]>::new_zeroed_slice(count);
-    // SAFETY: a bucket is made of atomic integers, for which zero is a value.
-    unsafe { buckets.assume_init() }
-}
-
-#[cfg(loom)]
-fn zeroed_buckets<W: Words>(count: usize) -> Box<[Bucket<W>]> {
-    (0..count).map(|_| Bucket::new()).collect()
 }

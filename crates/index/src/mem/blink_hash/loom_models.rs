@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::super::node::NodePtr;
 use super::super::trunk::Aim;
-use super::convert::{freeze, frozen_entries};
+use super::convert::{complete_view, freeze};
 use super::hash_leaf::{HashLeaf, Insert};
 use super::{BlinkHash, BlinkHashOptions};
 
@@ -32,7 +32,7 @@ fn split_rightmost(index: &BlinkHash<u64>) {
     let guard = &crossbeam_epoch::pin();
     let node = index.trunk.rightmost(guard).expect("there is a leaf");
     let leaf = node.downcast::<HashLeaf<[u64; 1]>>().expect("it is a hash leaf");
-    index.split(node, leaf, guard);
+    index.split(node, leaf, [0], guard);
 }
 
 fn leftmost<'g>(index: &BlinkHash<u64>, guard: &'g Guard) -> (NodePtr<'g, [u64; 1]>, &'g HashLeaf<[u64; 1]>) {
@@ -103,7 +103,8 @@ fn loom_an_insert_during_a_conversion_is_not_lost() {
         let guard = &crossbeam_epoch::pin();
         let (node, leaf) = leftmost(&index, guard);
         assert!(freeze(node, leaf, guard));
-        let is_copied = frozen_entries(leaf).contains(&([2], 20));
+        complete_view(node, leaf, guard);
+        let is_copied = leaf.view().lock().contains(&([2], 20));
         assert_eq!(writer.join().expect("the writer ends"), is_copied);
     });
 }

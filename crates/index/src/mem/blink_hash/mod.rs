@@ -12,7 +12,8 @@
 //!    writes entries validates the leaf's version with all latches in hand; a split in between moves what was
 //!    written when the bucket settles.
 //! 3. Operations on a key hold the latch of its home bucket, so they exclude each other wherever the entry is.
-//! 4. Nobody waits for a latch while holding one.
+//! 4. Nobody waits for a latch while holding one, nor for a leaf's ordered view ([`ordered_view`]), whose lock comes
+//!    before latches.
 //!
 //! # Departures from the paper, and why
 //!
@@ -20,22 +21,26 @@
 //!   latches every bucket; writers then wait for the whole leaf.
 //! - *An insert looks for its key* wherever it may be, so a key is there once. That would cost a look at every probed
 //!   bucket; but the home bucket knows which probes ever ended elsewhere, and mostly none did. Lookups gain by it too.
+//! - *A split at the right end keeps most entries* where keys ascend, as B+-trees do; elsewhere it halves a leaf.
 //! - *Readers settle a bucket only if it lacks entries*: that of a right half. In a left half they ignore what lies
 //!   beyond the fence.
-//! - *Conversion waits for a writer*: a scan of a hash leaf picks its entries out unsorted, and asks for the leaf to be
-//!   converted at the next split; only where none comes does a later scan convert. A leaf that is being converted
-//!   stays readable.
+//! - *A hash leaf that is scanned keeps its entries in order too* ([`ordered_view`]), so that the newest are scanned as
+//!   quickly as old ones.
+//! - *Conversion waits for a writer*: a scan of a hash leaf that is not the right-most asks for it to be converted at the
+//!   next split; only where none comes does a later scan convert. A leaf that is being converted stays readable.
 //! - *Left siblings* are found by a descent when they are needed, at conversion. The left pointer names the leaf that
 //!   a leaf was split from, for settling. So sorted leaves need not maintain it.
-//! - *Fingerprints are compared eight at a time in general registers*, which needs no dispatch.
 
 mod bucket;
 mod check;
 mod convert;
+mod fingerprints;
 mod hash_leaf;
 mod options;
+mod ordered_view;
 mod scan;
 mod settle;
+mod spare_buckets;
 mod split;
 mod tree;
 

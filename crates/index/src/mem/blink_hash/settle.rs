@@ -84,6 +84,9 @@ pub(super) fn settle<W: Words>(leaf: &HashLeaf<W>, bucket: usize, version: Versi
     for slot in from.entries() {
         let key = from.key(slot);
         if key >= fence {
+            if !from.is_viewed(slot) {
+                right.view().mark(bucket, to_latched.writer());
+            }
             from.move_to(slot, to, to_latched.writer());
             right.note_place(&key, bucket);
         } else {

@@ -15,8 +15,15 @@ use super::settle::settle_all;
 const SAMPLE_MIN: usize = 8;
 
 impl<K: Key> BlinkHash<K> {
-    /// Splits a leaf in which an insert found no room, unless somebody else is at it; the caller then looks again.
-    pub(super) fn split(&self, node: NodePtr<'_, K::Words>, leaf: &HashLeaf<K::Words>, guard: &Guard) {
+    /// Splits a leaf in which an insert found no room for `key`, unless somebody else is at it; the caller then looks
+    /// again.
+    pub(super) fn split(
+        &self,
+        node: NodePtr<'_, K::Words>,
+        leaf: &HashLeaf<K::Words>,
+        key: K::Words,
+        guard: &Guard,
+    ) {
         let Some(_maintenance) = leaf.try_maintain() else {
             Backoff::patient().wait();
             return;
@@ -27,14 +34,18 @@ impl<K: Key> BlinkHash<K> {
         if leaf.is_frozen() || !settle_all(leaf, version, guard) {
             return;
         }
-        let Some(fence) = self.percentile(leaf) else {
+        let Some(fence) = self.fence(leaf, key) else {
             return;
         };
-        let right = HashLeaf::right_of(&self.options, fence, node);
+        let right = HashLeaf::right_of(&self.options, self.spare.take(), fence, node);
+        let mut view = leaf.view().lock();
+        let upper = view.partition_point(|entry| entry.0 < fence);
+        right.begin_view(&view[upper..]);
         interleave();
         let Some(latched) = node.latch.try_latch(version) else {
             return;
         };
+        view.truncate(upper);
         right.header().set_right(node.right(guard), Writer::UNPUBLISHED);
         let right = NodePtr::new(right);
         if node.is_rightmost() {
@@ -43,13 +54,31 @@ impl<K: Key> BlinkHash<K> {
         leaf.begin_generation(latched.writer());
         node.set_right(Some((fence, right)), latched.writer());
         drop(latched);
+        drop(view);
         interleave();
         self.trunk.insert_separator(fence, right, guard);
     }
 
     /// A key that divides the leaf's entries about as the options ask, from a sample: hashing has put the keys into
     /// random buckets, so the first buckets are a random sample (§4.1). None if the leaf is nearly empty.
-    fn percentile(&self, leaf: &HashLeaf<K::Words>) -> Option<K::Words> {
+    fn fence(&self, leaf: &HashLeaf<K::Words>, key: K::Words) -> Option<K::Words> {
+        let mut sample = self.sample(leaf)?;
+        let last = sample.len().checked_sub(1).filter(|&last| last >= 1)?;
+        let mut divide_at = |percentile: u8| {
+            let place = (sample.len() * usize::from(percentile) / 100).clamp(1, last);
+            *sample.select_nth_unstable(place).1
+        };
+        if leaf.header().is_rightmost() {
+            let fence = divide_at(self.options.append_percentile);
+            if fence <= key {
+                return Some(fence);
+            }
+        }
+        Some(divide_at(self.options.split_percentile))
+    }
+
+    /// Some of a leaf's keys. None if somebody is in the way.
+    fn sample(&self, leaf: &HashLeaf<K::Words>) -> Option<Vec<K::Words>> {
         let capacity = leaf.buckets().len() * BUCKET_CAP;
         let wanted = (capacity * usize::from(self.options.sample_percent) / 100).max(SAMPLE_MIN);
         let mut sample = Vec::with_capacity(wanted + BUCKET_CAP);
@@ -64,9 +93,6 @@ impl<K: Key> BlinkHash<K> {
                 sample.truncate(before);
             }
         }
-        let percentile = sample.len() * usize::from(self.options.split_percentile) / 100;
-        let place = percentile.clamp(1, sample.len().checked_sub(1).filter(|&last| last >= 1)?);
-        let (_, fence, _) = sample.select_nth_unstable(place);
-        Some(*fence)
+        Some(sample)
     }
 }

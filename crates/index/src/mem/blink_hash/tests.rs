@@ -163,7 +163,7 @@ fn splits_move_nothing_by_themselves() {
         |leaf: &HashLeaf<[u64; 1]>| leaf.buckets().iter().map(|bucket| bucket.entries().count()).sum();
     let total: usize = 20;
     (0..total as u64).for_each(|key| index.insert(key, key));
-    index.split(root, left, guard);
+    index.split(root, left, [0], guard);
     let right = index.trunk.rightmost(guard).expect("there is a leaf");
     let right = right.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
     assert_eq!((entries(left), entries(right)), (total, 0));

@@ -17,6 +17,7 @@ use super::super::trunk::{Aim, Found, Trunk, get_sorted};
 use super::BlinkHashOptions;
 use super::hash_leaf::{HashLeaf, Insert, Unsettled};
 use super::settle::settle;
+use super::spare_buckets::SpareBuckets;
 
 /// Conversions that a writer does on the occasion of a split: more than one, so that a backlog shrinks.
 const CONVERSIONS_PER_SPLIT: usize = 2;
@@ -46,6 +47,7 @@ const CONVERSIONS_PER_SPLIT: usize = 2;
 pub struct BlinkHash<K: Key> {
     pub(super) trunk: Trunk<K::Words>,
     pub(super) options: BlinkHashOptions,
+    pub(super) spare: SpareBuckets<K::Words>,
     /// Low fences of leaves that were scanned, and wait for a writer to convert them.
     to_convert: Mutex<VecDeque<Option<K::Words>>>,
 }
@@ -62,6 +64,7 @@ impl<K: Key> BlinkHash<K> {
     pub fn with_options(options: BlinkHashOptions) -> Self {
         Self {
             trunk: Trunk::new(NodePtr::new(HashLeaf::new(&options))),
+            spare: SpareBuckets::new(&options),
             options,
             to_convert: Mutex::new(VecDeque::new()),
         }
@@ -81,10 +84,15 @@ impl<K: Key> BlinkHash<K> {
                 match leaf.insert(key, value, found.version) {
                     Ok(Insert::Done) => return,
                     Ok(Insert::Full) => {
-                        self.split(found.node, leaf, guard);
+                        self.split(found.node, leaf, key, guard);
                         self.convert_some(guard);
                     }
-                    Err(why) => look_again(why, &found, leaf, &mut backoff, guard),
+                    Err(why) => {
+                        if why != Unsettled::Leaf {
+                            self.spare.prepare_one();
+                        }
+                        look_again(why, &found, leaf, &mut backoff, guard);
+                    }
                 }
             } else if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>()
                 && self.trunk.insert_sorted(&found, leaf, key, value, guard)

@@ -5,9 +5,9 @@ use std::ops::{Bound, RangeBounds};
 use crossbeam_epoch as epoch;
 
 use super::super::key::Key;
-use super::super::primitive::interleave;
+use super::super::output::Output;
 use super::super::range::{Leaves, is_empty, words_of};
-use super::super::trunk::{Aim, read_sorted};
+use super::super::trunk::{Aim, Scanned, read_sorted, scan_sorted};
 use super::BlinkTree;
 
 impl<K: Key> BlinkTree<K> {
@@ -26,42 +26,18 @@ impl<K: Key> BlinkTree<K> {
     /// ```
     pub fn scan(&self, bounds: impl RangeBounds<K>, keys: &mut [K], values: &mut [u64]) -> usize {
         let (mut lower, upper) = words_of(bounds);
-        let limit = keys.len().min(values.len());
-        let mut filled = 0;
+        let mut output = Output::new(keys, values);
         let guard = &epoch::pin();
-        'descend: while filled < limit && !is_empty(lower, upper) {
-            let Some((found, mut leaf)) = self.leaf_at(&Aim::least(lower), guard) else {
+        while output.room() > 0 && !is_empty(lower, upper) {
+            let Some((found, leaf)) = self.leaf_at(&Aim::least(lower), guard) else {
                 continue;
             };
-            let (mut node, mut version) = (found.node, found.version);
-            loop {
-                let places = leaf.places(lower, upper);
-                let end = places.end.min(places.start + (limit - filled));
-                let mut copied = filled;
-                for place in places.start..end {
-                    let Some(value) = leaf.value(place) else { break };
-                    keys[copied] = K::from_words(leaf.key(place));
-                    values[copied] = value;
-                    copied += 1;
-                }
-                let right = node.right(guard);
-                if !node.latch.validate(version) {
-                    continue 'descend;
-                }
-                filled = copied;
-                let Some((fence, next)) = right else { return filled };
-                lower = Bound::Included(fence);
-                if filled == limit || is_empty(lower, upper) {
-                    return filled;
-                }
-                interleave();
-                let (Some(next_leaf), Some(next_version)) = (next.downcast(), next.latch.optimistic()) else {
-                    continue 'descend;
-                };
-                (node, version, leaf) = (next, next_version, next_leaf);
+            match scan_sorted(&found, leaf, (lower, upper), &mut output, guard) {
+                Scanned::ToTheEnd => break,
+                Scanned::UpTo(bound) => lower = bound,
             }
         }
-        filled
+        output.filled()
     }
 }
 

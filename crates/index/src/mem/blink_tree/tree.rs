@@ -134,8 +134,7 @@ impl<K: Key> BlinkTree<K> {
             let at = || format!("leaf from {:?} to {:?}", leaf.low, leaf.high);
             let sorted = leaf.node.downcast::<SortedLeaf<K::Words>>();
             let sorted = sorted.ok_or_else(|| format!("{}: not a leaf", at()))?;
-            let mut entries = Vec::new();
-            sorted.copy_to(0, sorted.len(), &mut entries);
+            let entries: Vec<_> = sorted.entries(0..sorted.len()).collect();
             if !entries.is_sorted_by(|a, b| a.0 < b.0) {
                 return Err(format!("{}: keys do not ascend", at()));
             }

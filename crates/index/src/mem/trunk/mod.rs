@@ -35,7 +35,7 @@ use super::primitive::{AtomicPtr, Ordering};
 use super::version_latch::{Version, Writer};
 
 pub(crate) use replace::Chain;
-pub(crate) use sorted::{get_sorted, read_sorted};
+pub(crate) use sorted::{Scanned, get_sorted, read_sorted, scan_sorted};
 
 /// Where to descend to.
 #[derive(Debug, Clone, Copy)]

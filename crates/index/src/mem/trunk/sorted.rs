@@ -5,7 +5,10 @@ use std::ops::Bound;
 use crossbeam_epoch::Guard;
 
 use super::super::columns::Words;
+use super::super::key::Key;
+use super::super::output::Output;
 use super::super::primitive::interleave;
+use super::super::range::is_empty;
 use super::super::sorted_leaf::SortedLeaf;
 use super::{Found, Trunk};
 
@@ -30,13 +33,56 @@ pub(crate) fn read_sorted<W: Words>(
 ) -> Option<Fences<W>> {
     let before = entries.len();
     let places = leaf.places(lower, upper);
-    leaf.copy_to(places.start, places.end, entries);
+    entries.extend(leaf.entries(places));
     let high = found.node.right(guard).map(|(high, _)| high);
     if found.node.latch.validate(found.version) {
         return Some(Fences { low: found.low, high });
     }
     entries.truncate(before);
     None
+}
+
+/// How far a scan came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Scanned<W> {
+    /// To the end of the range, or of the room.
+    ToTheEnd,
+    /// Up to this bound, where a leaf has changed or is of another type.
+    UpTo(Bound<W>),
+}
+
+/// Copies entries between the bounds, from the leaf that was found and those to its right.
+pub(crate) fn scan_sorted<'g, K: Key>(
+    found: &Found<'g, K::Words>,
+    leaf: &'g SortedLeaf<K::Words>,
+    (mut lower, upper): (Bound<K::Words>, Bound<K::Words>),
+    output: &mut Output<'_, K>,
+    guard: &'g Guard,
+) -> Scanned<K::Words> {
+    let (mut node, mut version, mut leaf) = (found.node, found.version, leaf);
+    loop {
+        let before = output.filled();
+        let places = leaf.places(lower, upper);
+        let end = places.end.min(places.start + output.room());
+        output.extend(leaf.entries(places.start..end));
+        let right = node.right(guard);
+        if !node.latch.validate(version) {
+            output.truncate(before);
+            return Scanned::UpTo(lower);
+        }
+        let Some((fence, next)) = right else {
+            return Scanned::ToTheEnd;
+        };
+        lower = Bound::Included(fence);
+        if output.room() == 0 || is_empty(lower, upper) {
+            return Scanned::ToTheEnd;
+        }
+        interleave();
+        let (Some(next_leaf), Some(next_version)) = (next.downcast(), next.latch.optimistic()) else {
+            return Scanned::UpTo(lower);
+        };
+        (node, version, leaf) = (next, next_version, next_leaf);
+    }
 }
 
 /// What a leaf covers.
