@@ -9,3 +9,4 @@ mod model;
 mod page_stores;
 mod snapshot;
 mod suite;
+mod sware;
