@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bedload_index::mem::contract::Subject;
 use bedload_index::sortedness::{Estimator, Sortedness};
-use bedload_index::sware::{BPlusTree, Locked, NearSortedTree, SerialMap, TreeOptions};
+use bedload_index::sware::{
+    BPlusTree, BufferOptions, Filters, Locked, NearSortedTree, SaTree, SerialMap, TreeOptions,
+};
 use bedload_testkit::Rng;
 use bedload_testkit::contract::{
     OneThread, Plan, U64Keys, check, check_ascending_writers, check_disjoint_writers, check_histories,
@@ -40,6 +42,28 @@ fn combinations() -> impl Iterator<Item = TreeOptions> {
     })
 }
 
+/// Every combination of few values of each setting of a buffer.
+fn buffers() -> impl Iterator<Item = BufferOptions> {
+    let sizes = [4, 10, 100];
+    let pages = [1, 4, 256];
+    let drains = [25, 50, 100];
+    let thresholds = [0, 10, 100];
+    let filters = [Filters::None, Filters::Global, Filters::GlobalAndPages];
+    (0..sizes.len() * pages.len() * drains.len() * thresholds.len() * filters.len() * 2).map(move |mut at| {
+        let mut choose = |count: usize| {
+            let chosen = at % count;
+            at /= count;
+            chosen
+        };
+        BufferOptions::new(sizes[choose(3)])
+            .page_entries(pages[choose(3)])
+            .drain_percent(drains[choose(3)])
+            .query_sorting_percent(thresholds[choose(3)])
+            .filters(filters[choose(3)])
+            .zone_maps(choose(2) == 1)
+    })
+}
+
 fn small() -> TreeOptions {
     TreeOptions::new()
         .leaf_entries(4)
@@ -71,6 +95,29 @@ fn plain_trees() {
 fn near_sorted_trees() {
     suite(NearSortedTree::new);
     suite(|| NearSortedTree::with_options(small()));
+}
+
+#[test]
+fn sa_trees() {
+    suite(|| SaTree::new(BPlusTree::new(), BufferOptions::new(300)));
+    suite(|| {
+        SaTree::new(
+            BPlusTree::with_options(small()),
+            BufferOptions::new(10).page_entries(3),
+        )
+    });
+}
+
+#[test]
+fn every_combination_of_settings_of_a_buffer() {
+    for options in buffers() {
+        let plan = Plan {
+            operations: 3_000,
+            ..PLAN
+        };
+        let tree = || SaTree::new(BPlusTree::with_options(small()), options);
+        check(|| OneThread(Subject(Locked::new(tree()), U64Keys)), plan);
+    }
 }
 
 #[test]
@@ -178,7 +225,38 @@ fn nothing_is_lost_at_any_degree_of_order() {
             verify(BPlusTree::with_options(medium()), &ranks, keys_each);
         }
         verify(NearSortedTree::new(), &ranks, 1);
+        let buffer = BufferOptions::new(300).page_entries(16);
+        verify(SaTree::new(BPlusTree::with_options(medium()), buffer), &ranks, 3);
+        verify(
+            SaTree::new(BPlusTree::new(), buffer.query_sorting_percent(100)),
+            &ranks,
+            1,
+        );
     }
+}
+
+#[test]
+fn a_buffer_packs_what_is_in_order_and_inserts_what_overlaps() {
+    let drained = |ranks: Vec<u64>| {
+        let mut tree = SaTree::new(BPlusTree::new(), BufferOptions::new(600).page_entries(16));
+        for &rank in &ranks {
+            tree.insert(rank, rank);
+        }
+        tree.drain();
+        assert_eq!(tree.base().len(), ranks.len());
+        tree.drained()
+    };
+    let counts: Vec<_> = arrivals(60_000).map(drained).collect();
+    let [in_order, nearly, ..] = counts.as_slice() else {
+        panic!("two degrees of order at least")
+    };
+    assert_eq!((in_order.appended, in_order.top_inserts), (60_000, 0));
+    assert_eq!((in_order.stable_sorts, in_order.adaptive_sorts), (0, 0));
+    // What is swapped by up to 3,000 places is seldom within a buffer of 600.
+    assert!(nearly.top_inserts > 0 && nearly.appended > 0, "{nearly:?}");
+    let scrambled = counts[DEGREES.len()];
+    assert!(scrambled.top_inserts > scrambled.appended, "{scrambled:?}");
+    assert!(scrambled.stable_sorts > scrambled.adaptive_sorts, "{scrambled:?}");
 }
 
 #[test]
