@@ -20,6 +20,10 @@
 //! Since `rank − L ≤ m`, it remembers O(L) places, whatever `n` is, and L need not be known beforehand. So a
 //! table that is scanned by key and knows each row's number of arrival is measured in one pass.
 
+mod estimator;
+
+pub use estimator::{Estimate, Estimator};
+
 use std::collections::VecDeque;
 
 /// How far a finished sequence is from sorted.

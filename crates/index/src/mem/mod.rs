@@ -28,4 +28,5 @@ pub use blink_hash::{BlinkHash, BlinkHashOptions};
 pub use blink_tree::BlinkTree;
 pub use key::Key;
 pub use ordered_map::OrderedMap;
+pub(crate) use range::Leaves;
 pub use range::Range;

@@ -10,3 +10,4 @@ mod page_stores;
 mod run;
 mod snapshot;
 mod suite;
+mod sware;

@@ -1,0 +1,363 @@
+//! The B+-tree in memory: lookups, inserting and removing one entry.
+
+use super::branch::Branch;
+use super::fence_index::FenceIndex;
+use super::leaf::Leaf;
+use super::merge::Scratch;
+use super::options::TreeOptions;
+use super::search::{NO_KEY, Searching, vectorised};
+
+/// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
+///
+/// Leaves of 256 entries hang below branches of 64 leaves, which a static index over their fences finds; there is no
+/// virtual call and no pointer but to a branch and to a leaf. A lookup takes O(log n), in four to six groups of 16 to
+/// 64 keys that are searched without a branch to mispredict.
+///
+/// ```
+/// use bedload_index::sware::BPlusTree;
+///
+/// let mut tree = BPlusTree::new();
+/// for key in 0..1000 {
+///     tree.insert(key * 7 % 1000, key);
+/// }
+/// assert_eq!(tree.get(7), Some(1));
+/// assert_eq!(tree.remove(7), Some(1));
+/// assert_eq!(tree.range(..10).map(|(key, _)| key).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 8, 9]);
+/// ```
+#[derive(Debug)]
+pub struct BPlusTree {
+    /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
+    pub(super) index: FenceIndex,
+    pub(super) branches: Vec<Branch>,
+    /// The value of the greatest of all keys, which no node can hold.
+    pub(super) greatest: Option<u64>,
+    /// Entries in leaves.
+    pub(super) entries: usize,
+    pub(super) options: TreeOptions,
+    pub(super) scratch: Scratch,
+}
+
+impl BPlusTree {
+    /// An empty tree.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_options(TreeOptions::new())
+    }
+
+    /// An empty tree with these settings.
+    #[must_use]
+    pub fn with_options(options: TreeOptions) -> Self {
+        Self {
+            index: FenceIndex::new(),
+            branches: vec![Branch::new()],
+            greatest: None,
+            entries: 0,
+            options,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries + usize::from(self.greatest.is_some())
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key. Time O(log n).
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: u64) -> Option<u64> {
+        if key == NO_KEY {
+            return self.greatest;
+        }
+        vectorised(Get { tree: self, key })
+    }
+
+    #[inline(always)]
+    pub(super) fn get_below_greatest(&self, key: u64) -> Option<u64> {
+        self.branches[self.index.find(key)].get(key)
+    }
+
+    /// Puts a value in place, whether or not the key was there. Time O(log n).
+    pub fn insert(&mut self, key: u64, value: u64) {
+        if key == NO_KEY {
+            self.greatest = Some(value);
+        } else {
+            vectorised(Insert {
+                tree: self,
+                key,
+                value,
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn insert_below_greatest(&mut self, key: u64, value: u64) {
+        let last = self.branches.len() - 1;
+        let in_tail = self.options.tail_leaf
+            && self.branches[last]
+                .leaves()
+                .len()
+                .checked_sub(1)
+                .and_then(|leaf| self.branches[last].fence(leaf))
+                .is_some_and(|fence| fence <= key);
+        let at = if in_tail { last } else { self.index.find(key) };
+        let branch = &mut self.branches[at];
+        let place = if in_tail {
+            branch.leaves().len() - 1
+        } else {
+            branch.find(key)
+        };
+        if branch.leaves().is_empty() {
+            branch.push(self.index.fence(at).unwrap_or(0), Leaf::new());
+        }
+        let leaf = branch.leaf_mut(place);
+        let rank = match leaf.find(key) {
+            Ok(rank) => return leaf.set_value(rank, value),
+            Err(rank) => rank,
+        };
+        self.entries += 1;
+        if leaf.len() < self.options.leaf_entries {
+            return leaf.insert(rank, key, value);
+        }
+        let kept = (leaf.len() * self.options.split_percent / 100).max(1);
+        let mut right = Leaf::new();
+        right.extend(&leaf.keys()[kept..], &leaf.values()[kept..]);
+        leaf.truncate(kept);
+        if rank < kept {
+            leaf.insert(rank, key, value);
+        } else {
+            right.insert(rank - kept, key, value);
+        }
+        if branch.leaves().len() == self.options.branch_leaves {
+            self.split_branch(at);
+        }
+        let fence = right.keys()[0];
+        let at = self.index.find(fence);
+        let branch = &mut self.branches[at];
+        let place = branch.find(fence) + 1;
+        branch.insert(place, fence, right);
+    }
+
+    /// Makes room in a full branch.
+    fn split_branch(&mut self, at: usize) {
+        let branch = &mut self.branches[at];
+        debug_assert!(
+            branch.pending.is_empty(),
+            "what pends is merged before a branch is split"
+        );
+        let kept = (branch.leaves().len() * self.options.split_percent / 100).max(1);
+        let right = branch.split_off(kept);
+        let fence = right.fence(0).unwrap_or(NO_KEY);
+        self.branches.insert(at + 1, right);
+        self.index.insert(at + 1, fence);
+    }
+
+    /// Removes a key; returns its value. Time O(log n).
+    pub fn remove(&mut self, key: u64) -> Option<u64> {
+        if key == NO_KEY {
+            return self.greatest.take();
+        }
+        let at = self.index.find(key);
+        let branch = &mut self.branches[at];
+        let pending = branch.pending.remove(key);
+        let place = branch.find(key);
+        let rank = branch.leaves().get(place).and_then(|leaf| leaf.find(key).ok());
+        let Some(rank) = rank else {
+            return pending;
+        };
+        let leaf = branch.leaf_mut(place);
+        let stored = leaf.remove(rank);
+        self.entries -= 1;
+        if leaf.len() < self.options.leaf_entries / 4 {
+            self.join_leaf(at, place);
+        }
+        pending.or(Some(stored))
+    }
+
+    /// Joins a leaf that has become sparse to a neighbour, or drops it if it is empty.
+    fn join_leaf(&mut self, at: usize, place: usize) {
+        let branch = &mut self.branches[at];
+        let leaf = &branch.leaves()[place];
+        if leaf.len() == 0 {
+            branch.remove(place);
+            if branch.leaves().is_empty() && branch.pending.is_empty() {
+                self.drop_branch(at);
+            }
+            return;
+        }
+        let fits = |left: usize| {
+            let (left, right) = (branch.leaves().get(left), branch.leaves().get(left + 1));
+            left.zip(right)
+                .is_some_and(|(left, right)| left.len() + right.len() <= self.options.leaf_entries * 3 / 4)
+        };
+        let left = if fits(place) {
+            place
+        } else if place > 0 && fits(place - 1) {
+            place - 1
+        } else {
+            return;
+        };
+        let right = branch.remove(left + 1);
+        branch.leaf_mut(left).extend(right.keys(), right.values());
+    }
+
+    /// Drops a branch without leaves, unless it is the only one; the one before it gets its range, or if there is none
+    /// the one behind it.
+    fn drop_branch(&mut self, at: usize) {
+        if self.branches.len() == 1 {
+            return;
+        }
+        self.branches.remove(at);
+        self.index.remove(at.max(1));
+        if at == 0 {
+            self.branches[0].lower_first_fence();
+        }
+    }
+
+    /// Adds a leaf behind all others; `fence` is at most its first key and lies above every other key.
+    pub(super) fn push_leaf(&mut self, fence: u64, leaf: Box<Leaf>) {
+        self.entries += leaf.len();
+        let last = self.branches.len() - 1;
+        let branch = &mut self.branches[last];
+        let leaves = branch.leaves().len();
+        if leaves == 0 && branch.pending.is_empty() {
+            let fence = self.index.fence(last).unwrap_or(0);
+            branch.push(fence, leaf);
+        } else if leaves > 0 && leaves < self.options.branch_leaves {
+            branch.push(fence, leaf);
+        } else {
+            self.branches.push(Branch::of([(fence, leaf)]));
+            self.index.insert(last + 1, fence);
+        }
+    }
+
+    /// Lets entries wait for the next merge into their branches; of equal keys the last one counts. They are few, and
+    /// taken together, so that the processor waits for their places in the tables once and not for each. Time O(log n)
+    /// for each, and amortised O(1) for the merge.
+    pub(super) fn insert_pending(&mut self, entries: &[(u64, u64)]) {
+        vectorised(InsertPending { tree: self, entries });
+    }
+
+    #[inline(always)]
+    fn insert_pending_here(&mut self, entries: &[(u64, u64)]) {
+        const AT_ONCE: usize = 64;
+        let limit = self.options.pending_entries;
+        for entries in entries.chunks(AT_ONCE) {
+            let mut places = [0; AT_ONCE];
+            let mut touched = 0;
+            for (place, &(key, _)) in places.iter_mut().zip(entries) {
+                *place = self.index.find(key);
+                touched ^= self.branches[*place].pending.touch(key);
+            }
+            std::hint::black_box(touched);
+            let mut has_split = false;
+            for (&place, &(key, value)) in places.iter().zip(entries) {
+                let at = if has_split { self.index.find(key) } else { place };
+                let pending = &mut self.branches[at].pending;
+                if !pending.has_room() {
+                    *pending = self.scratch.table(limit);
+                }
+                pending.insert(key, value);
+                if pending.len() >= limit {
+                    has_split |= self.merge_branch(at);
+                }
+            }
+        }
+    }
+
+    /// Bytes of the heap that the tree holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let branches: usize = self.branches.iter().map(Branch::bytes).sum();
+        branches + self.scratch.bytes()
+    }
+
+    /// What share of the leaves is filled, from 0 to 1.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        let leaves: usize = self.branches.iter().map(|branch| branch.leaves().len()).sum();
+        self.entries as f64 / (leaves * self.options.leaf_entries).max(1) as f64
+    }
+
+    /// Checks the whole structure. Time O(n).
+    ///
+    /// # Errors
+    ///
+    /// The invariant that does not hold, and where.
+    pub fn check_structure(&self) -> Result<(), String> {
+        self.index.check()?;
+        let mut entries = 0;
+        for (at, branch) in self.branches.iter().enumerate() {
+            let lower = self.index.fence(at).ok_or("a branch has no fence")?;
+            let upper = self.index.fence(at + 1).map_or(NO_KEY - 1, |fence| fence - 1);
+            branch.check(lower, upper)?;
+            entries += branch.leaves().iter().map(|leaf| leaf.len()).sum::<usize>();
+        }
+        if self.index.fence(self.branches.len()).is_some() {
+            return Err("there are more fences than branches".into());
+        }
+        if entries != self.entries {
+            return Err(format!(
+                "{entries} entries in leaves, but {} are counted",
+                self.entries
+            ));
+        }
+        Ok(())
+    }
+}
+
+struct Get<'t> {
+    tree: &'t BPlusTree,
+    key: u64,
+}
+
+impl Searching for Get<'_> {
+    type Answer = Option<u64>;
+
+    #[inline(always)]
+    fn run(self) -> Option<u64> {
+        self.tree.get_below_greatest(self.key)
+    }
+}
+
+struct InsertPending<'t> {
+    tree: &'t mut BPlusTree,
+    entries: &'t [(u64, u64)],
+}
+
+impl Searching for InsertPending<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.tree.insert_pending_here(self.entries);
+    }
+}
+
+struct Insert<'t> {
+    tree: &'t mut BPlusTree,
+    key: u64,
+    value: u64,
+}
+
+impl Searching for Insert<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.tree.insert_below_greatest(self.key, self.value);
+    }
+}
+
+impl Default for BPlusTree {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,20 @@
+//! The SWARE buffer (Raman, Sarkar, Olma, Athanassoulis, "Indexing for Near-Sorted Data", ICDE 2023), over any tree.
+//!
+//! Departures from the paper:
+//!
+//! - The (K,L)-adaptive sort is that of Cook and Kim (1980): entries that break the order are taken out in pairs, at
+//!   most 2K, sorted and merged back. Memory is O(K), not O(K + L).
+//! - A page's filter and the global filter have 6 bits a key, all in one cache line.
+//! - Locks stand around the tree and its buffer together ([`Locked`](super::Locked)), not around each page.
+//! - A range sorts a copy of those unsorted entries that lie within it, and only where there are more unsorted entries
+//!   than the threshold of query-driven sorting are they sorted in place, once for all reads.
+
+mod filter;
+mod options;
+mod sa_tree;
+mod search;
+mod sort;
+mod zone;
+
+pub use options::{BufferOptions, Filters};
+pub use sa_tree::{BaseTree, Drained, SaTree};

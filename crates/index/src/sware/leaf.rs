@@ -1,0 +1,197 @@
+//! Leaves: keys and values in columns of their own.
+
+use super::search::{GROUP, NO_KEY, count_below, count_up_to};
+
+/// Entries that a leaf has room for.
+pub(super) const LEAF_ENTRIES: usize = 256;
+
+const GROUPS: usize = LEAF_ENTRIES / GROUP;
+
+/// Entries with ascending keys.
+///
+/// Invariants: `keys[..len]` ascend strictly; `keys[len..]` are [`NO_KEY`]; `samples[group]` is the first key of that
+/// group of keys.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Leaf {
+    samples: [u64; GROUPS],
+    keys: [u64; LEAF_ENTRIES],
+    values: [u64; LEAF_ENTRIES],
+    len: usize,
+}
+
+impl Leaf {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self {
+            samples: [NO_KEY; GROUPS],
+            keys: [NO_KEY; LEAF_ENTRIES],
+            values: [0; LEAF_ENTRIES],
+            len: 0,
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    pub(super) fn keys(&self) -> &[u64] {
+        &self.keys[..self.len]
+    }
+
+    #[inline(always)]
+    pub(super) fn values(&self) -> &[u64] {
+        &self.values[..self.len]
+    }
+
+    /// How many keys lie below this one, which is not [`NO_KEY`].
+    #[inline(always)]
+    pub(super) fn rank(&self, key: u64) -> usize {
+        let group = count_up_to(&self.samples, key).saturating_sub(1);
+        let (groups, _) = self.keys.as_chunks::<GROUP>();
+        group * GROUP + count_below(&groups[group], key)
+    }
+
+    /// The entries with keys between the bounds, of which neither is [`NO_KEY`].
+    pub(super) fn between(&self, lower: u64, upper: u64) -> (&[u64], &[u64]) {
+        let to = self.find(upper).map_or_else(|rank| rank, |rank| rank + 1);
+        let from = self.rank(lower).min(to);
+        (&self.keys[from..to], &self.values[from..to])
+    }
+
+    /// Where the key is, or where it belongs.
+    #[inline(always)]
+    pub(super) fn find(&self, key: u64) -> Result<usize, usize> {
+        let rank = self.rank(key);
+        if self.keys.get(rank) == Some(&key) {
+            Ok(rank)
+        } else {
+            Err(rank)
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, key: u64) -> Option<u64> {
+        let group = count_up_to(&self.samples, key).saturating_sub(1);
+        let (keys, _) = self.keys.as_chunks::<GROUP>();
+        let (values, _) = self.values.as_chunks::<GROUP>();
+        // All values of the group are read, so that they come from memory together with the keys.
+        let (mut is_there, mut found) = (false, 0);
+        for (&there, &value) in keys[group].iter().zip(&values[group]) {
+            is_there |= there == key;
+            found |= if there == key { value } else { 0 };
+        }
+        is_there.then_some(found)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_value(&mut self, rank: usize, value: u64) {
+        self.values[rank] = value;
+    }
+
+    /// Adds an entry behind all others.
+    #[inline(always)]
+    pub(super) fn push(&mut self, key: u64, value: u64) {
+        let len = self.len;
+        self.keys[len] = key;
+        self.values[len] = value;
+        if len.is_multiple_of(GROUP) {
+            self.samples[len / GROUP] = key;
+        }
+        self.len = len + 1;
+    }
+
+    /// Adds entries behind all others.
+    pub(super) fn extend(&mut self, keys: &[u64], values: &[u64]) {
+        let end = self.len + keys.len();
+        self.keys[self.len..end].copy_from_slice(keys);
+        self.values[self.len..end].copy_from_slice(values);
+        let first = self.len;
+        self.len = end;
+        self.sample_from(first);
+    }
+
+    /// Puts an entry at its rank; those from there on move up.
+    pub(super) fn insert(&mut self, rank: usize, key: u64, value: u64) {
+        self.keys.copy_within(rank..self.len, rank + 1);
+        self.values.copy_within(rank..self.len, rank + 1);
+        self.keys[rank] = key;
+        self.values[rank] = value;
+        self.len += 1;
+        self.sample_from(rank);
+    }
+
+    /// Takes the entry at this rank out; returns its value.
+    pub(super) fn remove(&mut self, rank: usize) -> u64 {
+        let value = self.values[rank];
+        self.keys.copy_within(rank + 1..self.len, rank);
+        self.values.copy_within(rank + 1..self.len, rank);
+        self.keys[self.len - 1] = NO_KEY;
+        self.sample_from(rank);
+        self.len -= 1;
+        value
+    }
+
+    /// Forgets the entries from this rank on.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.keys[len..self.len].fill(NO_KEY);
+        let sampled = self.len.div_ceil(GROUP);
+        self.samples[len.div_ceil(GROUP).min(sampled)..sampled].fill(NO_KEY);
+        self.len = len;
+    }
+
+    /// Merges entries in, whose keys ascend and for which there is room; of equal keys the new value stays. Returns
+    /// how many keys are new. `places` is scratch.
+    #[inline(always)]
+    pub(super) fn merge(&mut self, entries: &[(u64, u64)], places: &mut Vec<(usize, u64, u64)>) -> usize {
+        places.clear();
+        for &(key, value) in entries {
+            match self.find(key) {
+                Ok(rank) => self.values[rank] = value,
+                Err(rank) => places.push((rank, key, value)),
+            }
+        }
+        let mut end = self.len;
+        for (below, &(rank, key, value)) in places.iter().enumerate().rev() {
+            self.keys.copy_within(rank..end, rank + below + 1);
+            self.values.copy_within(rank..end, rank + below + 1);
+            self.keys[rank + below] = key;
+            self.values[rank + below] = value;
+            end = rank;
+        }
+        self.len += places.len();
+        self.sample_from(end);
+        places.len()
+    }
+
+    /// Brings the samples of the groups from that of `rank` to that of the last entry up to date.
+    #[inline(always)]
+    fn sample_from(&mut self, rank: usize) {
+        let first = rank / GROUP;
+        let (groups, _) = self.keys[..self.len.next_multiple_of(GROUP)].as_chunks::<GROUP>();
+        for (sample, group) in self.samples.iter_mut().zip(groups).skip(first) {
+            *sample = group[0];
+        }
+    }
+
+    /// What does not hold of the invariants.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !self.keys().is_sorted_by(|a, b| a < b) {
+            return Err("keys of a leaf do not ascend".into());
+        }
+        if self.keys[self.len..].iter().any(|&key| key != NO_KEY) {
+            return Err("a leaf has keys behind its last entry".into());
+        }
+        let (groups, _) = self.keys.as_chunks::<GROUP>();
+        if self
+            .samples
+            .iter()
+            .zip(groups)
+            .any(|(&sample, group)| sample != group[0])
+        {
+            return Err("samples of a leaf differ from its keys".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! Settings of the trees in memory.
+
+use super::branch::BRANCH_LEAVES;
+use super::leaf::LEAF_ENTRIES;
+use super::pending::PENDING_ENTRIES;
+
+/// Settings of a tree in memory. The defaults are right for all but measurements and tests.
+///
+/// ```
+/// use bedload_index::sware::{BPlusTree, TreeOptions};
+///
+/// let mut tree = BPlusTree::with_options(TreeOptions::new().split_percent(80));
+/// tree.insert(1, 10);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeOptions {
+    pub(super) leaf_entries: usize,
+    pub(super) branch_leaves: usize,
+    pub(super) pending_entries: usize,
+    pub(super) fill_percent: usize,
+    pub(super) split_percent: usize,
+    pub(super) tail_leaf: bool,
+}
+
+impl TreeOptions {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            leaf_entries: LEAF_ENTRIES,
+            branch_leaves: BRANCH_LEAVES,
+            pending_entries: 2000,
+            fill_percent: 95,
+            split_percent: 50,
+            tail_leaf: true,
+        }
+    }
+
+    /// Entries that a leaf may hold, 4 to 256. Default: 256.
+    #[must_use]
+    pub fn leaf_entries(self, entries: usize) -> Self {
+        Self {
+            leaf_entries: entries.clamp(4, LEAF_ENTRIES),
+            ..self
+        }
+    }
+
+    /// Leaves that a branch may hold, 4 to 64. Default: 64.
+    #[must_use]
+    pub fn branch_leaves(self, leaves: usize) -> Self {
+        Self {
+            branch_leaves: leaves.clamp(4, BRANCH_LEAVES),
+            ..self
+        }
+    }
+
+    /// Entries that may wait to be merged into the leaves of one branch, 1 to 2,047. Default: 2,000, which is an
+    /// eighth of what the leaves hold. A plain [`BPlusTree`](super::BPlusTree) has none.
+    #[must_use]
+    pub fn pending_entries(self, entries: usize) -> Self {
+        Self {
+            pending_entries: entries.clamp(1, PENDING_ENTRIES),
+            ..self
+        }
+    }
+
+    /// How full leaves are made that are written in order, in percent, 50 to 100. Default: 95.
+    #[must_use]
+    pub fn fill_percent(self, percent: usize) -> Self {
+        Self {
+            fill_percent: percent.clamp(50, 100),
+            ..self
+        }
+    }
+
+    /// What stays in the left half when a full node is split, in percent, 10 to 90. Default: 50; for keys that arrive
+    /// nearly in order 80 is better.
+    #[must_use]
+    pub fn split_percent(self, percent: usize) -> Self {
+        Self {
+            split_percent: percent.clamp(10, 90),
+            ..self
+        }
+    }
+
+    /// Whether a plain tree goes straight to the last leaf with what belongs there. Default: yes.
+    #[must_use]
+    pub fn tail_leaf(self, yes: bool) -> Self {
+        Self {
+            tail_leaf: yes,
+            ..self
+        }
+    }
+
+    pub(super) fn filled_leaf(&self) -> usize {
+        (self.leaf_entries * self.fill_percent / 100).max(1)
+    }
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,77 @@
+//! Counting in short ascending columns of keys: how a place is found in a node.
+//!
+//! Columns have a fixed length and are padded with [`NO_KEY`], so there is no branch to mispredict, and the compiler
+//! makes vector instructions of the loops wherever the caller is compiled for a processor that has them. So whole
+//! operations are compiled once more for such processors, and [`vectorised`] chooses.
+
+#![cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "calls of functions compiled for more features")
+)]
+
+/// Stands where there is no key: greater than every key in a node.
+pub(super) const NO_KEY: u64 = u64::MAX;
+
+/// Keys searched at once.
+pub(super) const GROUP: usize = 16;
+
+/// How many keys of the column lie below `probe`.
+#[inline(always)]
+pub(super) fn count_below<const N: usize>(column: &[u64; N], probe: u64) -> usize {
+    let below: u64 = column.iter().map(|&key| u64::from(key < probe)).sum();
+    usize_of(below)
+}
+
+/// How many keys of the column are at most `probe`, which is not [`NO_KEY`].
+#[inline(always)]
+pub(super) fn count_up_to<const N: usize>(column: &[u64; N], probe: u64) -> usize {
+    let up_to: u64 = column.iter().map(|&key| u64::from(key <= probe)).sum();
+    usize_of(up_to)
+}
+
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "counts lie below the length of a slice"
+)]
+const fn usize_of(count: u64) -> usize {
+    count as usize
+}
+
+/// An operation that searches nodes.
+pub(super) trait Searching {
+    /// What it answers.
+    type Answer;
+
+    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.
+    fn run(self) -> Self::Answer;
+}
+
+/// Does an operation with the widest vectors that the processor has.
+#[inline(always)]
+pub(super) fn vectorised<S: Searching>(operation: S) -> S::Answer {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if std::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has the feature.
+            return unsafe { with_avx512(operation) };
+        }
+        if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has the feature.
+            return unsafe { with_avx2(operation) };
+        }
+    }
+    operation.run()
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f")]
+fn with_avx512<S: Searching>(operation: S) -> S::Answer {
+    operation.run()
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2")]
+fn with_avx2<S: Searching>(operation: S) -> S::Answer {
+    operation.run()
+}

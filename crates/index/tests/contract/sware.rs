@@ -1,0 +1,347 @@
+//! The trees for nearly sorted keys, in every combination of the settings that change what they do.
+
+use std::collections::BTreeMap;
+
+use bedload_index::mem::contract::Subject;
+use bedload_index::sortedness::{Estimator, Sortedness};
+use bedload_index::sware::{
+    BPlusTree, BufferOptions, Filters, Locked, NearSortedTree, SaTree, SerialMap, TreeOptions,
+};
+use bedload_testkit::Rng;
+use bedload_testkit::contract::{
+    OneThread, Plan, U64Keys, check, check_ascending_writers, check_disjoint_writers, check_histories,
+    check_ranges_over_writers, check_shrinking,
+};
+use bedload_testkit::workload::{NearlySorted, scattered, scrambled};
+
+const PLAN: Plan = Plan {
+    seed: 0x5a5a,
+    operations: 100_000,
+};
+
+/// Every combination of few values of each setting: all pairs are among them, and more.
+fn combinations() -> impl Iterator<Item = TreeOptions> {
+    let leaves = [4, 5, 256];
+    let branches = [4, 64];
+    let pending = [1, 7, 2000];
+    let fills = [50, 95, 100];
+    let splits = [10, 50, 80];
+    (0..leaves.len() * branches.len() * pending.len() * fills.len() * splits.len() * 2).map(move |mut at| {
+        let mut choose = |from: &[usize]| {
+            let chosen = from[at % from.len()];
+            at /= from.len();
+            chosen
+        };
+        TreeOptions::new()
+            .leaf_entries(choose(&leaves))
+            .branch_leaves(choose(&branches))
+            .pending_entries(choose(&pending))
+            .fill_percent(choose(&fills))
+            .split_percent(choose(&splits))
+            .tail_leaf(choose(&[0, 1]) == 1)
+    })
+}
+
+/// Every combination of few values of each setting of a buffer.
+fn buffers() -> impl Iterator<Item = BufferOptions> {
+    let sizes = [4, 10, 100];
+    let pages = [1, 4, 256];
+    let drains = [25, 50, 100];
+    let thresholds = [0, 10, 100];
+    let filters = [Filters::None, Filters::Global, Filters::GlobalAndPages];
+    (0..sizes.len() * pages.len() * drains.len() * thresholds.len() * filters.len() * 2).map(move |mut at| {
+        let mut choose = |count: usize| {
+            let chosen = at % count;
+            at /= count;
+            chosen
+        };
+        BufferOptions::new(sizes[choose(3)])
+            .page_entries(pages[choose(3)])
+            .drain_percent(drains[choose(3)])
+            .query_sorting_percent(thresholds[choose(3)])
+            .filters(filters[choose(3)])
+            .zone_maps(choose(2) == 1)
+    })
+}
+
+fn small() -> TreeOptions {
+    TreeOptions::new()
+        .leaf_entries(4)
+        .branch_leaves(4)
+        .pending_entries(7)
+}
+
+fn suite<M: SerialMap>(new: impl Fn() -> M) {
+    let make = || Subject(Locked::new(new()), U64Keys);
+    check(|| OneThread(make()), PLAN);
+    let fewer = Plan {
+        operations: 20_000,
+        ..PLAN
+    };
+    check_shrinking(|| OneThread(make()), fewer);
+    check_disjoint_writers(make, 4, fewer);
+    check_ascending_writers(make, 4, fewer);
+    check_ranges_over_writers(make, 3, 2, fewer);
+    check_histories(make, 4, fewer);
+}
+
+#[test]
+fn plain_trees() {
+    suite(BPlusTree::new);
+    suite(|| BPlusTree::with_options(small()));
+}
+
+#[test]
+fn near_sorted_trees() {
+    suite(NearSortedTree::new);
+    suite(|| NearSortedTree::with_options(small()));
+}
+
+#[test]
+fn sa_trees() {
+    suite(|| SaTree::new(BPlusTree::new(), BufferOptions::new(300)));
+    suite(|| {
+        SaTree::new(
+            BPlusTree::with_options(small()),
+            BufferOptions::new(10).page_entries(3),
+        )
+    });
+}
+
+#[test]
+fn every_combination_of_settings_of_a_buffer() {
+    for options in buffers() {
+        let plan = Plan {
+            operations: 3_000,
+            ..PLAN
+        };
+        let tree = || SaTree::new(BPlusTree::with_options(small()), options);
+        check(|| OneThread(Subject(Locked::new(tree()), U64Keys)), plan);
+    }
+}
+
+#[test]
+fn every_combination_of_settings() {
+    for options in combinations() {
+        let plan = Plan {
+            operations: 3_000,
+            ..PLAN
+        };
+        let plain = || OneThread(Subject(Locked::new(BPlusTree::with_options(options)), U64Keys));
+        check(plain, plan);
+        let near_sorted = || {
+            OneThread(Subject(
+                Locked::new(NearSortedTree::with_options(options)),
+                U64Keys,
+            ))
+        };
+        check(near_sorted, plan);
+    }
+}
+
+/// The degrees of order of the scenarios.
+const DEGREES: [(f64, f64); 7] = [
+    (0.0, 0.0),
+    (10.0, 5.0),
+    (20.0, 10.0),
+    (50.0, 25.0),
+    (5.0, 95.0),
+    (100.0, 50.0),
+    (96.67, 0.1),
+];
+
+fn arrivals(len: usize) -> impl Iterator<Item = Vec<u64>> {
+    let made = move |(k, l)| NearlySorted {
+        swapped_percent: k,
+        displacement_percent: l,
+        ..NearlySorted::new(len, 11)
+    };
+    let ranks = DEGREES
+        .into_iter()
+        .map(move |degree| made(degree).generate().keys);
+    ranks.chain([scrambled(len, 11), (0..len as u64).rev().collect()])
+}
+
+/// Answers at every stage, counted, with each key put twice or thrice, and the last value the one that counts.
+fn verify<M: SerialMap>(mut map: M, ranks: &[u64], keys_each: u64) {
+    let mut oracle = BTreeMap::new();
+    let mut rng = Rng::new(5);
+    for (number, &rank) in (0..).zip(ranks) {
+        let key = (rank / keys_each) * 1000 + scattered(rank / keys_each) % 900;
+        map.insert(key, number);
+        oracle.insert(key, number);
+        if number % 37 == 0 {
+            if map.wants_preparation() {
+                map.prepare_reads();
+            }
+            let probe = ranks[rng.index(ranks.len())] / keys_each;
+            let probe = probe * 1000 + scattered(probe) % 900;
+            assert_eq!(map.get(probe), oracle.get(&probe).copied(), "after {number}");
+            assert_eq!(map.get(probe + 1), None);
+        }
+        if number % 4099 == 0 {
+            compare(&map, &oracle);
+        }
+    }
+    compare(&map, &oracle);
+    for (&key, &value) in &oracle {
+        assert_eq!(map.get(key), Some(value));
+    }
+}
+
+fn compare(map: &impl SerialMap, oracle: &BTreeMap<u64, u64>) {
+    map.check_structure().expect("the structure holds");
+    let (mut ascending, mut from) = (Vec::new(), Some(0));
+    while let Some(lower) = from {
+        from = map.read_up(lower, u64::MAX, &mut ascending);
+    }
+    assert!(
+        ascending
+            .iter()
+            .copied()
+            .eq(oracle.iter().map(|(&key, &value)| (key, value)))
+    );
+    let (mut stretches, mut to) = (Vec::new(), Some(u64::MAX));
+    while let Some(upper) = to {
+        let mut stretch = Vec::new();
+        to = map.read_down(0, upper, &mut stretch);
+        stretches.push(stretch);
+    }
+    stretches.reverse();
+    assert_eq!(stretches.concat(), ascending);
+}
+
+#[test]
+fn nothing_is_lost_at_any_degree_of_order() {
+    let medium = || {
+        TreeOptions::new()
+            .leaf_entries(16)
+            .branch_leaves(8)
+            .pending_entries(50)
+    };
+    for ranks in arrivals(30_000) {
+        for keys_each in [1, 3] {
+            verify(NearSortedTree::with_options(medium()), &ranks, keys_each);
+            verify(BPlusTree::with_options(medium()), &ranks, keys_each);
+        }
+        verify(NearSortedTree::new(), &ranks, 1);
+        let buffer = BufferOptions::new(300).page_entries(16);
+        verify(SaTree::new(BPlusTree::with_options(medium()), buffer), &ranks, 3);
+        verify(
+            SaTree::new(BPlusTree::new(), buffer.query_sorting_percent(100)),
+            &ranks,
+            1,
+        );
+    }
+}
+
+#[test]
+fn a_buffer_packs_what_is_in_order_and_inserts_what_overlaps() {
+    let drained = |ranks: Vec<u64>| {
+        let mut tree = SaTree::new(BPlusTree::new(), BufferOptions::new(600).page_entries(16));
+        for &rank in &ranks {
+            tree.insert(rank, rank);
+        }
+        tree.drain();
+        assert_eq!(tree.base().len(), ranks.len());
+        tree.drained()
+    };
+    let counts: Vec<_> = arrivals(60_000).map(drained).collect();
+    let [in_order, nearly, ..] = counts.as_slice() else {
+        panic!("two degrees of order at least")
+    };
+    assert_eq!((in_order.appended, in_order.top_inserts), (60_000, 0));
+    assert_eq!((in_order.stable_sorts, in_order.adaptive_sorts), (0, 0));
+    // What is swapped by up to 3,000 places is seldom within a buffer of 600.
+    assert!(nearly.top_inserts > 0 && nearly.appended > 0, "{nearly:?}");
+    let scrambled = counts[DEGREES.len()];
+    assert!(scrambled.top_inserts > scrambled.appended, "{scrambled:?}");
+    assert!(scrambled.stable_sorts > scrambled.adaptive_sorts, "{scrambled:?}");
+}
+
+#[test]
+fn what_is_in_order_is_appended_and_what_is_not_waits() {
+    let len = 60_000;
+    for (ranks, (k, _)) in arrivals(len).zip(DEGREES).take(5) {
+        let mut tree = NearSortedTree::new();
+        for &rank in &ranks {
+            tree.insert(rank * 10, rank);
+        }
+        let went = tree.arrivals();
+        let out_of_order = went.into_tail + went.ahead + went.pending;
+        // The first leaf takes everything; beyond it, no key that was not swapped may have left the fast path.
+        let swapped = k / 100.0 * len as f64;
+        assert!(out_of_order as f64 <= swapped + 1024.0, "{k}: {went:?}");
+        tree.drain();
+        tree.check_structure().unwrap();
+        if k <= 20.0 {
+            assert!(tree.fill() >= 0.9, "{k}: leaves are filled to {}", tree.fill());
+        }
+        let bytes = tree.bytes() as f64 / len as f64;
+        assert!(bytes <= 22.0, "{k}: {bytes} bytes an entry");
+    }
+}
+
+#[test]
+fn draining_leaves_nothing_pending() {
+    for ranks in arrivals(30_000) {
+        let mut tree = NearSortedTree::with_options(small());
+        for &rank in &ranks {
+            tree.insert(rank, rank);
+        }
+        tree.drain();
+        tree.check_structure().unwrap();
+        let mut visited = 0;
+        tree.visit(.., |keys, values| {
+            assert_eq!(keys, values);
+            assert!(keys.iter().copied().eq(visited..visited + keys.len() as u64));
+            visited += keys.len() as u64;
+        });
+        assert_eq!(visited, 30_000);
+    }
+}
+
+#[test]
+fn ranges_visit_what_lies_between_the_bounds() {
+    let mut rng = Rng::new(9);
+    for ranks in arrivals(5_000) {
+        let mut tree = NearSortedTree::with_options(small());
+        let mut oracle = BTreeMap::new();
+        for &rank in ranks.iter().chain([&u64::MAX, &(u64::MAX - 1)]) {
+            tree.insert(rank, !rank);
+            oracle.insert(rank, !rank);
+            let (lower, upper) = (rng.below(5_000), rng.below(5_000));
+            if rank % 16 == 0 && lower <= upper {
+                let mut visited = Vec::new();
+                tree.visit(lower..=upper, |keys, values| {
+                    visited.extend(keys.iter().copied().zip(values.iter().copied()));
+                });
+                let expected = oracle.range(lower..=upper).map(|(&key, &value)| (key, value));
+                assert!(expected.eq(visited), "{lower}..={upper}");
+            }
+        }
+        assert!(
+            tree.range(..)
+                .eq(oracle.iter().map(|(&key, &value)| (key, value)))
+        );
+    }
+}
+
+#[test]
+fn estimates_keep_to_their_stated_error() {
+    let len = 40_000;
+    for ranks in arrivals(len) {
+        let mut order = Estimator::with_window(5_000);
+        for &rank in &ranks {
+            order.observe(rank);
+        }
+        let (exact, estimate) = (Sortedness::of_keys(&ranks), order.total());
+        assert_eq!(estimate.rows, exact.rows);
+        assert_eq!(estimate.below_running_max, exact.below_running_max);
+        assert!(estimate.k >= exact.k, "{estimate:?} {exact:?}");
+        assert!(estimate.k - exact.k <= len as u64 / 100, "{estimate:?} {exact:?}");
+        let error = estimate.l.abs_diff(exact.l) as f64 / len as f64;
+        assert!(error <= 0.1, "{estimate:?} {exact:?}");
+        assert!(order.window().rows == 5_000 && order.window().k <= 5_000);
+    }
+}
