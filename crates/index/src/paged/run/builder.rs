@@ -1,7 +1,8 @@
 //! Writing a run.
 
 use super::columns::Columns;
-use super::page::{Plan, RunName, Shape};
+use super::page::{Plan, RunName};
+use super::shape::Shape;
 use super::{Run, RunConfig};
 use crate::paged::{
     Entry, Error, FixedRow, KeyOrder, PageId, PageStore, Position, Result, Row, RowLayout, RunWriter,

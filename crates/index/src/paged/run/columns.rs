@@ -1,6 +1,6 @@
 //! The entries of a page of a run as columns in memory: gathered to be written, or taken out of a page.
 
-use super::page::Shape;
+use super::shape::Shape;
 use crate::paged::{Entry, KeyOrder, RowLayout};
 
 /// Entries, column by column.

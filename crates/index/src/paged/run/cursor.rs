@@ -5,7 +5,8 @@ use std::ops::Bound;
 
 use super::builder::ChildRow;
 use super::columns::Columns;
-use super::page::{LEVEL_MAX, RunName, RunPage, Shape};
+use super::page::{LEVEL_MAX, RunName, RunPage};
+use super::shape::Shape;
 use super::{Run, RunConfig};
 use crate::paged::{Error, FixedRow, KeyOrder, PageId, PageRead, Position, Result, RowLayout};
 

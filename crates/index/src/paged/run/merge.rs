@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::builder::RunBuilder;
 use super::cursor::{RunCursor, RunReader};
-use super::page::Shape;
+use super::shape::Shape;
 use super::{Run, RunConfig};
 use crate::paged::{KeyOrder, PageStore, Result, RowLayout};
 

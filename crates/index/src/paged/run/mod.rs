@@ -43,6 +43,7 @@ mod cursor;
 mod frame;
 mod merge;
 mod page;
+mod shape;
 
 use crate::paged::PageId;
 

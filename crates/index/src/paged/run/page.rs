@@ -24,7 +24,8 @@
 
 use super::columns::Columns;
 use super::frame::{Frame, Line};
-use crate::paged::{Error, KeyOrder, PageId, Result, RowLayout};
+use super::shape::Shape;
+use crate::paged::{Error, PageId, Result, RowLayout};
 
 const MAGIC: u16 = 0xBED2;
 const HEADER_LEN: usize = 24;
@@ -32,66 +33,6 @@ const HAS_TIES: u8 = 1;
 
 /// No run of 2³² pages is higher, as every node has at least two children.
 pub(super) const LEVEL_MAX: u8 = 32;
-
-/// Which columns the pages of a run have.
-#[derive(Debug, Clone)]
-pub(super) struct Shape<L> {
-    pub(super) layout: L,
-    pub(super) payload_len: usize,
-    pub(super) ties: bool,
-    /// Whether key bytes are kept, as the prefix does not say all.
-    pub(super) keys: bool,
-    /// Widths of the fixed columns of more than eight bytes.
-    pub(super) wide: Vec<usize>,
-}
-
-impl<L: RowLayout> Shape<L> {
-    pub(super) fn new(layout: L, order: &impl KeyOrder, payload_len: usize, ties: bool) -> Self {
-        let widths = layout.fixed_widths().iter().map(|&width| usize::from(width));
-        Self {
-            wide: widths.filter(|&width| width > 8).collect(),
-            keys: !order.prefix_is_exact(),
-            payload_len,
-            ties,
-            layout,
-        }
-    }
-
-    pub(super) fn tombstones_at(&self) -> usize {
-        1 + usize::from(self.ties)
-    }
-
-    /// Where the fixed columns of at most eight bytes begin among the columns of numbers.
-    pub(super) fn narrow_at(&self) -> usize {
-        self.tombstones_at() + 1
-    }
-
-    /// Where the ends of byte strings begin among the columns of numbers.
-    pub(super) fn ends_at(&self) -> usize {
-        self.narrow_at() + self.layout.fixed_widths().len() - self.wide.len()
-    }
-
-    pub(super) fn number_columns(&self) -> usize {
-        self.ends_at() + self.string_columns()
-    }
-
-    pub(super) fn string_columns(&self) -> usize {
-        usize::from(self.keys) + self.layout.variable_columns()
-    }
-
-    /// The bytes that the keys of the first `count` entries begin with.
-    fn common_len(&self, columns: &Columns, count: usize) -> usize {
-        if !self.keys || count == 0 {
-            return 0;
-        }
-        let first = columns.string(self, 0, 0);
-        (1..count).fold(first.len().min(usize::from(u16::MAX)), |len, index| {
-            let key = columns.string(self, 0, index);
-            let shared = first[..len].iter().zip(key).take_while(|(a, b)| a == b);
-            shared.count()
-        })
-    }
-}
 
 /// How the first entries of some columns will lie on a page.
 pub(super) struct Plan {
@@ -104,7 +45,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new<L: RowLayout>(shape: &Shape<L>, columns: &Columns, count: usize) -> Self {
-        let common_len = shape.common_len(columns, count);
+        let common_len = common_len(shape, columns, count);
         let mut lines: Vec<Line> = columns
             .numbers
             .iter()
@@ -174,6 +115,19 @@ impl Plan {
         }
         debug_assert_eq!(out.len(), self.len);
     }
+}
+
+/// The bytes that the keys of the first `count` entries begin with.
+fn common_len<L: RowLayout>(shape: &Shape<L>, columns: &Columns, count: usize) -> usize {
+    if !shape.keys || count == 0 {
+        return 0;
+    }
+    let first = columns.string(shape, 0, 0);
+    (1..count).fold(first.len().min(usize::from(u16::MAX)), |len, index| {
+        let key = columns.string(shape, 0, index);
+        let shared = first[..len].iter().zip(key).take_while(|(a, b)| a == b);
+        shared.count()
+    })
 }
 
 /// Where strings end when the first `common_len` bytes of each are left out.
