@@ -1,6 +1,8 @@
 //! Writing a run.
 
-use super::columns::Columns;
+use std::cmp::Ordering;
+
+use super::columns::{Columns, Pick};
 use super::page::{Plan, RunName};
 use super::shape::Shape;
 use super::{Run, RunConfig};
@@ -11,8 +13,8 @@ use crate::paged::{
 /// The row of a node above the leaves: the child.
 pub(super) type ChildRow = FixedRow<4>;
 
-/// Beyond what the last page held, so many entries are gathered before it is computed how many fit: 1 in this.
-const SLACK: usize = 16;
+/// A page is written when less than one in so many of its entries would still fit.
+const SLACK: usize = 64;
 
 /// Builds a run from entries that ascend strictly by (key, tie). O(1) amortised for an entry, and no allocation for one.
 ///
@@ -26,14 +28,22 @@ pub struct RunBuilder<'s, O, L, S: PageStore + 's> {
     writer: S::RunWriter<'s>,
     leaves: Level,
     branches: Vec<Level>,
-    /// The last entry's key and tie.
-    last: Option<(Vec<u8>, u64)>,
+    last: Last,
     name: Option<RunName>,
     entries: u64,
     tombstones: u64,
     pages: u32,
     page: Vec<u8>,
     key: Vec<u8>,
+}
+
+/// The entry that was pushed last.
+#[derive(Debug, Default)]
+struct Last {
+    prefix: u64,
+    /// Empty where the prefix says it all.
+    key: Vec<u8>,
+    tie: u64,
 }
 
 /// The entries of one level that are not in a page yet.
@@ -78,7 +88,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             shape,
             child_shape,
             branches: Vec::new(),
-            last: None,
+            last: Last::default(),
             name: None,
             entries: 0,
             tombstones: 0,
@@ -141,16 +151,31 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
         self.pushed(is_tombstone)
     }
 
-    /// Adds an entry of other columns of this shape, known to lie behind the last one.
-    pub(super) fn push_from(&mut self, columns: &Columns, index: usize) -> Result<()> {
-        self.leaves.columns.push_from(&self.shape, columns, index);
-        let is_tombstone = columns.numbers[self.shape.tombstones_at()][index] != 0;
-        self.pushed(is_tombstone)
+    /// How many entries are gathered before pages are written.
+    pub(super) fn room(&self) -> usize {
+        self.leaves
+            .gather
+            .saturating_sub(self.leaves.columns.len())
+            .max(1)
+    }
+
+    /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the last one.
+    pub(super) fn push_picked(&mut self, from: &[&Columns], picked: &[Pick]) -> Result<()> {
+        let tombstones = self.shape.tombstones_at();
+        self.leaves.columns.push_picked(&self.shape, from, picked);
+        self.entries += picked.len() as u64;
+        let is_tombstone = |pick: &&Pick| from[pick.source].numbers[tombstones][pick.index] != 0;
+        self.tombstones += picked.iter().filter(is_tombstone).count() as u64;
+        self.write_when_gathered()
     }
 
     fn pushed(&mut self, is_tombstone: bool) -> Result<()> {
         self.entries += 1;
         self.tombstones += u64::from(is_tombstone);
+        self.write_when_gathered()
+    }
+
+    fn write_when_gathered(&mut self) -> Result<()> {
         if self.leaves.columns.len() >= self.leaves.gather {
             self.write_leaves(false)?;
         }
@@ -158,18 +183,28 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     }
 
     fn check_ascends(&mut self, key: &[u8], tie: u64) -> Result<()> {
-        match &mut self.last {
-            Some((last, last_tie)) => {
-                if self.order.compare(last, key).then((*last_tie).cmp(&tie)).is_ge() {
-                    return Err(Error::NotAscending {
-                        position: self.entries,
-                    });
-                }
-                last.clear();
-                last.extend_from_slice(key);
-                *last_tie = tie;
+        let prefix = self.order.prefix(key);
+        let Last {
+            prefix: last_prefix,
+            key: last_key,
+            tie: last_tie,
+        } = &mut self.last;
+        let order = (*last_prefix).cmp(&prefix).then_with(|| {
+            if self.shape.keys {
+                self.order.compare(last_key, key)
+            } else {
+                Ordering::Equal
             }
-            None => self.last = Some((key.to_vec(), tie)),
+        });
+        if self.entries > 0 && order.then((*last_tie).cmp(&tie)).is_ge() {
+            return Err(Error::NotAscending {
+                position: self.entries,
+            });
+        }
+        (*last_prefix, *last_tie) = (prefix, tie);
+        if self.shape.keys {
+            last_key.clear();
+            last_key.extend_from_slice(key);
         }
         Ok(())
     }
@@ -177,12 +212,10 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     /// Writes leaves as long as there is more than one page of entries, or until there are none.
     fn write_leaves(&mut self, all: bool) -> Result<()> {
         while !self.leaves.columns.is_empty() {
-            let Some(plan) = self.config.fit(
-                &self.shape,
-                &mut self.leaves.columns,
-                &mut self.leaves.gather,
-                all,
-            ) else {
+            let Some(plan) = self
+                .config
+                .fit(&self.shape, &self.leaves.columns, &mut self.leaves.gather, all)
+            else {
                 return Ok(());
             };
             let reserved = self.writer.reserve()?;
@@ -235,7 +268,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             let level = &mut self.branches[at];
             let Some(plan) = self
                 .config
-                .fit(&self.child_shape, &mut level.columns, &mut level.gather, all)
+                .fit(&self.child_shape, &level.columns, &mut level.gather, all)
             else {
                 return Ok(());
             };
@@ -300,7 +333,7 @@ impl RunConfig {
     fn fit<L: RowLayout>(
         &self,
         shape: &Shape<L>,
-        columns: &mut Columns,
+        columns: &Columns,
         gather: &mut usize,
         all: bool,
     ) -> Option<Plan> {
@@ -309,24 +342,18 @@ impl RunConfig {
         let mut count = columns.len().min(most);
         let mut plan = Plan::new(shape, columns, count);
         if plan.len <= room && count < most && !all {
-            *gather = count + (count / SLACK).max(count * (room - plan.len) / plan.len).max(8);
-            return None;
+            let more = count * (room - plan.len) / plan.len;
+            // What does not fill a page by so little is as good as full.
+            if more >= count / SLACK {
+                *gather = count + more.max(8);
+                return None;
+            }
         }
-        // From above, by what an entry takes on average; then once from below, if that went too far.
-        let mut too_many = count + 1;
         while plan.len > room {
-            too_many = count;
             count = (count * room / plan.len).clamp(1, count - 1);
             plan = Plan::new(shape, columns, count);
         }
-        let more = (count + count * (room - plan.len) / plan.len).min(too_many - 1);
-        if more > count {
-            let larger = Plan::new(shape, columns, more);
-            if larger.len <= room {
-                plan = larger;
-            }
-        }
-        *gather = plan.count() + plan.count() / SLACK + 8;
+        *gather = plan.count();
         Some(plan)
     }
 }

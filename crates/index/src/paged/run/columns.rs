@@ -15,6 +15,13 @@ pub(super) struct Columns {
     pub(super) strings: Vec<Vec<u8>>,
 }
 
+/// An entry of one of several columns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pick {
+    pub(super) source: usize,
+    pub(super) index: usize,
+}
+
 impl Columns {
     pub(super) fn new<L: RowLayout>(shape: &Shape<L>) -> Self {
         Self {
@@ -77,16 +84,24 @@ impl Columns {
         }
     }
 
-    /// Appends an entry of other columns of the same shape.
-    pub(super) fn push_from<L: RowLayout>(&mut self, shape: &Shape<L>, other: &Self, index: usize) {
-        for (column, from) in self.numbers[..shape.ends_at()].iter_mut().zip(&other.numbers) {
-            column.push(from[index]);
+    /// Appends entries of other columns of the same shape.
+    pub(super) fn push_picked<L: RowLayout>(&mut self, shape: &Shape<L>, from: &[&Self], picked: &[Pick]) {
+        for column in 0..shape.ends_at() {
+            let numbers = picked
+                .iter()
+                .map(|pick| from[pick.source].numbers[column][pick.index]);
+            self.numbers[column].extend(numbers);
         }
-        for ((column, from), &width) in self.wide.iter_mut().zip(&other.wide).zip(&shape.wide) {
-            column.extend_from_slice(&from[index * width..(index + 1) * width]);
+        for (column, &width) in shape.wide.iter().enumerate() {
+            for pick in picked {
+                let bytes = &from[pick.source].wide[column];
+                self.wide[column].extend_from_slice(&bytes[pick.index * width..(pick.index + 1) * width]);
+            }
         }
         for column in 0..self.strings.len() {
-            self.push_string(shape, column, other.string(shape, column, index));
+            for pick in picked {
+                self.push_string(shape, column, from[pick.source].string(shape, column, pick.index));
+            }
         }
     }
 

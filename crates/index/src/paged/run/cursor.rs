@@ -76,12 +76,12 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
             return Ok(None);
         }
         let mut columns = Columns::new(&self.shape);
-        page.unpack(&mut columns)?;
+        page.unpack_one(rank, &mut columns)?;
         Ok(Some(view(RunEntry {
             order: &self.order,
             shape: &self.shape,
             columns: &columns,
-            index: rank,
+            index: 0,
         })))
     }
 
@@ -336,9 +336,9 @@ impl<'r, O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<'r, O, L, S> {
         (&self.columns, self.next..self.end)
     }
 
-    /// Passes over the first entry that is to come.
-    pub(super) fn pass(&mut self) {
-        self.next += 1;
+    /// Goes on at an entry of the present leaf, or behind its last.
+    pub(super) fn pass_to(&mut self, next: usize) {
+        self.next = next;
     }
 
     fn next_page(&mut self) -> Option<(PageId, u8)> {

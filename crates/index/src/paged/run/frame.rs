@@ -2,7 +2,9 @@
 //!
 //! A number is what a straight line says at its position, plus a difference of as few bits as the column needs: a
 //! frame of reference that is tilted. Sorted keys lie near the line between the first and the last, and the times of
-//! a sensor on it; an unsorted column gets a level line. Any number can be read by itself.
+//! a sensor on it; an unsorted column gets a level line. Where the numbers of that have zeros in the same place, as row
+//! addresses have between the number of the row and that of its page, these bits are left out: the *gap*. Any number can
+//! be read by itself.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
@@ -10,12 +12,16 @@
 //! | 8 | 8 | slope, whole part |
 //! | 16 | 2 | slope, fraction of 2¹⁶ |
 //! | 18 | 1 | bits of a difference: 0 to 57, or 64 |
-//! | 19 | 5 | zero |
+//! | 19 | 1 | bits of a difference below the gap |
+//! | 20 | 1 | bits of the gap, 0 for none |
+//! | 21 | 3 | zero |
 //! | 24 | … | differences, lowest bits first, without gaps |
 //! | … | 8 | zero, so that eight bytes can be read at any difference |
 //!
-//! Number *i* = base + slope · *i* + ⌊fraction · *i* / 2¹⁶⌋ + difference *i*, modulo 2⁶⁴.
+//! Number *i* = base + slope · *i* + ⌊fraction · *i* / 2¹⁶⌋ + difference *i*, modulo 2⁶⁴, the gap being put back into the
+//! difference.
 
+use std::iter::successors;
 use std::mem::size_of;
 
 const HEADER_LEN: usize = 24;
@@ -30,6 +36,8 @@ pub(super) struct Line {
     slope: u64,
     fraction: u16,
     bits: u32,
+    below_gap: u32,
+    gap: u32,
 }
 
 impl Line {
@@ -38,17 +46,13 @@ impl Line {
         let Some((&first, &last)) = numbers.first().zip(numbers.last()) else {
             return Self::default();
         };
-        let (mut low, mut high) = (first, first);
+        let (mut low, mut high, mut ones) = (first, first, first);
         for &number in numbers {
-            (low, high) = (low.min(number), high.max(number));
+            (low, high, ones) = (low.min(number), high.max(number), ones | number);
         }
-        let level = Self {
-            base: low,
-            bits: bits_of(high - low),
-            ..Self::default()
-        };
-        // Beyond that the differences would need a sign of their own.
-        if last <= first || high - low > u64::MAX >> 2 {
+        let level = Self::level(low, high, ones);
+        // Only what may ascend lies near a line; and beyond that rise the differences would need a sign of their own.
+        if last <= first || (first, last) != (low, high) || high - low > u64::MAX >> 2 {
             return level;
         }
         let steps = numbers.len() as u64 - 1;
@@ -57,16 +61,38 @@ impl Line {
             base: first,
             slope: rise / steps,
             fraction: u16::try_from(((rise % steps) << 16) / steps).unwrap_or(u16::MAX),
-            bits: 0,
+            ..Self::default()
         };
         let (mut least, mut most) = (0, 0);
-        for (index, &number) in numbers.iter().enumerate() {
-            let difference = number.wrapping_sub(tilted.at(index)).cast_signed();
+        for (&number, on_line) in numbers.iter().zip(tilted.points()) {
+            let difference = number.wrapping_sub(on_line).cast_signed();
             (least, most) = (least.min(difference), most.max(difference));
         }
         tilted.base = first.wrapping_add_signed(least);
         tilted.bits = bits_of(most.wrapping_sub(least).cast_unsigned());
         if tilted.bits < level.bits { tilted } else { level }
+    }
+
+    /// The level line under numbers from `low` to `high` in which only the bits of `ones` are ever set.
+    fn level(low: u64, high: u64, ones: u64) -> Self {
+        let plain = Self {
+            base: low,
+            bits: bits_of(high - low),
+            ..Self::default()
+        };
+        let (gap_at, gap) = longest_gap(ones);
+        // The numbers below the gap stay as they are, so the base has none of their bits.
+        let base = low & u64::MAX.checked_shl(gap_at + gap).unwrap_or(0);
+        let gapped = Self {
+            base,
+            bits: bits_of(
+                ((high - base).checked_shr(gap_at + gap).unwrap_or(0) << gap_at) | low_bits(gap_at),
+            ),
+            below_gap: gap_at,
+            gap,
+            ..Self::default()
+        };
+        if gapped.bits < plain.bits { gapped } else { plain }
     }
 
     /// What the line says at a position.
@@ -75,6 +101,13 @@ impl Line {
         self.base
             .wrapping_add(self.slope.wrapping_mul(index))
             .wrapping_add((u64::from(self.fraction) * index) >> 16)
+    }
+
+    /// What the line says at each position, from the first on.
+    fn points(self) -> impl Iterator<Item = u64> {
+        let (slope, fraction) = (self.slope, u64::from(self.fraction));
+        let next = move |&(whole, part): &(u64, u64)| Some((whole.wrapping_add(slope), part + fraction));
+        successors(Some((self.base, 0)), next).map(|(whole, part)| whole.wrapping_add(part >> 16))
     }
 
     /// Bytes of a column of `count` numbers.
@@ -88,20 +121,46 @@ impl Line {
         out.extend_from_slice(&self.base.to_le_bytes());
         out.extend_from_slice(&self.slope.to_le_bytes());
         out.extend_from_slice(&self.fraction.to_le_bytes());
-        out.extend_from_slice(&[self.bits.to_le_bytes()[0], 0, 0, 0, 0, 0]);
+        let [bits, below_gap, gap] = [self.bits, self.below_gap, self.gap].map(|bits| bits.to_le_bytes()[0]);
+        out.extend_from_slice(&[bits, below_gap, gap, 0, 0, 0]);
         let (mut pending, mut filled) = (0_u128, 0);
-        for (index, &number) in numbers.iter().enumerate() {
-            pending |= u128::from(number.wrapping_sub(self.at(index))) << filled;
-            filled += self.bits;
-            if filled >= 64 {
-                out.extend_from_slice(&pending.to_le_bytes()[..8]);
-                pending >>= 64;
-                filled -= 64;
+        if self.bits > 0 {
+            for (&number, on_line) in numbers.iter().zip(self.points()) {
+                let difference = number.wrapping_sub(on_line);
+                let low = difference & low_bits(self.below_gap);
+                let packed = low | ((difference - low) >> self.gap);
+                pending |= u128::from(packed) << filled;
+                filled += self.bits;
+                if filled >= 64 {
+                    out.extend_from_slice(&pending.to_le_bytes()[..8]);
+                    pending >>= 64;
+                    filled -= 64;
+                }
             }
         }
         out.extend_from_slice(&pending.to_le_bytes()[..filled.div_ceil(8) as usize]);
         out.resize(end, 0);
     }
+}
+
+/// The lowest bits of a number.
+fn low_bits(bits: u32) -> u64 {
+    u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0)
+}
+
+/// The longest stretch of zeros between ones: where it begins, and its length; 0 if there is none.
+fn longest_gap(ones: u64) -> (u32, u32) {
+    let (mut at, mut longest) = (0, (0, 0));
+    let top = u64::BITS - ones.leading_zeros();
+    while at < top {
+        let zeros = (ones >> at).trailing_zeros().min(top - at);
+        if zeros > longest.1 {
+            longest = (at, zeros);
+        }
+        at += zeros;
+        at += (ones.checked_shr(at).unwrap_or(0)).trailing_ones();
+    }
+    longest
 }
 
 /// The bits of the largest difference, as columns have them.
@@ -117,6 +176,7 @@ fn bits_of(difference: u64) -> u32 {
 pub(super) struct Frame<'p> {
     line: Line,
     mask: u64,
+    mask_below_gap: u64,
     count: usize,
     differences: &'p [u8],
 }
@@ -126,21 +186,24 @@ impl<'p> Frame<'p> {
     pub(super) fn take(bytes: &mut &'p [u8], count: usize) -> Option<Self> {
         let (header, _) = bytes.split_first_chunk::<HEADER_LEN>()?;
         let (words, _) = header.as_chunks::<8>();
-        let [fraction_low, fraction_high, bits, ..] = words[2];
+        let [fraction_low, fraction_high, bits, below_gap, gap, ..] = words[2];
         let line = Line {
             base: u64::from_le_bytes(words[0]),
             slope: u64::from_le_bytes(words[1]),
             fraction: u16::from_le_bytes([fraction_low, fraction_high]),
             bits: u32::from(bits),
+            below_gap: u32::from(below_gap),
+            gap: u32::from(gap),
         };
-        if line.bits > BITS_MAX && line.bits != u64::BITS {
+        if (line.bits > BITS_MAX && line.bits != u64::BITS) || line.below_gap + line.gap >= u64::BITS {
             return None;
         }
         let (column, rest) = bytes.split_at_checked(line.len(count))?;
         *bytes = rest;
         Some(Self {
             line,
-            mask: u64::MAX.checked_shr(u64::BITS - line.bits).unwrap_or(0),
+            mask: low_bits(line.bits),
+            mask_below_gap: low_bits(line.below_gap),
             count,
             differences: &column[HEADER_LEN..],
         })
@@ -161,12 +224,19 @@ impl<'p> Frame<'p> {
         let word = self.differences[bit / 8..]
             .first_chunk()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        (word >> (bit % 8)) & self.mask
+        let packed = (word >> (bit % 8)) & self.mask;
+        let low = packed & self.mask_below_gap;
+        low | ((packed - low) << self.line.gap)
     }
 
     /// Appends all numbers to `out`.
     pub(super) fn unpack(&self, out: &mut Vec<u64>) {
-        out.extend((0..self.count).map(|index| self.line.at(index).wrapping_add(self.difference(index))));
+        let differences = (0..self.count).map(|index| self.difference(index));
+        out.extend(
+            differences
+                .zip(self.line.points())
+                .map(|(difference, on_line)| on_line.wrapping_add(difference)),
+        );
     }
 }
 
@@ -200,8 +270,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back(mut numbers in proptest::collection::vec(any::<u64>(), 0..300), shift in 0_u32..64, sorted: bool) {
-            numbers.iter_mut().for_each(|number| *number >>= shift);
+        fn numbers_come_back(mut numbers in proptest::collection::vec(any::<u64>(), 0..300), shift in 0_u32..64, mask: u64, sorted: bool) {
+            numbers.iter_mut().for_each(|number| *number = (*number >> shift) & mask);
             if sorted {
                 numbers.sort_unstable();
             }
@@ -217,6 +287,20 @@ mod tests {
         check(&[u64::MAX, 0]);
         check(&[0, u64::MAX / 2, u64::MAX]);
         check(&[1 << 62, (1 << 62) + 1, 1 << 63]);
+    }
+
+    #[test]
+    fn row_addresses_have_a_gap() {
+        let addresses: Vec<u64> = (0..900)
+            .map(|i| ((i * 7919 % 20_000) << 16) | (i * 31 % 200 + 1))
+            .collect();
+        check(&addresses);
+        // 15 bits for the page and 8 for the row.
+        assert_eq!(pack(&addresses).0.bits, 23);
+        assert_eq!(longest_gap(0), (0, 0));
+        assert_eq!(longest_gap(0b1000_0001), (1, 6));
+        assert_eq!(longest_gap(1 << 63), (0, 63));
+        assert_eq!(longest_gap(u64::MAX), (0, 0));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Merging runs into one.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use super::builder::RunBuilder;
+use super::columns::{Columns, Pick};
 use super::cursor::{RunCursor, RunReader};
 use super::shape::Shape;
 use super::{Run, RunConfig};
@@ -37,7 +38,33 @@ pub struct Merge<'s, O, L, S: PageStore> {
     /// The newest first.
     sources: Vec<RunCursor<'s, O, L, &'s S>>,
     builder: RunBuilder<'s, O, L, S>,
+    picked: Vec<Pick>,
     is_last: bool,
+}
+
+/// The next entry of a source.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    prefix: u64,
+    next: usize,
+    end: usize,
+}
+
+impl Head {
+    fn new((columns, range): (&Columns, Range<usize>)) -> Self {
+        Self {
+            prefix: columns.prefix(range.start),
+            next: range.start,
+            end: range.end,
+        }
+    }
+
+    fn pass(&mut self, columns: &Columns) {
+        self.next += 1;
+        if self.next < self.end {
+            self.prefix = columns.prefix(self.next);
+        }
+    }
 }
 
 impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
@@ -68,73 +95,94 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             shape,
             sources,
             builder,
+            picked: Vec::new(),
             is_last,
         })
     }
 
-    /// Takes up to `entries` entries further, of all runs together; whether there is more to do.
+    /// Takes up to `entries` entries further; whether there is more to do.
     ///
     /// # Errors
     ///
     /// The store failed, or a page is damaged. The merge can only be given up then.
     pub fn advance(&mut self, entries: u64) -> Result<bool> {
-        for _ in 0..entries {
-            let Some(least) = self.least() else {
-                return Ok(false);
-            };
-            let (columns, range) = self.sources[least].leaf();
-            let is_tombstone = columns.numbers[self.shape.tombstones_at()][range.start] != 0;
-            if !(is_tombstone && self.is_last) {
-                self.builder.push_from(columns, range.start)?;
-            }
-            self.pass_equals(least)?;
+        let mut left = entries;
+        while left > 0 && !self.sources.is_empty() {
+            let room = self
+                .builder
+                .room()
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= self.take(room)? as u64;
         }
         Ok(!self.sources.is_empty())
     }
 
-    /// The source with the least entry; of equals the newest.
-    fn least(&self) -> Option<usize> {
-        let mut least = 0;
-        for other in 1..self.sources.len() {
-            if self.compare(other, least).is_lt() {
-                least = other;
-            }
-        }
-        (!self.sources.is_empty()).then_some(least)
-    }
-
-    fn compare(&self, a: usize, b: usize) -> Ordering {
-        let ((left, i), (right, j)) = (self.sources[a].leaf(), self.sources[b].leaf());
-        let (i, j) = (i.start, j.start);
-        left.prefix(i)
-            .cmp(&right.prefix(j))
-            .then_with(|| {
-                if self.shape.keys {
-                    self.order
-                        .compare(left.string(&self.shape, 0, i), right.string(&self.shape, 0, j))
-                } else {
-                    Ordering::Equal
+    /// Merges entries of the leaves at hand, until one of them is used up or `most` entries were taken; returns how many
+    /// were. First it is found which entry comes after which, then they are copied column by column.
+    fn take(&mut self, most: usize) -> Result<usize> {
+        self.picked.clear();
+        let leaves: Vec<&Columns> = self.sources.iter().map(|source| source.leaf().0).collect();
+        let mut heads: Vec<Head> = self
+            .sources
+            .iter()
+            .map(|source| Head::new(source.leaf()))
+            .collect();
+        let mut taken = 0;
+        while taken < most {
+            let least = self.least(&leaves, &heads);
+            // What older runs have of the same key and tie is passed over.
+            for other in least + 1..heads.len() {
+                if heads[other].prefix == heads[least].prefix
+                    && self.compare(&leaves, &heads, other, least).is_eq()
+                {
+                    heads[other].pass(leaves[other]);
                 }
-            })
-            .then_with(|| left.tie(&self.shape, i).cmp(&right.tie(&self.shape, j)))
-    }
-
-    /// Passes over the entry that was taken, and what older runs have of the same key and tie.
-    fn pass_equals(&mut self, taken: usize) -> Result<()> {
-        for other in (taken + 1..self.sources.len()).rev() {
-            if self.compare(other, taken).is_eq() {
-                self.pass(other)?;
+            }
+            let index = heads[least].next;
+            heads[least].pass(leaves[least]);
+            taken += 1;
+            let is_tombstone = leaves[least].numbers[self.shape.tombstones_at()][index] != 0;
+            if !(is_tombstone && self.is_last) {
+                self.picked.push(Pick { source: least, index });
+            }
+            if heads.iter().any(|head| head.next == head.end) {
+                break;
             }
         }
-        self.pass(taken)
+        self.builder.push_picked(&leaves, &self.picked)?;
+        for (at, head) in heads.into_iter().enumerate().rev() {
+            self.sources[at].pass_to(head.next);
+            if !self.sources[at].fill()? {
+                self.sources.remove(at);
+            }
+        }
+        Ok(taken)
     }
 
-    fn pass(&mut self, source: usize) -> Result<()> {
-        self.sources[source].pass();
-        if !self.sources[source].fill()? {
-            self.sources.remove(source);
+    /// The source with the least entry; of equals the newest.
+    fn least(&self, leaves: &[&Columns], heads: &[Head]) -> usize {
+        let mut least = 0;
+        for other in 1..heads.len() {
+            let is_less = match heads[other].prefix.cmp(&heads[least].prefix) {
+                Ordering::Equal => self.compare(leaves, heads, other, least).is_lt(),
+                order => order.is_lt(),
+            };
+            least = if is_less { other } else { least };
         }
-        Ok(())
+        least
+    }
+
+    /// How two entries of one prefix stand to each other.
+    fn compare(&self, leaves: &[&Columns], heads: &[Head], a: usize, b: usize) -> Ordering {
+        let (left, right, i, j) = (leaves[a], leaves[b], heads[a].next, heads[b].next);
+        let shape = &self.shape;
+        let order = if shape.keys {
+            self.order
+                .compare(left.string(shape, 0, i), right.string(shape, 0, j))
+        } else {
+            Ordering::Equal
+        };
+        order.then_with(|| left.tie(shape, i).cmp(&right.tie(shape, j)))
     }
 
     /// Ends the merge, which must have nothing more to do; `None` if nothing was left.

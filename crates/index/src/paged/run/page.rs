@@ -284,6 +284,27 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
             })
     }
 
+    /// Takes one entry out of the page.
+    pub(super) fn unpack_one(&self, index: usize, columns: &mut Columns) -> Result<()> {
+        columns.clear();
+        let ends_at = self.shape.ends_at();
+        for (frame, numbers) in self.numbers[..ends_at].iter().zip(&mut columns.numbers) {
+            numbers.push(frame.get(index));
+        }
+        for ((bytes, column), &width) in self.wide.iter().zip(&mut columns.wide).zip(&self.shape.wide) {
+            column.extend_from_slice(&bytes[index * width..(index + 1) * width]);
+        }
+        for column in 0..self.strings.len() {
+            if self.shape.keys && column == 0 {
+                columns.strings[column].extend_from_slice(self.common);
+            }
+            columns.strings[column].extend_from_slice(self.string(column, index)?);
+            let len = columns.strings[column].len() as u64;
+            columns.numbers[ends_at + column].push(len);
+        }
+        Ok(())
+    }
+
     /// Takes the entries out of the page.
     pub(super) fn unpack(&self, columns: &mut Columns) -> Result<()> {
         columns.clear();
