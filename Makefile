@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo test lint soak fuzz
+.PHONY: help demo test lint soak fuzz race
 
 help: ## Print these targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -20,8 +20,11 @@ lint: ## Check format, lints and documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
-	BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 \
-		$(CARGO) test --workspace --release --locked
+	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
+		BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 $(CARGO) test --workspace --release --locked
+
+race: ## Run the tests of the in-memory indexes under ThreadSanitizer (needs a nightly toolchain with rust-src)
+	./scripts/thread-sanitizer
 
 FUZZ_SECONDS ?= 300
 

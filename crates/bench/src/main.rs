@@ -1,4 +1,4 @@
-//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--only SUBJECT,…]
+//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--rounds N] [--only SUBJECT,…]
 //! [--json FILE]`.
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use bedload_bench::runner::{Plan, Scale};
 use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
-       bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--only SUBJECT,...] [--json FILE]";
+       bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--rounds N] [--only SUBJECT,...] [--json FILE]";
 
 /// What the command line asks for.
 enum Command {
@@ -40,6 +40,10 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
                     "--entries" => {
                         let entries = value.parse().map_err(|_| format!("{value} is no number"))?;
                         plan = plan.with_entries(entries);
+                    }
+                    "--rounds" => {
+                        let rounds = value.parse().map_err(|_| format!("{value} is no number"))?;
+                        plan = plan.with_rounds(rounds);
                     }
                     "--only" => plan = plan.only(value.split(',').map(str::to_owned)),
                     "--json" => json = Some(value.to_owned()),

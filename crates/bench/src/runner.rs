@@ -8,7 +8,7 @@ use std::thread;
 use quanta::{Clock, Instant};
 
 use crate::record::Record;
-use crate::subjects::{self, BASELINE, Entrant, Subject};
+use crate::subjects::{BASELINE, Entrant, Subject};
 
 /// How much work a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,8 @@ impl Scale {
 pub struct Plan {
     scale: Scale,
     entries: Option<usize>,
+    rounds: Option<usize>,
+    threads_max: Option<usize>,
     only: Vec<String>,
 }
 
@@ -49,6 +51,8 @@ impl Plan {
         Self {
             scale,
             entries: None,
+            rounds: None,
+            threads_max: None,
             only: Vec::new(),
         }
     }
@@ -64,6 +68,20 @@ impl Plan {
     #[must_use]
     pub const fn with_entries(mut self, entries: usize) -> Self {
         self.entries = Some(entries);
+        self
+    }
+
+    /// Makes so many rounds instead of the scale's.
+    #[must_use]
+    pub const fn with_rounds(mut self, rounds: usize) -> Self {
+        self.rounds = Some(rounds);
+        self
+    }
+
+    /// Runs on no more threads than this.
+    #[must_use]
+    pub const fn with_threads_max(mut self, threads: usize) -> Self {
+        self.threads_max = Some(threads);
         self
     }
 
@@ -86,12 +104,12 @@ impl Plan {
 
     /// Rounds of all subjects.
     #[must_use]
-    pub const fn rounds(&self) -> usize {
-        match self.scale {
+    pub fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(match self.scale {
             Scale::Tiny => 1,
             Scale::Small => 3,
             Scale::Full => 5,
-        }
+        })
     }
 
     /// Numbers of threads: 1, 2, 4 … as the machine allows.
@@ -99,18 +117,15 @@ impl Plan {
     pub fn threads(&self) -> Vec<usize> {
         let available = thread::available_parallelism().map_or(1, usize::from);
         let most = if self.scale == Scale::Tiny { 2 } else { available };
+        let most = most.min(self.threads_max.unwrap_or(most)).max(1);
         (0..)
             .map(|power| 1 << power)
             .take_while(|&threads| threads <= most)
             .collect()
     }
 
-    fn entrants(&self) -> impl Iterator<Item = &'static Entrant> {
-        subjects::ALL.iter().filter(|entrant| {
-            self.only.is_empty()
-                || entrant.name == BASELINE
-                || self.only.iter().any(|name| name == entrant.name)
-        })
+    fn takes(&self, name: &str) -> bool {
+        self.only.is_empty() || name == BASELINE || self.only.iter().any(|only| only == name)
     }
 }
 
@@ -125,17 +140,18 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// Runs `round` for every subject in turn, as often as the plan asks, for every number of threads.
-pub fn rounds(
+/// Runs `round` for every entrant in turn, as often as the plan asks, for every number of threads.
+pub fn rounds<K>(
     scenario: &'static str,
     plan: &Plan,
-    round: impl Fn(&dyn Subject, usize, u64) -> Vec<Figure>,
+    entrants: &[Entrant<K>],
+    round: impl Fn(&dyn Subject<K>, usize, u64) -> Vec<Figure>,
 ) -> Vec<Record> {
     let mut records = Vec::new();
     for threads in plan.threads() {
         let mut samples: Vec<(&'static str, Figure, Vec<f64>)> = Vec::new();
         for number in 0..plan.rounds() {
-            for entrant in plan.entrants() {
+            for entrant in entrants.iter().filter(|entrant| plan.takes(entrant.name)) {
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     let subject = (entrant.make)();
                     round(subject.as_ref(), threads, number as u64)
@@ -275,6 +291,13 @@ impl Stamps {
     #[must_use]
     pub fn now(&self) -> u64 {
         self.clock.raw().saturating_sub(self.start)
+    }
+
+    /// About how many ticks there are in so many nanoseconds.
+    #[must_use]
+    pub fn ticks(&self, nanoseconds: u64) -> f64 {
+        const SAMPLE: u64 = 1 << 32;
+        nanoseconds as f64 * SAMPLE as f64 / self.clock.delta_as_nanos(0, SAMPLE) as f64
     }
 
     /// Nanoseconds between two of these stamps.

@@ -8,24 +8,25 @@ use hdrhistogram::Histogram;
 use super::time_series::{Operation, draw, load, sensors};
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
+use crate::subjects::INDEXES;
 
 /// What takes longer counts as this: a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// Latencies in nanoseconds, to three digits.
-struct Latencies {
+pub(super) struct Latencies {
     histogram: Histogram<u64>,
 }
 
 impl Latencies {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             histogram: Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are in order"),
         }
     }
 
     /// Times one operation, the reading of the clock included.
-    fn time<T>(&mut self, stamps: &Stamps, operation: impl FnOnce() -> T) -> T {
+    pub(super) fn time<T>(&mut self, stamps: &Stamps, operation: impl FnOnce() -> T) -> T {
         let before = stamps.now();
         let answer = operation();
         self.histogram
@@ -33,7 +34,7 @@ impl Latencies {
         answer
     }
 
-    fn merge(all: impl Iterator<Item = Self>) -> Self {
+    pub(super) fn merge(all: impl Iterator<Item = Self>) -> Self {
         all.fold(Self::new(), |mut sum, other| {
             sum.histogram
                 .add(&other.histogram)
@@ -42,7 +43,7 @@ impl Latencies {
         })
     }
 
-    fn figures(&self, metric: &str) -> Vec<Figure> {
+    pub(super) fn figures(&self, metric: &str) -> Vec<Figure> {
         [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)]
             .map(|(name, quantile)| Figure {
                 metric: format!("{metric} {name}"),
@@ -54,7 +55,7 @@ impl Latencies {
 }
 
 pub(super) fn run(plan: &Plan) -> Vec<Record> {
-    rounds("timeseries-latency", plan, |subject, threads, round| {
+    rounds("timeseries-latency", plan, INDEXES, |subject, threads, round| {
         let stamps = Stamps::new();
         let (keys, _) = load(subject, threads, plan.entries() / 2, &stamps, round);
         let share = keys.len() / threads;

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use super::time_series::{load, sensors};
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
+use crate::subjects::INDEXES;
 
 /// Inserts between two scans.
 const INSERTS: usize = 16;
@@ -13,7 +14,7 @@ const BEHIND: usize = 100;
 const LIMIT: usize = 50;
 
 pub(super) fn run(plan: &Plan) -> Vec<Record> {
-    rounds("newest-scan", plan, |subject, threads, round| {
+    rounds("newest-scan", plan, INDEXES, |subject, threads, round| {
         let stamps = Stamps::new();
         let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
         let share = keys.len() / threads / 64;

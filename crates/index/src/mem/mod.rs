@@ -9,16 +9,21 @@
 
 mod blink_hash;
 mod blink_tree;
+#[cfg(feature = "coherence")]
+pub mod coherence;
 mod columns;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod inner;
 mod key;
+mod memory_use;
 mod node;
 mod ordered_map;
 mod output;
 mod primitive;
 mod range;
+#[cfg(all(feature = "coherence", not(loom)))]
+mod reporting;
 mod search;
 mod sorted_leaf;
 mod trunk;
@@ -27,6 +32,7 @@ mod version_latch;
 pub use blink_hash::{BlinkHash, BlinkHashOptions};
 pub use blink_tree::BlinkTree;
 pub use key::Key;
+pub use memory_use::MemoryUse;
 pub use ordered_map::OrderedMap;
 pub(crate) use range::Leaves;
 pub use range::Range;

@@ -1,13 +1,18 @@
-//! Atomics and waiting, from one place that loom can replace.
+//! Atomics and waiting, from one place that loom, or a model of cache lines, can replace.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(feature = "coherence")))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(all(not(loom), feature = "coherence"))]
+pub(crate) use std::sync::atomic::{Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
+
+#[cfg(all(not(loom), feature = "coherence"))]
+pub(crate) use super::reporting::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// How to wait for another thread: first a few pauses of the processor, twice as many each time, then the rest of
 /// the time slice, because the other may not be running.

@@ -19,7 +19,8 @@ use super::primitive::{AtomicU64, Ordering};
 /// number up to its length.
 #[inline]
 pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    // A model of cache lines sees no vector loads.
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom), not(feature = "coherence")))]
     {
         if std::is_x86_feature_detected!("avx512f") {
             // SAFETY: the processor has the feature.

@@ -5,6 +5,7 @@ mod counts;
 mod crash;
 mod damage;
 mod mem;
+mod mem_soak;
 mod model;
 mod page_stores;
 mod run;

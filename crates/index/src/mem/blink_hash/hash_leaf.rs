@@ -8,11 +8,12 @@
 use crossbeam_epoch::Guard;
 
 use super::super::columns::Words;
+use super::super::memory_use::MemoryUse;
 use super::super::node::{Header, Kind, Node, NodePtr};
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use super::super::version_latch::{Latched, Version, Writer};
 use super::BlinkHashOptions;
-use super::bucket::{Bits, Bucket};
+use super::bucket::{BUCKET_CAP, Bits, Bucket};
 use super::fingerprints::Fingerprint;
 use super::ordered_view::{self, OrderedView};
 
@@ -437,6 +438,16 @@ impl<W: Words> HashLeaf<W> {
         let home_index = self.probe(&place, 0);
         self.change(key, &entry, (home_index, &home_latched), version, None)?;
         Ok(Some(entry.value))
+    }
+
+    /// Adds this leaf to what others use.
+    pub(super) fn add_memory_use(&self, memory: &mut MemoryUse) {
+        memory.metadata += size_of::<Self>() + self.view.lock().capacity() * size_of::<(W, u64)>();
+        for bucket in &self.buckets {
+            let entry_bytes = size_of::<W>() + size_of::<u64>();
+            let len = bucket.entries().count();
+            memory.add_leaf(size_of::<Bucket<W>>(), entry_bytes, len, BUCKET_CAP);
+        }
     }
 
     fn expect_settled(&self, bucket: usize) -> Result<(), Unsettled> {

@@ -85,6 +85,44 @@ fn loom_a_removal_during_a_split_is_not_undone() {
     });
 }
 
+/// What was inserted before is in the scan, wherever a split has it at that time.
+#[test]
+fn loom_a_scan_during_a_split_misses_nothing() {
+    explore(|| {
+        let index = index_of(&[1]);
+        let (mut keys, mut values) = ([0; 4], [0; 4]);
+        assert_eq!(index.scan(.., &mut keys, &mut values), 1);
+        [5, 9].map(|key| index.insert(key, key));
+        let reader = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || {
+                let (mut keys, mut values) = ([0; 4], [0; 4]);
+                let filled = index.scan(5.., &mut keys, &mut values);
+                assert_eq!(keys[..filled], [5, 9]);
+            })
+        };
+        split_rightmost(&index);
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// An insert marks its bucket after a scan unmarked it, or the scan has it.
+#[test]
+fn loom_an_insert_during_a_scan_is_in_the_next() {
+    explore(|| {
+        let index = index_of(&[1, 5]);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || index.insert(9, 90))
+        };
+        let (mut keys, mut values) = ([0; 4], [0; 4]);
+        index.scan(.., &mut keys, &mut values);
+        writer.join().expect("the writer ends");
+        assert_eq!(index.scan(.., &mut keys, &mut values), 3);
+        assert_eq!(values[..3], [1, 5, 90]);
+    });
+}
+
 /// A writer that began before a leaf was frozen is either waited for or turned away.
 #[test]
 fn loom_an_insert_during_a_conversion_is_not_lost() {

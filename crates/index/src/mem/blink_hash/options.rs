@@ -13,6 +13,7 @@ pub struct BlinkHashOptions {
     pub(super) node_bytes: usize,
     pub(super) split_percentile: u8,
     pub(super) append_percentile: u8,
+    pub(super) lazy_split: bool,
     pub(super) sample_percent: u8,
     pub(super) probes: u8,
     pub(super) fill_percent: u8,
@@ -27,6 +28,7 @@ impl BlinkHashOptions {
             node_bytes: 256 << 10,
             split_percentile: 50,
             append_percentile: 90,
+            lazy_split: true,
             sample_percent: 3,
             probes: 4,
             fill_percent: 80,
@@ -55,6 +57,14 @@ impl BlinkHashOptions {
     #[must_use]
     pub const fn append_percentile(mut self, percentile: u8) -> Self {
         self.append_percentile = clamp(percentile, 1, 99);
+        self
+    }
+
+    /// Whether entries follow a split bucket by bucket, as others come to need them; true. Otherwise whoever splits a
+    /// leaf moves them all, which is there to measure what laziness gains (§5.9).
+    #[must_use]
+    pub const fn lazy_split(mut self, is_lazy: bool) -> Self {
+        self.lazy_split = is_lazy;
         self
     }
 

@@ -45,4 +45,10 @@ impl<W: Words> SpareBuckets<W> {
         buckets.resize_with(self.count, Bucket::new);
         buckets.into_boxed_slice()
     }
+
+    /// Bytes that are set aside.
+    pub(super) fn bytes(&self) -> usize {
+        let made = self.made.try_lock().map(|made| made.capacity());
+        made.unwrap_or_default() * size_of::<Bucket<W>>()
+    }
 }

@@ -57,6 +57,11 @@ impl<K: Key> BlinkHash<K> {
         drop(view);
         interleave();
         self.trunk.insert_separator(fence, right, guard);
+        if !self.options.lazy_split
+            && let Some(version) = node.latch.optimistic()
+        {
+            settle_all(leaf, version, guard);
+        }
     }
 
     /// A key that divides the leaf's entries about as the options ask, from a sample: hashing has put the keys into

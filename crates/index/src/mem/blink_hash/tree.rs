@@ -8,6 +8,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use parking_lot::Mutex;
 
 use super::super::key::Key;
+use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
 use super::super::ordered_map::OrderedMap;
 use super::super::primitive::Backoff;
@@ -171,6 +172,18 @@ impl<K: Key> BlinkHash<K> {
         self.range(..).next_back()
     }
 
+    /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
+    #[must_use]
+    pub fn memory_use(&self) -> MemoryUse {
+        let mut memory = self.trunk.memory_use(&epoch::pin(), |node, memory| {
+            if let Some(leaf) = node.downcast::<HashLeaf<K::Words>>() {
+                leaf.add_memory_use(memory);
+            }
+        });
+        memory.metadata += self.spare.bytes();
+        memory
+    }
+
     /// Whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -256,6 +269,10 @@ impl<K: Key> OrderedMap<K> for BlinkHash<K> {
 
     fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
         self.scan(bounds, keys, values)
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        self.memory_use()
     }
 
     fn check_structure(&self) -> Result<(), String> {

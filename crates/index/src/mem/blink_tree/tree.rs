@@ -6,6 +6,7 @@ use std::ops::{Bound, RangeBounds};
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::super::key::Key;
+use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
 use super::super::ordered_map::OrderedMap;
 use super::super::range::Range;
@@ -116,6 +117,12 @@ impl<K: Key> BlinkTree<K> {
         self.range(..).next_back()
     }
 
+    /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
+    #[must_use]
+    pub fn memory_use(&self) -> MemoryUse {
+        self.trunk.memory_use(&epoch::pin(), |_, _| ())
+    }
+
     /// Whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -212,6 +219,10 @@ impl<K: Key> OrderedMap<K> for BlinkTree<K> {
 
     fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
         self.scan(bounds, keys, values)
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        self.memory_use()
     }
 
     fn check_structure(&self) -> Result<(), String> {

@@ -19,6 +19,7 @@
 mod check;
 mod descend;
 mod grow;
+mod memory;
 mod merge;
 mod replace;
 mod sorted;

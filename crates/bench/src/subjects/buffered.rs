@@ -1,0 +1,123 @@
+//! The straw men of the Blink-hash paper (§5.6): a B-link tree behind two hash buffers of 512 KiB that take turns.
+//!
+//! Keys that ascend go to the buffer. Out-of-order keys, those below the greatest key of the tree, either make the buffer
+//! flush first, or go into the tree past it. Scans and lookups see the buffer too: a scan makes it flush.
+
+use std::mem;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use bedload_index::mem::BlinkTree;
+use parking_lot::{Mutex, RwLock};
+use scc::HashMap;
+
+use super::{Entrant, SCAN_MAX, Subject, count_and_sum};
+
+/// Entries of 16 bytes in 512 KiB.
+const BUFFER_ENTRIES: usize = (512 << 10) / 16;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Late {
+    Flush,
+    Insert,
+}
+
+struct Buffered {
+    late: Late,
+    tree: BlinkTree<u64>,
+    buffer: RwLock<HashMap<u64, u64>>,
+    buffered: AtomicUsize,
+    /// The other buffer, and the greatest key of the tree; held while flushing.
+    flush: Mutex<HashMap<u64, u64>>,
+    greatest: AtomicU64,
+}
+
+impl Buffered {
+    fn new(late: Late) -> Self {
+        Self {
+            late,
+            tree: BlinkTree::new(),
+            buffer: RwLock::new(HashMap::with_capacity(BUFFER_ENTRIES)),
+            buffered: AtomicUsize::new(0),
+            flush: Mutex::new(HashMap::with_capacity(BUFFER_ENTRIES)),
+            greatest: AtomicU64::new(0),
+        }
+    }
+
+    fn flush(&self) {
+        let mut other = self.flush.lock();
+        let mut full = {
+            // Nobody writes into a buffer that is being emptied.
+            let mut buffer = self.buffer.write();
+            self.buffered.store(0, Ordering::Relaxed);
+            mem::replace(&mut *buffer, mem::take(&mut *other))
+        };
+        let mut entries = Vec::with_capacity(full.len());
+        full.iter_sync(|key, value| {
+            entries.push((*key, *value));
+            true
+        });
+        entries.sort_unstable();
+        if let Some(&(greatest, _)) = entries.last() {
+            self.greatest.fetch_max(greatest, Ordering::Relaxed);
+        }
+        for (key, value) in entries {
+            self.tree.insert(key, value);
+        }
+        full.clear_sync();
+        mem::swap(&mut *other, &mut full);
+    }
+}
+
+impl Subject for Buffered {
+    fn insert(&self, key: u64, value: u64) {
+        if key < self.greatest.load(Ordering::Relaxed) {
+            if self.late == Late::Flush && self.buffered.load(Ordering::Relaxed) > 0 {
+                self.flush();
+            }
+            self.tree.insert(key, value);
+            return;
+        }
+        let is_full = {
+            let buffer = self.buffer.read();
+            buffer.upsert_sync(key, value);
+            self.buffered.fetch_add(1, Ordering::Relaxed) + 1 >= BUFFER_ENTRIES
+        };
+        if is_full {
+            self.flush();
+        }
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        let buffered = self.buffer.read().read_sync(&key, |_, value| *value);
+        // While a flush is under way the entries are in neither yet.
+        buffered.or_else(|| self.tree.get(key)).or_else(|| {
+            let _flush = self.flush.lock();
+            self.tree.get(key)
+        })
+    }
+
+    fn scan(&self, from: u64, limit: usize) -> (usize, u64) {
+        if self.buffered.load(Ordering::Relaxed) > 0 {
+            self.flush();
+        }
+        let (mut keys, mut values) = ([0; SCAN_MAX], [0; SCAN_MAX]);
+        let filled = self.tree.scan(from.., &mut keys[..limit], &mut values[..limit]);
+        count_and_sum(values[..filled].iter().copied())
+    }
+}
+
+pub(super) const fn flush_on_late() -> Entrant {
+    Entrant {
+        name: "flush-on-late",
+        is_peer: true,
+        make: || Box::new(Buffered::new(Late::Flush)),
+    }
+}
+
+pub(super) const fn insert_late() -> Entrant {
+    Entrant {
+        name: "insert-late",
+        is_peer: true,
+        make: || Box::new(Buffered::new(Late::Insert)),
+    }
+}

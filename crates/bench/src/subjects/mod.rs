@@ -1,0 +1,139 @@
+//! What is measured: our indexes, those of the registry, and what they are held against.
+
+mod buffered;
+mod limits;
+mod ours;
+mod peers;
+
+use bedload_index::mem::Key;
+use concurrent_map::Minimum;
+
+pub use ours::{FACTORS, TUNINGS};
+
+/// The longest scan of any scenario.
+pub const SCAN_MAX: usize = 100;
+
+/// An e-mail address, padded with zeros.
+pub type Address = [u8; 32];
+
+/// A key that every subject can have.
+pub trait AnyKey: Key + Default + Minimum + std::hash::Hash {}
+
+impl AnyKey for u64 {}
+
+impl AnyKey for Address {}
+
+/// What a subject can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answers {
+    /// Nothing: it bounds what an insert may cost.
+    Nothing,
+    /// Lookups.
+    Lookups,
+    /// Lookups and scans.
+    Scans,
+}
+
+/// Something under measurement, from keys to `u64`.
+pub trait Subject<K = u64>: Sync {
+    /// What it can be asked.
+    fn answers(&self) -> Answers {
+        Answers::Scans
+    }
+
+    /// Puts a value in place.
+    fn insert(&self, key: K, value: u64);
+
+    /// Looks a key up.
+    fn get(&self, key: K) -> Option<u64>;
+
+    /// Reads up to `limit` entries, at most [`SCAN_MAX`], from the least key not below `from`; returns how many there
+    /// were and the sum of their values, so that none of it is optimised away.
+    fn scan(&self, from: K, limit: usize) -> (usize, u64);
+
+    /// Where its memory goes, if it can tell.
+    fn memory_use(&self) -> Option<bedload_index::mem::MemoryUse> {
+        None
+    }
+}
+
+/// A subject's name, and how to make an empty one.
+#[derive(Debug, Clone, Copy)]
+pub struct Entrant<K = u64> {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// Whether it is somebody else's: a peer that panics is reported and left out.
+    pub is_peer: bool,
+    /// Makes an empty one.
+    pub make: fn() -> Box<dyn Subject<K>>,
+}
+
+/// The subject that ratios refer to.
+pub const BASELINE: &str = "blink-tree";
+
+/// The ordered indexes.
+pub const INDEXES: &[Entrant] = &[
+    ours::blink_tree(),
+    ours::blink_hash(),
+    peers::bplustree(),
+    peers::scc_tree(),
+    peers::skip_map(),
+    peers::btree_map(),
+    peers::concurrent_map(),
+    peers::congee(),
+];
+
+/// The ordered indexes, and what stores a stamped key and no more.
+pub const INDEXES_AND_CEILING: &[Entrant] = &[
+    ours::blink_tree(),
+    ours::blink_hash(),
+    peers::bplustree(),
+    peers::scc_tree(),
+    peers::skip_map(),
+    peers::btree_map(),
+    peers::concurrent_map(),
+    peers::congee(),
+    limits::ceiling(),
+];
+
+/// The ordered indexes, and a hash table.
+pub const INDEXES_AND_HASH_TABLE: &[Entrant] = &[
+    ours::blink_tree(),
+    ours::blink_hash(),
+    peers::bplustree(),
+    peers::scc_tree(),
+    peers::skip_map(),
+    peers::btree_map(),
+    peers::concurrent_map(),
+    peers::congee(),
+    limits::hash_table(),
+];
+
+/// The ordered indexes, and the straw men that the Blink-hash paper holds against itself (§5.6).
+pub const INDEXES_AND_BUFFERS: &[Entrant] = &[
+    ours::blink_tree(),
+    ours::blink_hash(),
+    peers::bplustree(),
+    peers::scc_tree(),
+    peers::skip_map(),
+    peers::btree_map(),
+    peers::concurrent_map(),
+    peers::congee(),
+    buffered::flush_on_late(),
+    buffered::insert_late(),
+];
+
+/// The ordered indexes that can have addresses for keys.
+pub const OF_ADDRESSES: &[Entrant<Address>] = &[
+    ours::blink_tree(),
+    ours::blink_hash(),
+    peers::bplustree(),
+    peers::scc_tree(),
+    peers::skip_map(),
+    peers::btree_map(),
+    peers::concurrent_map(),
+];
+
+fn count_and_sum(values: impl Iterator<Item = u64>) -> (usize, u64) {
+    values.fold((0, 0), |(count, sum), value| (count + 1, sum.wrapping_add(value)))
+}

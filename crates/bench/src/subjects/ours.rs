@@ -1,0 +1,92 @@
+//! Our indexes, and variants of them.
+
+use std::ops::Bound;
+
+use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, MemoryUse, OrderedMap};
+
+use super::{AnyKey, BASELINE, Entrant, SCAN_MAX, Subject, count_and_sum};
+
+struct Ours<M>(M);
+
+impl<K: AnyKey, M: OrderedMap<K>> Subject<K> for Ours<M> {
+    fn insert(&self, key: K, value: u64) {
+        self.0.insert(key, value);
+    }
+
+    fn get(&self, key: K) -> Option<u64> {
+        self.0.get(key)
+    }
+
+    fn scan(&self, from: K, limit: usize) -> (usize, u64) {
+        let (mut keys, mut values) = ([K::default(); SCAN_MAX], [0; SCAN_MAX]);
+        let bounds = (Bound::Included(from), Bound::Unbounded);
+        let filled = self.0.scan(bounds, &mut keys[..limit], &mut values[..limit]);
+        count_and_sum(values[..filled].iter().copied())
+    }
+
+    fn memory_use(&self) -> Option<MemoryUse> {
+        Some(self.0.memory_use())
+    }
+}
+
+pub(super) const fn blink_tree<K: AnyKey>() -> Entrant<K> {
+    Entrant {
+        name: BASELINE,
+        is_peer: false,
+        make: || Box::new(Ours(BlinkTree::new())),
+    }
+}
+
+pub(super) const fn blink_hash<K: AnyKey>() -> Entrant<K> {
+    Entrant {
+        name: "blink-hash",
+        is_peer: false,
+        make: || Box::new(Ours(BlinkHash::new())),
+    }
+}
+
+const NEVER: u32 = u32::MAX;
+
+macro_rules! variants {
+    ($($name:literal: $($option:ident($value:expr)).*;)*) => {
+        &[
+            blink_tree(),
+            $(Entrant {
+                name: $name,
+                is_peer: false,
+                make: || {
+                    let options = BlinkHashOptions::new().$($option($value)).*;
+                    Box::new(Ours(BlinkHash::with_options(options)))
+                },
+            },)*
+        ]
+    };
+}
+
+/// What makes a B-link tree a Blink-hash, one step after another (Figure 12).
+pub const FACTORS: &[Entrant] = variants! {
+    "+hash-leaf": sample_percent(100).append_percentile(50).lazy_split(false).scans_before_conversion(NEVER);
+    "+median": append_percentile(50).lazy_split(false).scans_before_conversion(NEVER);
+    "+lazy-split": append_percentile(50).scans_before_conversion(NEVER);
+    "+adaptation": append_percentile(50);
+    "+append": append_percentile(90);
+};
+
+/// One parameter changed at a time: where a leaf splits, how large it is, how much is sampled, how far is probed (Tables
+/// 2 and 3, Figures 13 and 14).
+pub const TUNINGS: &[Entrant] = variants! {
+    "defaults": append_percentile(90);
+    "split-50": append_percentile(50).split_percentile(50);
+    "split-60": append_percentile(60).split_percentile(60);
+    "split-70": append_percentile(70).split_percentile(70);
+    "split-80": append_percentile(80).split_percentile(80);
+    "split-90": append_percentile(90).split_percentile(90);
+    "node-64k": node_bytes(64 << 10);
+    "node-128k": node_bytes(128 << 10);
+    "node-512k": node_bytes(512 << 10);
+    "sample-1": sample_percent(1);
+    "sample-5": sample_percent(5);
+    "sample-10": sample_percent(10);
+    "probes-2": probes(2);
+    "probes-8": probes(8);
+};
