@@ -1,11 +1,14 @@
 //! What is measured.
 
 mod latency;
+mod near_sorted;
 mod newest_scan;
+mod sware;
 mod time_series;
 
 use crate::record::Record;
 use crate::runner::Scale;
+use crate::subjects;
 
 /// Something to measure.
 #[derive(Clone, Copy)]
@@ -14,8 +17,14 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it measures.
     pub about: &'static str,
+    /// The names of its subjects.
+    pub subjects: fn() -> Vec<&'static str>,
     /// Runs it.
     pub run: fn(Scale) -> Vec<Record>,
+}
+
+fn concurrent_subjects() -> Vec<&'static str> {
+    subjects::ALL.iter().map(|entrant| entrant.name).collect()
 }
 
 /// Every scenario.
@@ -23,32 +32,80 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "timeseries-insert",
         about: "ascending keys, stamped just before the insert, from every thread",
+        subjects: concurrent_subjects,
         run: time_series::insert,
     },
     Scenario {
         name: "timeseries-lookup",
         about: "every loaded key once, shuffled",
+        subjects: concurrent_subjects,
         run: time_series::lookup,
     },
     Scenario {
         name: "timeseries-scan",
         about: "0 to 99 entries from a uniformly random key",
+        subjects: concurrent_subjects,
         run: time_series::scan,
     },
     Scenario {
         name: "timeseries-mixed",
         about: "half inserts, and scans and lookups, in both readings of the published mix",
+        subjects: concurrent_subjects,
         run: time_series::mixed,
     },
     Scenario {
         name: "timeseries-latency",
         about: "latencies of inserts, and of queries under the mix, beside an empty operation",
+        subjects: concurrent_subjects,
         run: latency::run,
     },
     Scenario {
         name: "newest-scan",
         about: "50 entries from a hundred keys back while keys arrive, against 50 old ones",
+        subjects: concurrent_subjects,
         run: newest_scan::run,
+    },
+    Scenario {
+        name: "near-sorted-ingest",
+        about: "keys by degree of order, drained within the clock, against sorting and packing them",
+        subjects: near_sorted::subjects,
+        run: near_sorted::ingest,
+    },
+    Scenario {
+        name: "near-sorted-lookup",
+        about: "lookups of any key and of recent ones, with all that is buffered left where it is",
+        subjects: near_sorted::subjects,
+        run: near_sorted::lookup,
+    },
+    Scenario {
+        name: "near-sorted-scan",
+        about: "scans of 0.01 to 1 % of the keys, and of the newest, likewise",
+        subjects: near_sorted::subjects,
+        run: near_sorted::scan,
+    },
+    Scenario {
+        name: "near-sorted-mixed",
+        about: "inserts and lookups in turn, when 80 % of the keys are there",
+        subjects: near_sorted::subjects,
+        run: near_sorted::mixed,
+    },
+    Scenario {
+        name: "sware-grid",
+        about: "the published buffer at 20 degrees of order",
+        subjects: sware::grid_subjects,
+        run: sware::grid,
+    },
+    Scenario {
+        name: "sware-ablation",
+        about: "the published buffer with one of its settings changed",
+        subjects: sware::ablation_subjects,
+        run: sware::ablation,
+    },
+    Scenario {
+        name: "sware-buffer-size",
+        about: "the published buffer by its size, of 0.5 to 5 % of the keys",
+        subjects: sware::buffer_size_subjects,
+        run: sware::buffer_size,
     },
 ];
 
