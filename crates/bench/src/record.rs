@@ -34,13 +34,19 @@ pub struct Record {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = self.params.get("threads").map_or("", String::as_str);
+        let threads = self
+            .params
+            .get("threads")
+            .map(|threads| format!("{threads} threads"));
+        let setting = threads
+            .or_else(|| self.params.get("degree").cloned())
+            .unwrap_or_default();
         write!(
             f,
-            "{:20} {:12} {:>2} threads {:24} {:>10.3} {:8} ({:.3} to {:.3}), {:.2} of {}",
+            "{:20} {:12} {:>10} {:26} {:>10.3} {:8} ({:.3} to {:.3}), {:.2} of {}",
             self.scenario,
             self.subject,
-            threads,
+            setting,
             self.metric,
             self.median,
             self.unit,

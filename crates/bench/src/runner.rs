@@ -124,8 +124,20 @@ impl Plan {
             .collect()
     }
 
-    fn takes(&self, name: &str) -> bool {
-        self.only.is_empty() || name == BASELINE || self.only.iter().any(|only| only == name)
+    /// Entries loaded by a scenario that has sizes of its own: small, and full.
+    #[must_use]
+    pub fn entries_of(&self, small: usize, full: usize) -> usize {
+        match (self.entries, self.scale) {
+            (None, Scale::Small) => small,
+            (None, Scale::Full) => full,
+            _ => self.entries(),
+        }
+    }
+
+    /// Whether a subject is to run, in a scenario of this baseline.
+    #[must_use]
+    pub fn takes(&self, name: &str, baseline: &str) -> bool {
+        self.only.is_empty() || name == baseline || self.only.iter().any(|only| only == name)
     }
 }
 
@@ -149,9 +161,12 @@ pub fn rounds<K>(
 ) -> Vec<Record> {
     let mut records = Vec::new();
     for threads in plan.threads() {
-        let mut samples: Vec<(&'static str, Figure, Vec<f64>)> = Vec::new();
+        let mut samples = Samples::new();
         for number in 0..plan.rounds() {
-            for entrant in entrants.iter().filter(|entrant| plan.takes(entrant.name)) {
+            for entrant in entrants
+                .iter()
+                .filter(|entrant| plan.takes(entrant.name, BASELINE))
+            {
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     let subject = (entrant.make)();
                     round(subject.as_ref(), threads, number as u64)
@@ -164,47 +179,67 @@ pub fn rounds<K>(
                     }
                     Err(panic) => resume_unwind(panic),
                 };
-                for figure in figures {
-                    let known = samples
-                        .iter_mut()
-                        .find(|(name, known, _)| *name == entrant.name && known.metric == figure.metric);
-                    match known {
-                        Some((_, _, values)) => values.push(figure.value),
-                        None => {
-                            let values = vec![figure.value];
-                            samples.push((entrant.name, figure, values));
-                        }
-                    }
-                }
+                samples.add(entrant.name, figures);
             }
         }
-        records.extend(summarise(scenario, plan, threads, &samples));
+        let params = [
+            ("threads", threads.to_string()),
+            ("entries", plan.entries().to_string()),
+        ];
+        records.extend(summarise(scenario, BASELINE, &params, &samples));
     }
     records
 }
 
-fn summarise(
+/// Figures of several rounds, by subject and metric, in the order in which they first came.
+#[derive(Debug, Default)]
+pub struct Samples {
+    kinds: Vec<(&'static str, Figure, Vec<f64>)>,
+}
+
+impl Samples {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the figures of a round.
+    pub fn add(&mut self, subject: &'static str, figures: Vec<Figure>) {
+        for figure in figures {
+            let known = self
+                .kinds
+                .iter_mut()
+                .find(|(name, known, _)| *name == subject && known.metric == figure.metric);
+            match known {
+                Some((_, _, values)) => values.push(figure.value),
+                None => {
+                    let values = vec![figure.value];
+                    self.kinds.push((subject, figure, values));
+                }
+            }
+        }
+    }
+}
+
+/// Medians, extremes, and ratios to a subject of the same run.
+#[must_use]
+pub fn summarise(
     scenario: &'static str,
-    plan: &Plan,
-    threads: usize,
-    samples: &[(&'static str, Figure, Vec<f64>)],
+    baseline: &'static str,
+    params: &[(&'static str, String)],
+    samples: &Samples,
 ) -> Vec<Record> {
-    let baseline = |metric: &str| {
-        let found = samples
-            .iter()
-            .find(|(name, figure, _)| *name == BASELINE && figure.metric == metric);
+    let of_baseline = |metric: &str| {
+        let mut kinds = samples.kinds.iter();
+        let found = kinds.find(|(name, figure, _)| *name == baseline && figure.metric == metric);
         found.map_or(f64::NAN, |(_, _, values)| median(values))
     };
-    let params = BTreeMap::from([
-        ("threads", threads.to_string()),
-        ("entries", plan.entries().to_string()),
-        ("machine", machine()),
-        (
-            "revision",
-            option_env!("BEDLOAD_REVISION").unwrap_or("unknown").to_owned(),
-        ),
-    ]);
+    let revision = option_env!("BEDLOAD_REVISION").unwrap_or("unknown").to_owned();
+    let mut params: BTreeMap<_, _> = params.iter().cloned().collect();
+    params.extend([("machine", machine()), ("revision", revision)]);
     samples
+        .kinds
         .iter()
         .map(|(subject, figure, values)| Record {
             scenario,
@@ -215,8 +250,8 @@ fn summarise(
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             rounds: values.len(),
-            baseline: BASELINE,
-            ratio: median(values) / baseline(&figure.metric),
+            baseline,
+            ratio: median(values) / of_baseline(&figure.metric),
             params: params.clone(),
         })
         .collect()

@@ -7,13 +7,16 @@ mod factors;
 mod latency;
 mod memory;
 mod motivation;
+mod near_sorted;
 mod newest_scan;
+mod sware;
 mod time_series;
 mod ycsb;
 mod zipf;
 
 use crate::record::Record;
 use crate::runner::Plan;
+use crate::subjects;
 
 /// Something to measure.
 #[derive(Clone, Copy)]
@@ -22,8 +25,19 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it measures.
     pub about: &'static str,
+    /// The names of its subjects.
+    pub subjects: fn() -> Vec<&'static str>,
     /// Runs it.
     pub run: fn(&Plan) -> Vec<Record>,
+}
+
+fn concurrent_subjects() -> Vec<&'static str> {
+    subjects::INDEXES.iter().map(|entrant| entrant.name).collect()
+}
+
+/// Of scenarios of variants of one index, what all of them are compared with.
+fn baseline() -> Vec<&'static str> {
+    vec![subjects::BASELINE]
 }
 
 /// Every scenario.
@@ -31,68 +45,123 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "timeseries-insert",
         about: "ascending keys, stamped just before the insert, from every thread",
+        subjects: concurrent_subjects,
         run: time_series::insert,
     },
     Scenario {
         name: "timeseries-lookup",
         about: "every loaded key once, shuffled",
+        subjects: concurrent_subjects,
         run: time_series::lookup,
     },
     Scenario {
         name: "timeseries-scan",
         about: "0 to 99 entries from a uniformly random key",
+        subjects: concurrent_subjects,
         run: time_series::scan,
     },
     Scenario {
         name: "timeseries-mixed",
         about: "half inserts, and scans and lookups, in both readings of the published mix",
+        subjects: concurrent_subjects,
         run: time_series::mixed,
     },
     Scenario {
         name: "timeseries-latency",
         about: "latencies of inserts, and of queries under the mix, beside an empty operation",
+        subjects: concurrent_subjects,
         run: latency::run,
     },
     Scenario {
         name: "newest-scan",
         about: "50 entries from a hundred keys back while keys arrive, against 50 old ones",
+        subjects: concurrent_subjects,
         run: newest_scan::run,
     },
     Scenario {
         name: "motivation",
         about: "random and ascending inserts, beside a hash table",
+        subjects: concurrent_subjects,
         run: motivation::run,
     },
     Scenario {
         name: "delayed",
         about: "inserts of late keys: by 1 us to 1 s, and by shares, beside buffered straw men",
+        subjects: concurrent_subjects,
         run: delayed::run,
     },
     Scenario {
         name: "ycsb",
         about: "Load, A, B, C and E, with integers and with e-mail addresses, with latencies",
+        subjects: concurrent_subjects,
         run: ycsb::run,
     },
     Scenario {
         name: "memory",
         about: "bytes for each entry, and where they go, for 8- and 32-byte keys",
+        subjects: concurrent_subjects,
         run: memory::run,
     },
     Scenario {
         name: "factor-analysis",
         about: "from B-link tree to Blink-hash, one step after another",
+        subjects: baseline,
         run: factors::factor_analysis,
     },
     Scenario {
         name: "blink-hash-tuning",
         about: "Blink-hash with one parameter changed at a time",
+        subjects: baseline,
         run: factors::tuning,
     },
     #[cfg(feature = "coherence")]
     Scenario {
         name: "coherence",
         about: "cache lines that 1 to 64 simulated writers of ascending keys take from one another",
+        subjects: baseline,
         run: coherence::run,
+    },
+    Scenario {
+        name: "near-sorted-ingest",
+        about: "keys by degree of order, drained within the clock, against sorting and packing them",
+        subjects: near_sorted::subjects,
+        run: near_sorted::ingest,
+    },
+    Scenario {
+        name: "near-sorted-lookup",
+        about: "lookups of any key and of recent ones, with all that is buffered left where it is",
+        subjects: near_sorted::subjects,
+        run: near_sorted::lookup,
+    },
+    Scenario {
+        name: "near-sorted-scan",
+        about: "scans of 0.01 to 1 % of the keys, and of the newest, likewise",
+        subjects: near_sorted::subjects,
+        run: near_sorted::scan,
+    },
+    Scenario {
+        name: "near-sorted-mixed",
+        about: "inserts and lookups in turn, when 80 % of the keys are there",
+        subjects: near_sorted::subjects,
+        run: near_sorted::mixed,
+    },
+    Scenario {
+        name: "sware-grid",
+        about: "the published buffer at 20 degrees of order",
+        subjects: sware::grid_subjects,
+        run: sware::grid,
+    },
+    Scenario {
+        name: "sware-ablation",
+        about: "the published buffer with one of its settings changed",
+        subjects: sware::ablation_subjects,
+        run: sware::ablation,
+    },
+    Scenario {
+        name: "sware-buffer-size",
+        about: "the published buffer by its size, of 0.5 to 5 % of the keys",
+        subjects: sware::buffer_size_subjects,
+        run: sware::buffer_size,
     },
 ];
 

@@ -2,13 +2,13 @@
 
 use std::ops::Bound;
 
-use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, MemoryUse, OrderedMap};
+use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, Measured, MemoryUse, OrderedMap};
 
 use super::{AnyKey, BASELINE, Entrant, SCAN_MAX, Subject, count_and_sum};
 
 struct Ours<M>(M);
 
-impl<K: AnyKey, M: OrderedMap<K>> Subject<K> for Ours<M> {
+impl<K: AnyKey, M: OrderedMap<K> + Measured> Subject<K> for Ours<M> {
     fn insert(&self, key: K, value: u64) {
         self.0.insert(key, value);
     }

@@ -24,6 +24,20 @@ pub struct MemoryUse {
     pub entries_unoccupied: usize,
 }
 
+/// An index that can tell where its memory goes.
+///
+/// ```
+/// use bedload_index::mem::{BlinkTree, Measured};
+/// fn bytes(index: &impl Measured) -> usize {
+///     index.memory_use().total()
+/// }
+/// assert!(bytes(&BlinkTree::<u64>::new()) > 0);
+/// ```
+pub trait Measured {
+    /// Where the index's memory goes. While others write, some of it may be missed. Takes O(n).
+    fn memory_use(&self) -> MemoryUse;
+}
+
 impl MemoryUse {
     /// All of it.
     #[must_use]

@@ -32,7 +32,7 @@ mod version_latch;
 pub use blink_hash::{BlinkHash, BlinkHashOptions};
 pub use blink_tree::BlinkTree;
 pub use key::Key;
-pub use memory_use::MemoryUse;
+pub use memory_use::{Measured, MemoryUse};
 pub use ordered_map::OrderedMap;
 pub(crate) use range::Leaves;
 pub use range::Range;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::{Key, MemoryUse, Range};
+use super::{Key, Range};
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values: what the in-memory indexes have in common, for
 /// code that does not care which it is given.
@@ -37,9 +37,6 @@ pub trait OrderedMap<K: Key>: Send + Sync {
     /// Copies the least entries between the bounds, ascending, to the beginning of `keys` and `values`; returns how
     /// many. It stops where the range or the shorter slice ends.
     fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize;
-
-    /// Where the index's memory goes. While others write, some of it may be missed. Takes O(n).
-    fn memory_use(&self) -> MemoryUse;
 
     /// Checks the index's invariants. No other operation may be under way.
     ///

@@ -2,26 +2,42 @@
 
 use std::collections::BTreeMap;
 
+use super::bplus_tree::BPlusTree;
+use super::late::Late;
+use super::options::TreeOptions;
 use super::search::NO_KEY;
 
+/// Entries that are read at once.
+const STRETCH_ENTRIES: usize = 256;
+
 /// An ordered queue: entries are put in anywhere and taken from the front.
+///
+/// Most are put in far from the front and in no order, so they pend in the branches of a tree of their own; the first
+/// branch is merged and moved to the front as a whole when everything before it has been taken.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    entries: BTreeMap<u64, u64>,
+    /// Entries up to `near_end`.
+    near: BTreeMap<u64, u64>,
+    near_end: u64,
+    /// Entries above `near_end`.
+    far: BPlusTree,
+    /// Entries above `near_end` that hide those of `far`.
+    newest: Late,
     /// The least key; [`NO_KEY`] if there is none.
     first: u64,
 }
 
-impl Default for Ahead {
-    fn default() -> Self {
+impl Ahead {
+    pub(super) fn new(options: TreeOptions) -> Self {
         Self {
-            entries: BTreeMap::new(),
+            near: BTreeMap::new(),
+            near_end: 0,
+            far: BPlusTree::with_options(options),
+            newest: Late::new(),
             first: NO_KEY,
         }
     }
-}
 
-impl Ahead {
     /// The least key; [`NO_KEY`] if there is none.
     #[inline(always)]
     pub(super) fn first(&self) -> u64 {
@@ -29,48 +45,161 @@ impl Ahead {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.first == NO_KEY
     }
 
     pub(super) fn insert(&mut self, key: u64, value: u64) {
-        self.entries.insert(key, value);
         self.first = self.first.min(key);
+        if key <= self.near_end {
+            self.near.insert(key, value);
+            return;
+        }
+        self.newest.push(key, value);
+        if self.newest.is_full() {
+            self.put_newest_in_place();
+        }
     }
 
     pub(super) fn get(&self, key: u64) -> Option<u64> {
-        self.entries.get(&key).copied()
+        if key <= self.near_end {
+            return self.near.get(&key).copied();
+        }
+        self.newest.get(key).or_else(|| self.far.get(key))
     }
 
     pub(super) fn remove(&mut self, key: u64) -> Option<u64> {
-        let removed = self.entries.remove(&key);
-        self.note_first();
+        let removed = if key <= self.near_end {
+            self.near.remove(&key)
+        } else {
+            self.put_newest_in_place();
+            self.far.remove(key)
+        };
+        if key == self.first {
+            self.find_first();
+        }
         removed
     }
 
     /// Takes the least entry out, if its key is at most this one.
     pub(super) fn pop_up_to(&mut self, key: u64) -> Option<(u64, u64)> {
-        if self.first > key {
+        if self.first > key || self.is_empty() {
             return None;
         }
-        let popped = self.entries.pop_first();
-        self.note_first();
+        if self.near.is_empty() {
+            self.find_first();
+        }
+        let popped = self.near.pop_first();
+        self.find_first();
         popped
     }
 
-    /// The entries between the bounds, ascending.
-    pub(super) fn between(&self, lower: u64, upper: u64) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-        let bounds = if lower <= upper { lower..=upper } else { 0..=0 };
-        let entries = (lower <= upper).then(|| self.entries.range(bounds));
-        entries.into_iter().flatten().map(|(&key, &value)| (key, value))
+    /// Finds the least key, and moves it to the front if it is not there.
+    fn find_first(&mut self) {
+        if self.near.is_empty() {
+            self.refill();
+        }
+        self.first = self.near.first_key_value().map_or(NO_KEY, |(&key, _)| key);
+    }
+
+    fn refill(&mut self) {
+        self.put_newest_in_place();
+        let mut entries = Vec::new();
+        while entries.is_empty() {
+            let next = self.far.take_first(&mut entries);
+            self.near_end = match (next, entries.last()) {
+                (Some(fence), _) => fence - 1,
+                (None, Some(&(last, _))) => last,
+                (None, None) => return,
+            };
+        }
+        self.near = entries.into_iter().collect();
+    }
+
+    fn put_newest_in_place(&mut self) {
+        self.far.insert_pending(self.newest.entries());
+        self.newest.clear();
+    }
+
+    /// Reads as [`SerialMap::read_up`](super::SerialMap::read_up) does.
+    pub(super) fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
+        if lower > self.near_end {
+            return self
+                .far
+                .read_up_below(lower, upper, self.newest.entries(), entries);
+        }
+        let end = upper.min(self.near_end);
+        let mut near = self.near.range(lower..=end);
+        entries.extend(
+            near.by_ref()
+                .take(STRETCH_ENTRIES)
+                .map(|(&key, &value)| (key, value)),
+        );
+        match near.next() {
+            Some((&key, _)) => Some(key),
+            None => (end < upper).then(|| end + 1),
+        }
+    }
+
+    /// Reads as [`SerialMap::read_down`](super::SerialMap::read_down) does.
+    pub(super) fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
+        if upper > self.near_end {
+            let end = lower.max(self.near_end + 1);
+            let next = self
+                .far
+                .read_down_below(end, upper, self.newest.entries(), entries);
+            return next.or_else(|| (lower < end).then_some(self.near_end));
+        }
+        let before = entries.len();
+        let mut near = self.near.range(lower..=upper).rev();
+        entries.extend(
+            near.by_ref()
+                .take(STRETCH_ENTRIES)
+                .map(|(&key, &value)| (key, value)),
+        );
+        entries[before..].reverse();
+        near.next().map(|(&key, _)| key)
+    }
+
+    /// Visits all entries between the bounds, ascending.
+    pub(super) fn visit(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        if lower <= self.near_end && lower <= upper {
+            for (&key, &value) in self.near.range(lower..=upper) {
+                visit(&[key], &[value]);
+            }
+        }
+        let from = lower.max(self.near_end + 1);
+        if from <= upper {
+            self.far.visit_between(from, upper, self.newest.entries(), visit);
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        /// What a `BTreeMap` of 16-byte entries takes for one when it is filled at random.
-        const ENTRY_BYTES: usize = 27;
-        self.entries.len() * ENTRY_BYTES
+        /// What a `BTreeMap` of 16-byte entries takes for one when it was made of sorted entries.
+        const ENTRY_BYTES: usize = 19;
+        self.near.len() * ENTRY_BYTES + self.far.bytes()
     }
 
-    fn note_first(&mut self) {
-        self.first = self.entries.first_key_value().map_or(NO_KEY, |(&key, _)| key);
+    /// What does not hold of the invariants.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.far.check_structure()?;
+        let mut far = Vec::new();
+        self.far
+            .visit_between(0, NO_KEY - 1, self.newest.entries(), &mut |keys, _| {
+                far.extend_from_slice(keys)
+            });
+        let least = self.near.keys().chain(&far).min().copied().unwrap_or(NO_KEY);
+        if least != self.first {
+            return Err(format!("{} is not the first key ahead, but {least}", self.first));
+        }
+        let is_apart = self
+            .near
+            .last_key_value()
+            .is_none_or(|(&last, _)| last <= self.near_end)
+            && far.first().is_none_or(|&first| first > self.near_end);
+        if is_apart {
+            Ok(())
+        } else {
+            Err("what is far ahead reaches into what is near".into())
+        }
     }
 }

@@ -210,7 +210,7 @@ impl BPlusTree {
 
     /// Drops a branch without leaves, unless it is the only one; the one before it gets its range, or if there is none
     /// the one behind it.
-    fn drop_branch(&mut self, at: usize) {
+    pub(super) fn drop_branch(&mut self, at: usize) {
         if self.branches.len() == 1 {
             return;
         }

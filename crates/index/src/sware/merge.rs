@@ -16,8 +16,10 @@ pub(super) struct Scratch {
     places: Vec<(usize, u64, u64)>,
 }
 
-/// As many leaves and tables are kept.
-const KEPT: usize = 64;
+/// As many leaves are kept.
+const LEAVES_KEPT: usize = 64;
+/// As many tables are kept.
+const TABLES_KEPT: usize = 4;
 
 impl Scratch {
     /// An empty table.
@@ -31,14 +33,14 @@ impl Scratch {
     }
 
     fn keep_leaf(&mut self, mut leaf: Box<Leaf>) {
-        if self.leaves.len() < KEPT {
+        if self.leaves.len() < LEAVES_KEPT {
             leaf.truncate(0);
             self.leaves.push(leaf);
         }
     }
 
     fn keep_table(&mut self, table: Pending) {
-        if self.tables.len() < KEPT {
+        if self.tables.len() < TABLES_KEPT {
             self.tables.push(table);
         }
     }
@@ -182,6 +184,19 @@ impl BPlusTree {
             }
         }
         branches > 1
+    }
+
+    /// Moves the entries of the first branch to the end of `entries`; returns the fence of the next one.
+    pub(super) fn take_first(&mut self, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
+        self.merge_branch(0);
+        let next = self.index.fence(1);
+        for (_, leaf) in self.branches[0].take() {
+            entries.extend(leaf.keys().iter().copied().zip(leaf.values().iter().copied()));
+            self.entries -= leaf.len();
+            self.scratch.keep_leaf(leaf);
+        }
+        self.drop_branch(0);
+        next
     }
 
     /// Merges everything that pends. Time O(n).

@@ -1,4 +1,24 @@
-//! Trees in memory for keys that arrive nearly in order, for one thread at a time.
+//! Trees in memory for keys that arrive nearly in order: from `u64` to `u64`, one writer at a time.
+//!
+//! | | |
+//! |---|---|
+//! | [`NearSortedTree`] | takes keys in any order at little more than the cost of sorting them |
+//! | [`BPlusTree`] | the tree it is made of, which inserts each entry where it belongs |
+//! | [`SaTree`] | a buffer as published before any tree of the room: the SA B+-tree of the SWARE paper |
+//! | [`SerialMap`], [`Locked`] | what they have in common; a lock, so that several threads may use one |
+//!
+//! The paper (Raman, Sarkar, Olma, Athanassoulis, "Indexing for Near-Sorted Data", ICDE 2023) buffers *everything*, sorts
+//! the buffer, and drains a part of it: in order behind the last leaf, entry by entry from the root where it overlaps
+//! with the tree. [`NearSortedTree`] buffers only what is out of order, and
+//!
+//! * never moves an entry in order: it is written to the leaf where it stays;
+//! * keeps what is ahead of its time apart, until its time has come (the pairs that a swap displaces are one late and
+//!   one ahead; a tail that follows the greatest key would make *every* key late);
+//! * merges what is late leaf by leaf, when there is an eighth of what the leaves of a branch hold: one pass serves them
+//!   all, and memory is bounded, whatever the order;
+//! * looks late entries up directly, by one probe of a table that only branches with late entries have;
+//! * merges them as soon as the tail is further ahead than keys were late in the last window, by the measure of the
+//!   [`Estimator`](crate::sortedness::Estimator).
 
 mod ahead;
 mod append;

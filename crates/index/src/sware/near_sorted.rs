@@ -91,7 +91,7 @@ impl NearSortedTree {
             tail_fence: 0,
             tail_end: 0,
             in_order_to: 0,
-            ahead: Ahead::default(),
+            ahead: Ahead::new(options),
             late: Late::new(),
             reach: 0,
             misfits: 0,
@@ -395,6 +395,7 @@ impl NearSortedTree {
         if self.tail.keys().iter().any(|key| !tail.contains(key)) {
             return Err(format!("the tail of {tail:?} holds {:?}", self.tail.keys()));
         }
+        self.ahead.check()?;
         if self.ahead.first() <= self.tail_end {
             return Err("a key ahead does not lie above the tail".into());
         }

@@ -9,9 +9,6 @@ use super::search::NO_KEY;
 use super::serial_map::{OneAtATime, SerialMap};
 use crate::mem::{Leaves, Range};
 
-/// Entries of what is ahead that are read at once.
-const AHEAD_ENTRIES: usize = 256;
-
 /// The least and the greatest key within the bounds; none if no key can be.
 pub(super) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
     let lower = match bounds.start_bound() {
@@ -117,7 +114,7 @@ impl BPlusTree {
     }
 
     /// Visits all but the greatest of all keys.
-    fn visit_between(
+    pub(super) fn visit_between(
         &self,
         lower: u64,
         upper: u64,
@@ -162,7 +159,7 @@ impl BPlusTree {
 }
 
 impl BPlusTree {
-    fn read_up_below(
+    pub(super) fn read_up_below(
         &self,
         lower: u64,
         upper: u64,
@@ -184,7 +181,7 @@ impl BPlusTree {
         (next <= upper).then_some(next)
     }
 
-    fn read_down_below(
+    pub(super) fn read_down_below(
         &self,
         lower: u64,
         upper: u64,
@@ -260,9 +257,8 @@ impl NearSortedTree {
         if !keys.is_empty() {
             visit(keys, values);
         }
-        for (key, value) in self.ahead.between(lower, upper) {
-            visit(&[key], &[value]);
-        }
+        self.ahead
+            .visit(lower.max(self.tail_end), upper.min(NO_KEY - 1), &mut visit);
         if upper == NO_KEY
             && let Some(value) = self.tree.greatest
         {
@@ -304,33 +300,21 @@ impl SerialMap for NearSortedTree {
             self.read_tail(lower, upper, entries);
             return (upper > self.tail_end).then(|| self.tail_end + 1);
         }
-        let before = entries.len();
-        entries.extend(self.ahead.between(lower, upper).take(AHEAD_ENTRIES));
-        match entries.last() {
-            Some(&(last, _)) if entries.len() - before == AHEAD_ENTRIES => (last < upper).then(|| last + 1),
-            _ => {
-                if upper == NO_KEY {
-                    entries.extend(self.tree.greatest.map(|value| (NO_KEY, value)));
-                }
-                None
-            }
+        let next = self.ahead.read_up(lower, upper, entries);
+        if next.is_none() && upper == NO_KEY {
+            entries.extend(self.tree.greatest.map(|value| (NO_KEY, value)));
         }
+        next
     }
 
     fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if upper > self.tail_end && upper >= self.tail_fence {
-            let lower_ahead = lower.max(self.tail_end + 1);
-            let before = entries.len();
+            let end = lower.max(self.tail_end + 1);
+            let next = self.ahead.read_down(end, upper, entries);
             if upper == NO_KEY {
                 entries.extend(self.tree.greatest.map(|value| (NO_KEY, value)));
             }
-            entries.extend(self.ahead.between(lower_ahead, upper).rev().take(AHEAD_ENTRIES));
-            entries[before..].reverse();
-            if entries.len() - before >= AHEAD_ENTRIES {
-                let (first, _) = entries[before];
-                return (lower < first).then(|| first - 1);
-            }
-            return (lower < lower_ahead).then_some(self.tail_end);
+            return next.or_else(|| (lower < end).then_some(self.tail_end));
         }
         if upper >= self.tail_fence {
             self.read_tail(lower, upper, entries);

@@ -13,8 +13,10 @@ use crate::mem::{Leaves, OrderedMap, Range};
 /// use bedload_index::sware::{BPlusTree, NearSortedTree, SerialMap};
 ///
 /// fn newest(map: &impl SerialMap) -> Option<(u64, u64)> {
-///     let mut entries = Vec::new();
-///     map.read_down(0, u64::MAX, &mut entries);
+///     let (mut entries, mut to) = (Vec::new(), Some(u64::MAX));
+///     while let (Some(upper), true) = (to, entries.is_empty()) {
+///         to = map.read_down(0, upper, &mut entries);
+///     }
 ///     entries.last().copied()
 /// }
 /// let mut tree = NearSortedTree::new();
@@ -32,7 +34,7 @@ pub trait SerialMap: Send + Sync {
     fn remove(&mut self, key: u64) -> Option<u64>;
 
     /// Appends the least entries between the bounds, which are inclusive and not inverted, ascending: those of one
-    /// leaf, or fewer. Returns the key from which on nothing was read, if there may be more up to the upper bound.
+    /// leaf, or fewer, or none. Returns the key from which on nothing was read, if there may be more up to the upper bound.
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64>;
 
     /// Appends the greatest entries between the bounds, ascending; returns the key down from which nothing was read, if

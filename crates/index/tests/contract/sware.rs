@@ -261,7 +261,7 @@ fn a_buffer_packs_what_is_in_order_and_inserts_what_overlaps() {
 
 #[test]
 fn what_is_in_order_is_appended_and_what_is_not_waits() {
-    let len = 60_000;
+    let len = 200_000;
     for (ranks, (k, _)) in arrivals(len).zip(DEGREES).take(5) {
         let mut tree = NearSortedTree::new();
         for &rank in &ranks {
@@ -277,8 +277,9 @@ fn what_is_in_order_is_appended_and_what_is_not_waits() {
         if k <= 20.0 {
             assert!(tree.fill() >= 0.9, "{k}: leaves are filled to {}", tree.fill());
         }
-        let bytes = tree.bytes() as f64 / len as f64;
-        assert!(bytes <= 22.0, "{k}: {bytes} bytes an entry");
+        // Beside the entries there are the leaves and tables kept for the next use, whatever the size of the tree.
+        let kept = 1 << 20;
+        assert!(tree.bytes() <= 22 * len + kept, "{k}: {} bytes", tree.bytes());
     }
 }
 

@@ -8,7 +8,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use parking_lot::Mutex;
 
 use super::super::key::Key;
-use super::super::memory_use::MemoryUse;
+use super::super::memory_use::{Measured, MemoryUse};
 use super::super::node::NodePtr;
 use super::super::ordered_map::OrderedMap;
 use super::super::primitive::Backoff;
@@ -271,11 +271,13 @@ impl<K: Key> OrderedMap<K> for BlinkHash<K> {
         self.scan(bounds, keys, values)
     }
 
-    fn memory_use(&self) -> MemoryUse {
-        self.memory_use()
-    }
-
     fn check_structure(&self) -> Result<(), String> {
         self.check_structure()
+    }
+}
+
+impl<K: Key> Measured for BlinkHash<K> {
+    fn memory_use(&self) -> MemoryUse {
+        self.memory_use()
     }
 }

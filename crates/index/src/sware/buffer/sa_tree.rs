@@ -208,24 +208,20 @@ impl<T: BaseTree> SaTree<T> {
         if self.options.zone_maps && !self.zone.contains(key) {
             return None;
         }
-        self.find_unsorted(key).or_else(|| {
-            let starts = std::iter::once(self.boundary).chain(self.blocks.iter().copied());
-            let blocks = starts.zip(self.blocks.iter().copied()).map(|(from, to)| from..to);
-            let sorted = std::iter::once(0..self.boundary).chain(blocks);
-            sorted
-                .collect::<Vec<_>>()
-                .into_iter()
-                .rev()
-                .find_map(|part| self.find_sorted(&self.entries[part], key))
-        })
-    }
-
-    fn find_sorted<'b>(&self, part: &'b [Buffered], key: u64) -> Option<&'b Buffered> {
-        // Of equal keys that arrived one behind the other the last counts.
-        let end = key
-            .checked_add(1)
-            .map_or(part.len(), |next| lower_bound(part, next));
-        part[..end].last().filter(|entry| entry.key == key)
+        let unsorted = self.find_unsorted(key);
+        if unsorted.is_some() {
+            return unsorted;
+        }
+        for (number, &end) in self.blocks.iter().enumerate().rev() {
+            let start = number
+                .checked_sub(1)
+                .map_or(self.boundary, |before| self.blocks[before]);
+            let found = find_sorted(&self.entries[start..end], key);
+            if found.is_some() {
+                return found;
+            }
+        }
+        find_sorted(&self.entries[..self.boundary], key)
     }
 
     fn find_unsorted(&self, key: u64) -> Option<&Buffered> {
@@ -460,4 +456,12 @@ impl<T: BaseTree> SerialMap for SaTree<T> {
         }
         Ok(())
     }
+}
+
+/// The last entry of this key in a sorted part: of those that arrived one behind the other it counts.
+fn find_sorted(part: &[Buffered], key: u64) -> Option<&Buffered> {
+    let end = key
+        .checked_add(1)
+        .map_or(part.len(), |next| lower_bound(part, next));
+    part[..end].last().filter(|entry| entry.key == key)
 }

@@ -1,0 +1,5 @@
+//! Ingest and queries of nearly sorted keys, one thread.
+
+pub mod floor;
+pub mod input;
+pub mod subjects;

@@ -1,0 +1,178 @@
+//! The maps that are measured, one thread.
+
+use std::collections::BTreeMap;
+
+use bedload_index::sware::{BPlusTree, BufferOptions, NearSortedTree, SaTree, SerialMap, TreeOptions};
+
+/// A map from `u64` to `u64` under measurement.
+pub trait SerialSubject {
+    /// Its name in reports.
+    const NAME: &'static str;
+
+    /// An empty one, for about this many entries.
+    fn new(entries: usize) -> Self;
+
+    /// Puts a value in place.
+    fn insert(&mut self, key: u64, value: u64);
+
+    /// Looks a key up.
+    fn get(&mut self, key: u64) -> Option<u64>;
+
+    /// Moves all that is buffered to where it belongs.
+    fn drain(&mut self) {}
+
+    /// How many entries lie between the bounds, which are inclusive, and the sum of their values.
+    fn sum(&self, lower: u64, upper: u64) -> (usize, u64);
+
+    /// Bytes of the heap, and the share of leaves that is filled, where known.
+    fn space(&self) -> Option<(usize, f64)> {
+        None
+    }
+}
+
+fn add((count, sum): (usize, u64), values: &[u64]) -> (usize, u64) {
+    (
+        count + values.len(),
+        values.iter().fold(sum, |sum, value| sum.wrapping_add(*value)),
+    )
+}
+
+/// Ours.
+impl SerialSubject for NearSortedTree {
+    const NAME: &'static str = "near-sorted";
+
+    fn new(_: usize) -> Self {
+        Self::new()
+    }
+
+    #[inline]
+    fn insert(&mut self, key: u64, value: u64) {
+        self.insert(key, value);
+    }
+
+    #[inline]
+    fn get(&mut self, key: u64) -> Option<u64> {
+        Self::get(self, key)
+    }
+
+    fn drain(&mut self) {
+        self.drain();
+    }
+
+    fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
+        let mut all = (0, 0);
+        self.visit(lower..=upper, |_, values| all = add(all, values));
+        all
+    }
+
+    fn space(&self) -> Option<(usize, f64)> {
+        Some((self.bytes(), self.fill()))
+    }
+}
+
+/// Our B+-tree, each entry inserted from the root.
+#[derive(Debug)]
+pub struct Plain(BPlusTree);
+
+/// Our B+-tree with a pointer to the tail leaf, and splits at 80:20.
+#[derive(Debug)]
+pub struct FastPath(BPlusTree);
+
+macro_rules! b_plus_trees {
+    ($($tree:ident, $name:literal, $options:expr;)*) => {$(
+        impl SerialSubject for $tree {
+            const NAME: &'static str = $name;
+
+            fn new(_: usize) -> Self {
+                Self(BPlusTree::with_options($options))
+            }
+
+            #[inline]
+            fn insert(&mut self, key: u64, value: u64) {
+                self.0.insert(key, value);
+            }
+
+            #[inline]
+            fn get(&mut self, key: u64) -> Option<u64> {
+                self.0.get(key)
+            }
+
+            fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
+                let mut all = (0, 0);
+                self.0.visit(lower..=upper, |_, values| all = add(all, values));
+                all
+            }
+
+            fn space(&self) -> Option<(usize, f64)> {
+                Some((self.0.bytes(), self.0.fill()))
+            }
+        }
+    )*};
+}
+
+b_plus_trees! {
+    Plain, "plain", TreeOptions::new().tail_leaf(false);
+    FastPath, "fast path", TreeOptions::new().split_percent(80);
+}
+
+/// SWARE over our B+-tree, with the paper's settings: a buffer of 1 % of the data, splits at 80:20.
+impl SerialSubject for SaTree<BPlusTree> {
+    const NAME: &'static str = "sware";
+
+    fn new(entries: usize) -> Self {
+        let base = BPlusTree::with_options(TreeOptions::new().tail_leaf(false).split_percent(80));
+        Self::new(base, BufferOptions::new(entries / 100))
+    }
+
+    #[inline]
+    fn insert(&mut self, key: u64, value: u64) {
+        self.insert(key, value);
+    }
+
+    #[inline]
+    fn get(&mut self, key: u64) -> Option<u64> {
+        if self.wants_preparation() {
+            self.prepare_reads();
+        }
+        Self::get(self, key)
+    }
+
+    fn drain(&mut self) {
+        self.drain();
+    }
+
+    fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
+        let (mut all, mut entries, mut from) = ((0, 0), Vec::new(), Some(lower));
+        while let Some(lower) = from {
+            entries.clear();
+            from = self.read_up(lower, upper, &mut entries);
+            all = entries.iter().fold(all, |all, entry| add(all, &[entry.1]));
+        }
+        all
+    }
+
+    fn space(&self) -> Option<(usize, f64)> {
+        Some((self.base().bytes() + self.buffer_bytes(), self.base().fill()))
+    }
+}
+
+impl SerialSubject for BTreeMap<u64, u64> {
+    const NAME: &'static str = "btree-map";
+
+    fn new(_: usize) -> Self {
+        Self::new()
+    }
+
+    fn insert(&mut self, key: u64, value: u64) {
+        self.insert(key, value);
+    }
+
+    fn get(&mut self, key: u64) -> Option<u64> {
+        Self::get(self, &key).copied()
+    }
+
+    fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
+        self.range(lower..=upper)
+            .fold((0, 0), |all, (_, &value)| add(all, &[value]))
+    }
+}

@@ -1,0 +1,321 @@
+//! Nearly sorted keys: ingest against the floor, and queries with whatever is buffered still in its buffer.
+//!
+//! The variable `BEDLOAD_BENCH_DEGREES` (such as `0/0,scrambled`) chooses among degrees of order, as `--only` does among
+//! subjects: a run of all of them takes hours at full scale.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::hint::black_box;
+
+use bedload_index::sware::{BPlusTree, NearSortedTree, SaTree};
+use bedload_testkit::Rng;
+use quanta::Instant;
+
+use crate::near_sorted::floor;
+use crate::near_sorted::input::{DEGREES, Input, key_of, value_of};
+use crate::near_sorted::subjects::{FastPath, Plain, SerialSubject};
+use crate::record::Record;
+use crate::runner::{Figure, Plan, Samples, summarise};
+
+/// Inserts for each lookup that is interleaved.
+const INSERTS_PER_LOOKUP: usize = 1000;
+
+/// One round of one subject.
+type Round = fn(&Input, &mut Rng) -> Vec<Figure>;
+
+/// A subject's name, and a round of it.
+type Entrant = (&'static str, Round);
+
+macro_rules! entrants {
+    ($round:ident) => {
+        &[
+            (NearSortedTree::NAME, $round::<NearSortedTree>),
+            (Plain::NAME, $round::<Plain>),
+            (FastPath::NAME, $round::<FastPath>),
+            (SaTree::<BPlusTree>::NAME, $round::<SaTree<BPlusTree>>),
+            (BTreeMap::<u64, u64>::NAME, $round::<BTreeMap<u64, u64>>),
+        ]
+    };
+}
+
+/// The subjects of these scenarios; that of ingest has [`FLOOR`] too.
+pub(super) fn subjects() -> Vec<&'static str> {
+    let entrants: &[Entrant] = entrants!(ingest_round);
+    entrants.iter().map(|entrant| entrant.0).collect()
+}
+
+/// The fastest way to sort everything and pack it.
+const FLOOR: &str = "floor";
+
+fn entries(plan: &Plan) -> usize {
+    plan.entries_of(5_000_000, 50_000_000)
+}
+
+fn is_chosen(variable: &str, name: &str) -> bool {
+    env::var(variable).map_or(true, |chosen| chosen.split(',').any(|chosen| chosen == name))
+}
+
+/// Rounds of all subjects at every degree of order.
+fn rounds(
+    scenario: &'static str,
+    plan: &Plan,
+    baseline: &'static str,
+    has_floor: bool,
+    entrants: &[Entrant],
+) -> Vec<Record> {
+    let mut records = Vec::new();
+    for degree in DEGREES {
+        if !is_chosen("BEDLOAD_BENCH_DEGREES", &degree.to_string()) {
+            continue;
+        }
+        let mut samples = Samples::new();
+        let input = Input::new(degree, entries(plan), 7);
+        for number in 0..plan.rounds().min(3) {
+            if has_floor && plan.takes(FLOOR, baseline) {
+                samples.add(FLOOR, floor_figures(&input));
+            }
+            for &(name, round) in entrants {
+                if plan.takes(name, baseline) {
+                    samples.add(name, round(&input, &mut Rng::new(number as u64)));
+                }
+            }
+        }
+        let params = [
+            ("degree", degree.to_string()),
+            ("entries", entries(plan).to_string()),
+        ];
+        records.extend(summarise(scenario, baseline, &params, &samples));
+    }
+    records
+}
+
+fn floor_figures(input: &Input) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = floor::seconds(&input.keys)
+        .into_iter()
+        .map(|(way, seconds)| per_entry(&format!("ingest: {way}"), seconds, input.keys.len()))
+        .collect();
+    let fastest = figures
+        .iter()
+        .map(|figure| figure.value)
+        .fold(f64::INFINITY, f64::min);
+    figures.push(Figure {
+        metric: INGEST.to_owned(),
+        unit: "ns",
+        value: fastest,
+    });
+    figures
+}
+
+const INGEST: &str = "ingest";
+
+fn per_entry(metric: &str, seconds: f64, entries: usize) -> Figure {
+    Figure {
+        metric: metric.to_owned(),
+        unit: "ns",
+        value: seconds * 1e9 / entries as f64,
+    }
+}
+
+/// Inserts keys, and looks up an earlier one now and then; the lookups must succeed.
+fn insert_all<S: SerialSubject>(subject: &mut S, keys: &[u64]) {
+    for (number, keys) in (0_usize..).zip(keys.chunks(INSERTS_PER_LOOKUP)) {
+        for &key in keys {
+            subject.insert(key, value_of(key));
+        }
+        let key = keys[number.wrapping_mul(7919) % keys.len()];
+        assert_eq!(
+            subject.get(key),
+            Some(value_of(key)),
+            "{}: a key is lost",
+            S::NAME
+        );
+    }
+}
+
+/// Everything must be there, once, with its value.
+fn verify<S: SerialSubject>(subject: &mut S, input: &Input) {
+    let sum = input
+        .keys
+        .iter()
+        .fold(0, |sum: u64, &key| sum.wrapping_add(value_of(key)));
+    assert_eq!(
+        subject.sum(0, u64::MAX),
+        (input.keys.len(), sum),
+        "{}: a scan differs",
+        S::NAME
+    );
+    for &key in input.keys.iter().step_by(997) {
+        assert_eq!(
+            subject.get(key),
+            Some(value_of(key)),
+            "{}: a key is lost",
+            S::NAME
+        );
+        let absent = key ^ 1;
+        assert!(
+            subject.get(absent).is_none_or(|value| value == value_of(absent)),
+            "{}: a key is found",
+            S::NAME
+        );
+    }
+}
+
+fn ingest_round<S: SerialSubject>(input: &Input, _: &mut Rng) -> Vec<Figure> {
+    let start = Instant::now();
+    let mut subject = S::new(input.keys.len());
+    insert_all(&mut subject, &input.keys);
+    let seconds_inserting = start.elapsed().as_secs_f64();
+    let space = subject.space();
+    let start = Instant::now();
+    subject.drain();
+    let seconds = seconds_inserting + start.elapsed().as_secs_f64();
+    verify(&mut subject, input);
+
+    let mut figures = vec![per_entry(INGEST, seconds, input.keys.len())];
+    if let Some((bytes, _)) = space {
+        figures.push(Figure {
+            metric: "space before the drain".to_owned(),
+            unit: "B",
+            value: bytes as f64 / input.keys.len() as f64,
+        });
+    }
+    if let Some((_, fill)) = subject.space() {
+        figures.push(Figure {
+            metric: "leaf fill".to_owned(),
+            unit: "%",
+            value: fill * 100.0,
+        });
+    }
+    figures
+}
+
+/// A subject that holds all keys, not drained.
+fn loaded<S: SerialSubject>(input: &Input) -> S {
+    let mut subject = S::new(input.keys.len());
+    insert_all(&mut subject, &input.keys);
+    verify(&mut subject, input);
+    subject
+}
+
+fn lookup_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
+    let mut subject = loaded::<S>(input);
+    let count = (input.keys.len() / 5).min(4_000_000);
+    let recent = input.keys.len() - input.keys.len() / 100;
+    [("lookup, uniform", 0), ("lookup, recent", recent)]
+        .map(|(metric, from)| {
+            let probes: Vec<u64> = (0..count)
+                .map(|_| input.keys[from + rng.index(input.keys.len() - from)])
+                .collect();
+            let start = Instant::now();
+            for &key in &probes {
+                black_box(subject.get(key));
+            }
+            per_entry(metric, start.elapsed().as_secs_f64(), count)
+        })
+        .to_vec()
+}
+
+fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
+    let subject = loaded::<S>(input);
+    let len = input.keys.len();
+    let mut figures = Vec::new();
+    for (metric, share) in [
+        ("scan of 0.01 %", 10_000),
+        ("scan of 0.1 %", 1_000),
+        ("scan of 1 %", 100),
+    ] {
+        let wanted = len / share;
+        if wanted == 0 {
+            continue;
+        }
+        let scans = (len / 5 / wanted).min(100);
+        let starts: Vec<u64> = (0..scans).map(|_| rng.index(len - wanted) as u64).collect();
+        let start = Instant::now();
+        let mut read = 0;
+        for from in starts {
+            let (count, _) = black_box(subject.sum(key_of(from), key_of(from + wanted as u64) - 1));
+            read += count;
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        assert_eq!(read, scans * wanted, "{}: a scan differs", S::NAME);
+        figures.push(per_entry(metric, seconds, read));
+    }
+    let wanted = len / 100;
+    let start = Instant::now();
+    let (count, _) = black_box(subject.sum(key_of((len - wanted) as u64), u64::MAX));
+    assert_eq!(count, wanted, "{}: a scan differs", S::NAME);
+    figures.push(per_entry(
+        "scan of the newest 1 %",
+        start.elapsed().as_secs_f64(),
+        count,
+    ));
+    figures
+}
+
+fn mixed_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
+    let len = input.keys.len();
+    let mut subject = S::new(len);
+    let (before, after) = input.keys.split_at(len / 5 * 4);
+    insert_all(&mut subject, before);
+    let mut inserted = before.len();
+    let mut figures = Vec::new();
+    let shares = [("10:90 writes to reads", 1), ("50:50", 5), ("90:10", 9)];
+    for ((metric, writes), keys) in shares.into_iter().zip(after.chunks(after.len().div_ceil(3))) {
+        let operations = keys.len() * 10 / 9;
+        let mut keys = keys.iter();
+        let start = Instant::now();
+        for number in 0..operations {
+            let next = if number % 10 < writes { keys.next() } else { None };
+            match next {
+                Some(&key) => {
+                    subject.insert(key, value_of(key));
+                    inserted += 1;
+                }
+                None => {
+                    black_box(subject.get(input.keys[rng.index(inserted)]));
+                }
+            }
+        }
+        figures.push(per_entry(metric, start.elapsed().as_secs_f64(), operations));
+        for &key in keys {
+            subject.insert(key, value_of(key));
+            inserted += 1;
+        }
+    }
+    verify(&mut subject, input);
+    figures
+}
+
+pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
+    rounds("near-sorted-ingest", plan, FLOOR, true, entrants!(ingest_round))
+}
+
+pub(super) fn lookup(plan: &Plan) -> Vec<Record> {
+    rounds(
+        "near-sorted-lookup",
+        plan,
+        Plain::NAME,
+        false,
+        entrants!(lookup_round),
+    )
+}
+
+pub(super) fn scan(plan: &Plan) -> Vec<Record> {
+    rounds(
+        "near-sorted-scan",
+        plan,
+        Plain::NAME,
+        false,
+        entrants!(scan_round),
+    )
+}
+
+pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
+    rounds(
+        "near-sorted-mixed",
+        plan,
+        Plain::NAME,
+        false,
+        entrants!(mixed_round),
+    )
+}
