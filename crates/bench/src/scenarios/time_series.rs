@@ -4,6 +4,7 @@ use std::hint::black_box;
 
 use bedload_testkit::Rng;
 use bedload_testkit::workload::SensorStream;
+use parking_lot::Mutex;
 
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
@@ -21,17 +22,19 @@ pub(super) fn load(
     stamps: &Stamps,
     seed: u64,
 ) -> (Vec<u64>, f64) {
-    let (keys, seconds) = on_threads(threads, |thread| {
+    // Filled, so that their memory is there before the time is taken.
+    let keys: Vec<Mutex<Vec<u64>>> = (0..threads)
+        .map(|_| Mutex::new(vec![u64::MAX; entries / threads]))
+        .collect();
+    let (_, seconds) = on_threads(threads, |thread| {
         let mut stream = sensors(thread);
-        let keys: Vec<u64> = (0..entries / threads)
-            .map(|_| {
-                let key = stream.key_at(stamps.now());
-                subject.insert(key, !key);
-                key
-            })
-            .collect();
-        keys
+        for place in keys[thread].lock().iter_mut() {
+            let key = stream.key_at(stamps.now());
+            subject.insert(key, !key);
+            *place = key;
+        }
     });
+    let keys: Vec<Vec<u64>> = keys.into_iter().map(Mutex::into_inner).collect();
     let mut keys = keys.concat();
     verify(subject, &keys);
     Rng::new(seed).shuffle(&mut keys);

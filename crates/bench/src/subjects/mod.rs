@@ -75,6 +75,7 @@ pub const BASELINE: &str = "blink-tree";
 pub const INDEXES: &[Entrant] = &[
     ours::blink_tree(),
     ours::blink_hash(),
+    ours::same_again(),
     peers::bplustree(),
     peers::scc_tree(),
     peers::skip_map(),
@@ -87,6 +88,7 @@ pub const INDEXES: &[Entrant] = &[
 pub const INDEXES_AND_CEILING: &[Entrant] = &[
     ours::blink_tree(),
     ours::blink_hash(),
+    ours::same_again(),
     peers::bplustree(),
     peers::scc_tree(),
     peers::skip_map(),

@@ -42,9 +42,11 @@ pub fn acting_as<R>(writer: u32, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What this thread's writers did since the last time it was asked.
+/// What this thread's writers did since the last time it was asked. Forgets who has copies of lines, lest memory that is
+/// used again counts as somebody's.
 #[must_use]
 pub fn take_counts() -> Counts {
+    COPIES.take();
     COUNTS.take()
 }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use super::coherence::{Access, note};
 
 macro_rules! reporting {
-    ($name:ident $(<$type:ident>)?: $value:ty, $($exchange:ident)*) => {
+    ($visibility:vis $name:ident $(<$type:ident>)?: $value:ty, $($exchange:ident)*) => {
+        /// The atomic of this name, reporting.
         #[derive(Debug)]
         #[repr(transparent)]
-        pub(crate) struct $name$(<$type>)?(atomic::$name$(<$type>)?);
+        $visibility struct $name$(<$type>)?(atomic::$name$(<$type>)?);
 
         impl$(<$type>)? $name$(<$type>)? {
             pub(crate) const fn new(value: $value) -> Self {
@@ -51,9 +52,9 @@ macro_rules! reporting_exchange {
     )*};
 }
 
-reporting! { AtomicU32: u32, fetch_add fetch_sub }
-reporting! { AtomicU64: u64, fetch_or fetch_and }
-reporting! { AtomicPtr<T>: *mut T, }
+reporting! { pub(crate) AtomicU32: u32, fetch_add fetch_sub }
+reporting! { pub AtomicU64: u64, fetch_or fetch_and }
+reporting! { pub(crate) AtomicPtr<T>: *mut T, }
 reporting_exchange! { AtomicU32: u32, AtomicU64: u64 }
 
 impl<T> Default for AtomicPtr<T> {

@@ -20,8 +20,8 @@ use super::primitive::{AtomicU64, Ordering};
 #[inline]
 pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
     // A model of cache lines sees no vector loads.
-    #[cfg(all(target_arch = "x86_64", not(miri), not(loom), not(feature = "coherence")))]
-    {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if !cfg!(feature = "coherence") {
         if std::is_x86_feature_detected!("avx512f") {
             // SAFETY: the processor has the feature.
             return unsafe { x86_64::lower_bound_avx512(column, probe) };

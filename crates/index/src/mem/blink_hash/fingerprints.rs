@@ -67,8 +67,9 @@ impl Fingerprints {
 #[inline]
 fn matching(words: &[AtomicU64], fingerprint: Fingerprint) -> Slots {
     // A model of cache lines sees no vector loads.
-    #[cfg(all(target_arch = "x86_64", not(miri), not(loom), not(feature = "coherence")))]
-    if let Ok(words) = words.try_into()
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if !cfg!(feature = "coherence")
+        && let Ok(words) = words.try_into()
         && std::is_x86_feature_detected!("avx2")
     {
         // SAFETY: the processor has the feature.

@@ -92,7 +92,8 @@ fn loom_a_scan_during_a_split_misses_nothing() {
         let index = index_of(&[1]);
         let (mut keys, mut values) = ([0; 4], [0; 4]);
         assert_eq!(index.scan(.., &mut keys, &mut values), 1);
-        [5, 9].map(|key| index.insert(key, key));
+        index.insert(5, 5);
+        index.insert(9, 9);
         let reader = {
             let index = Arc::clone(&index);
             thread::spawn(move || {
