@@ -254,7 +254,9 @@ impl BPlusTree {
             let mut touched = 0;
             for (place, &(key, _)) in places.iter_mut().zip(entries) {
                 *place = self.index.find(key);
-                touched ^= self.branches[*place].pending.touch(key);
+            }
+            for (&place, &(key, _)) in places.iter().zip(entries) {
+                touched ^= self.branches[place].pending.touch(key);
             }
             std::hint::black_box(touched);
             let mut has_split = false;

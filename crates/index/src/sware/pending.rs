@@ -47,10 +47,11 @@ impl Pending {
         self.entries.capacity() * size_of::<(u64, u64)>() + size_of_val(&*self.slots)
     }
 
-    /// Reads where the key would stand, so that it is in the cache when it is wanted.
+    /// Reads where the key would stand and what was written last, so that both are in the cache when they are wanted.
     #[inline(always)]
-    pub(super) fn touch(&self, key: u64) -> u16 {
-        self.slots.get(self.home(hash(key))).copied().unwrap_or(0)
+    pub(super) fn touch(&self, key: u64) -> u64 {
+        let slot = self.slots.get(self.home(hash(key))).copied().unwrap_or(0);
+        u64::from(slot) ^ self.entries.last().map_or(0, |entry| entry.0)
     }
 
     #[inline(always)]
