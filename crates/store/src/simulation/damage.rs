@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::say;
 use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
 use crate::disk::sim::SimDisk;
 use crate::engine::salvage;
@@ -70,7 +71,10 @@ fn a_changed_byte_is_harmless_or_named() {
             }
         }
     }
-    println!("{named} changes named, {harmless} without effect");
+    say(&format!(
+        "{} bytes changed, one at a time: {named} named, {harmless} without effect",
+        named + harmless
+    ));
     assert!(named > 10_000, "bytes in use are checked: {named}");
 }
 
@@ -109,6 +113,8 @@ fn what_a_changed_byte_leaves_whole_is_salvaged() {
             salvaged += 1;
         }
     }
-    println!("{salvaged} stores salvaged, {complete} of them as whole");
+    say(&format!(
+        "{salvaged} damaged stores salvaged, {complete} of them as whole"
+    ));
     assert!(complete < salvaged);
 }

@@ -2,6 +2,7 @@
 
 use bedload_testkit::Rng;
 
+use super::say;
 use super::workload::{WRITERS, Writer, create_tables, open, options};
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::error::Error;
@@ -151,9 +152,9 @@ fn each_call_may_fail() {
             }
         }
     }
-    println!(
+    say(&format!(
         "{calls} calls, each failing in 3 ways: {failed} runs with an error, {refused} stores refusing writes"
-    );
+    ));
     assert!(failed > calls, "most calls are noticed when they fail");
     assert!(refused > 0, "failed syncs and writes end writing");
 }

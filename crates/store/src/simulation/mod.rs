@@ -7,3 +7,10 @@ mod damage;
 mod faults;
 mod power;
 mod workload;
+
+use std::io::Write;
+
+/// Says how much was tried, also where the output of tests that pass is kept back.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "simulation: {what}");
+}

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bedload_testkit::Rng;
 use parking_lot::Mutex;
 
+use super::say;
 use super::workload::{WRITERS, Writer, create_tables, open, options};
 use crate::disk::sim::{Fault, FaultKind, Note, Replay, SimDisk, Trace};
 use crate::options::Durability;
@@ -270,7 +271,11 @@ fn acknowledged_operations_survive_power_cuts() {
         let (trace, writers) = mortal_trace(seed, OPERATIONS);
         cuts += cut_everywhere("mortal", &trace, &writers, seed, per_event);
     }
-    println!("{cuts} power cuts, at every event of {} traces", 3 * seed);
+    let events = cuts / per_event;
+    say(&format!(
+        "power cut at each of {events} events of {} traces, {cuts} times in all",
+        3 * seed
+    ));
 }
 
 /// One cut of an interleaved trace once more, as a failure prints it.
