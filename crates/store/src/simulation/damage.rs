@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::say;
 use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
-use crate::disk::sim::SimDisk;
+use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::engine::salvage;
 use crate::error::Error;
 
@@ -117,4 +117,53 @@ fn what_a_changed_byte_leaves_whole_is_salvaged() {
         "{salvaged} damaged stores salvaged, {complete} of them as whole"
     ));
     assert!(complete < salvaged);
+}
+
+#[test]
+fn a_call_that_fails_costs_a_salvage_no_more_than_what_it_was_to_read() {
+    let (disk, writers) = build();
+    let saved = Path::new("/saved");
+    let calls = {
+        let disk = disk.copy();
+        salvage(Arc::new(disk.clone()), Path::new(STORE), saved).expect("a sound disk");
+        disk.calls()
+    };
+    let (mut survived, mut given_up) = (0, Vec::new());
+    for call in 0..calls {
+        let disk = disk.copy();
+        disk.set_fault(Some(Fault {
+            call,
+            kind: FaultKind::Error,
+        }));
+        let report = match salvage(Arc::new(disk.clone()), Path::new(STORE), saved) {
+            Ok(report) => report,
+            Err(error) => {
+                // There is a new store only when it is whole.
+                disk.set_fault(None);
+                assert!(
+                    open_at(&disk, saved, options().create(false)).is_err(),
+                    "call {call}"
+                );
+                given_up.extend(matches!(error, Error::Io { action: "read", .. }).then_some(error));
+                continue;
+            }
+        };
+        disk.set_fault(None);
+        let store = open_at(&disk, saved, options().create(false)).expect("a new store");
+        let missing = writers
+            .iter()
+            .map(|writer| writer.missing_in(&store).expect("a new store"))
+            .sum::<usize>();
+        assert!(
+            missing == 0 || !report.is_complete(),
+            "call {call}: {missing} rows"
+        );
+        survived += u64::from(!report.is_complete());
+    }
+    say(&format!(
+        "{calls} calls of a salvage, each failing once: {survived} told as damage"
+    ));
+    // Which files there are, and how long the data file is, must be known.
+    assert!(given_up.len() <= 4, "reads that fail are damage: {given_up:?}");
+    assert!(survived > 0);
 }

@@ -20,7 +20,7 @@ pub struct RunReader<O, L, S> {
     run: Run,
 }
 
-/// Where a page stands between two others: the entries from `begin` on are searched.
+/// How many entries of a page lie before a position, and whether one lies at it.
 type Found = (usize, bool);
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {

@@ -126,8 +126,16 @@ impl TableRemains {
         tree: &Tree<'_>,
         problems: &mut Vec<Error>,
     ) -> Result<u64> {
+        // On a bad disk what was read once need not be read again; that is no failure of the new store.
+        let page = match pages.read(place.id, place.slot) {
+            Ok(page) => page,
+            Err(error) => {
+                problems.push(error);
+                return Ok(0);
+            }
+        };
         let layout = self.entry.schema.layout();
-        let copied = pages.read(place.id, place.slot).and_then(|page| {
+        let mut copy = || -> Result<u64> {
             let leaf = self.reader.leaf(place.id, &page)?;
             let in_use = |tie: &[u8; 8]| u64::from_le_bytes(*tie) < COUNTER_MAX;
             if !leaf.entries().ties().iter().all(in_use) {
@@ -139,8 +147,8 @@ impl TableRemains {
             self.copied += copied;
             self.end_sequence = self.end_sequence.max(entries.end_sequence);
             Ok(copied)
-        });
-        match copied {
+        };
+        match copy() {
             // Its checksum is right, and it contradicts itself.
             Err(Error::Index(reason)) => {
                 problems.push(pages.damaged(place.id, place.slot, reason.to_string()))
