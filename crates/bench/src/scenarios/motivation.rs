@@ -5,13 +5,13 @@ use bedload_testkit::Rng;
 use super::time_series::{load, throughput, verify};
 use crate::record::Record;
 use crate::runner::{Plan, Stamps, on_threads, rounds};
-use crate::subjects::INDEXES_AND_HASH_TABLE;
+use crate::subjects::indexes_and_hash_table;
 
 pub(super) fn run(plan: &Plan) -> Vec<Record> {
     let random = rounds(
         "motivation",
         plan,
-        INDEXES_AND_HASH_TABLE,
+        &indexes_and_hash_table(),
         |subject, threads, round| {
             let (keys, seconds) = on_threads(threads, |thread| {
                 let mut rng = Rng::stream(round, thread as u64);
@@ -31,7 +31,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
     let ascending = rounds(
         "motivation",
         plan,
-        INDEXES_AND_HASH_TABLE,
+        &indexes_and_hash_table(),
         |subject, threads, round| {
             let (keys, seconds) = load(subject, threads, plan.entries(), &Stamps::new(), round);
             vec![throughput("ascending insert", keys.len(), seconds)]

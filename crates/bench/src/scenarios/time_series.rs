@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
-use crate::subjects::{Answers, INDEXES, INDEXES_AND_CEILING, SCAN_MAX, Subject};
+use crate::subjects::{Answers, INDEXES, SCAN_MAX, Subject, indexes_and_ceiling};
 
 /// Loads `entries` keys, shared by the threads; returns the keys in random order, and the seconds.
 ///
@@ -82,7 +82,7 @@ pub(super) fn insert(plan: &Plan) -> Vec<Record> {
     rounds(
         "timeseries-insert",
         plan,
-        INDEXES_AND_CEILING,
+        &indexes_and_ceiling(),
         |subject, threads, round| {
             let (keys, seconds) = load(subject, threads, plan.entries(), &Stamps::new(), round);
             vec![throughput("insert", keys.len(), seconds)]

@@ -85,45 +85,22 @@ pub const INDEXES: &[Entrant] = &[
 ];
 
 /// The ordered indexes, and what stores a stamped key and no more.
-pub const INDEXES_AND_CEILING: &[Entrant] = &[
-    ours::blink_tree(),
-    ours::blink_hash(),
-    ours::same_again(),
-    peers::bplustree(),
-    peers::scc_tree(),
-    peers::skip_map(),
-    peers::btree_map(),
-    peers::concurrent_map(),
-    peers::congee(),
-    limits::ceiling(),
-];
+#[must_use]
+pub fn indexes_and_ceiling() -> Vec<Entrant> {
+    [INDEXES, &[limits::ceiling()]].concat()
+}
 
 /// The ordered indexes, and a hash table.
-pub const INDEXES_AND_HASH_TABLE: &[Entrant] = &[
-    ours::blink_tree(),
-    ours::blink_hash(),
-    peers::bplustree(),
-    peers::scc_tree(),
-    peers::skip_map(),
-    peers::btree_map(),
-    peers::concurrent_map(),
-    peers::congee(),
-    limits::hash_table(),
-];
+#[must_use]
+pub fn indexes_and_hash_table() -> Vec<Entrant> {
+    [INDEXES, &[limits::hash_table()]].concat()
+}
 
 /// The ordered indexes, and the straw men that the Blink-hash paper holds against itself (§5.6).
-pub const INDEXES_AND_BUFFERS: &[Entrant] = &[
-    ours::blink_tree(),
-    ours::blink_hash(),
-    peers::bplustree(),
-    peers::scc_tree(),
-    peers::skip_map(),
-    peers::btree_map(),
-    peers::concurrent_map(),
-    peers::congee(),
-    buffered::flush_on_late(),
-    buffered::insert_late(),
-];
+#[must_use]
+pub fn indexes_and_buffers() -> Vec<Entrant> {
+    [INDEXES, &[buffered::flush_on_late(), buffered::insert_late()]].concat()
+}
 
 /// The ordered indexes that can have addresses for keys.
 pub const OF_ADDRESSES: &[Entrant<Address>] = &[
