@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::columns::{Columns, Pick};
+use super::filter::FilterBuilder;
 use super::page::{Plan, RunName};
 use super::shape::Shape;
 use super::{Run, RunConfig};
@@ -29,6 +30,7 @@ pub struct RunBuilder<'s, O, L, S: PageStore + 's> {
     leaves: Level,
     branches: Vec<Level>,
     last: Last,
+    filter: FilterBuilder,
     name: Option<RunName>,
     entries: u64,
     tombstones: u64,
@@ -89,6 +91,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             child_shape,
             branches: Vec::new(),
             last: Last::default(),
+            filter: FilterBuilder::default(),
             name: None,
             entries: 0,
             tombstones: 0,
@@ -145,6 +148,11 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             });
         }
         self.check_ascends(key, tie)?;
+        if self.config.filter_bits > 0
+            && let Some(hash) = self.order.hash(key)
+        {
+            self.filter.push(hash);
+        }
         self.leaves
             .columns
             .push(&self.shape, &self.order, &entry, is_tombstone);
@@ -163,10 +171,29 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     pub(super) fn push_picked(&mut self, from: &[&Columns], picked: &[Pick]) -> Result<()> {
         let tombstones = self.shape.tombstones_at();
         self.leaves.columns.push_picked(&self.shape, from, picked);
+        if self.config.filter_bits > 0 {
+            self.push_hashes(from, picked);
+        }
         self.entries += picked.len() as u64;
         let is_tombstone = |pick: &&Pick| from[pick.source].numbers[tombstones][pick.index] != 0;
         self.tombstones += picked.iter().filter(is_tombstone).count() as u64;
         self.write_when_gathered()
+    }
+
+    fn push_hashes(&mut self, from: &[&Columns], picked: &[Pick]) {
+        for pick in picked {
+            let columns = from[pick.source];
+            let hash = if self.shape.keys {
+                self.order.hash(columns.string(&self.shape, 0, pick.index))
+            } else {
+                self.order
+                    .key_of_prefix(columns.prefix(pick.index), &mut self.key);
+                self.order.hash(&self.key)
+            };
+            if let Some(hash) = hash {
+                self.filter.push(hash);
+            }
+        }
     }
 
     fn pushed(&mut self, is_tombstone: bool) -> Result<()> {
@@ -314,6 +341,17 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             self.write_branches(at, true)?;
             at += 1;
         };
+        let filter = match self.name {
+            Some(name) if !self.filter.is_empty() => {
+                let bits = self.config.filter_bits;
+                let (filter, pages) =
+                    self.filter
+                        .write(&mut self.writer, &name, self.shape.payload_len, bits)?;
+                self.pages += pages;
+                Some(filter)
+            }
+            _ => None,
+        };
         self.writer.finish()?;
         Ok(root.zip(self.name).map(|(root, name)| Run {
             root,
@@ -323,6 +361,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             pages: self.pages,
             entries: self.entries,
             tombstones: self.tombstones,
+            filter,
         }))
     }
 }

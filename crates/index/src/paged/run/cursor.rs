@@ -48,6 +48,19 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         }
     }
 
+    /// Whether the run may have entries of a key with this [hash](KeyOrder::hash); always, if it has no filter. One page
+    /// of a filter of one page, and two of a larger one.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn may_contain(&self, hash: u64) -> Result<bool> {
+        match self.run.filter {
+            Some(filter) => filter.may_contain(&self.store, &self.name(), hash),
+            None => Ok(true),
+        }
+    }
+
     /// What `view` makes of an entry or a tombstone; `None` if the run has neither. O(log n) pages.
     ///
     /// # Errors
