@@ -169,25 +169,25 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
 
     /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the last one.
     pub(super) fn push_picked(&mut self, from: &[&Columns], picked: &[Pick]) -> Result<()> {
-        let tombstones = self.shape.tombstones_at();
+        let before = self.leaves.columns.len();
         self.leaves.columns.push_picked(&self.shape, from, picked);
         if self.config.filter_bits > 0 {
             self.push_hashes(from, picked);
         }
         self.entries += picked.len() as u64;
-        let is_tombstone = |pick: &&Pick| from[pick.source].numbers[tombstones][pick.index] != 0;
-        self.tombstones += picked.iter().filter(is_tombstone).count() as u64;
+        let added = &self.leaves.columns.numbers[self.shape.tombstones_at()][before..];
+        self.tombstones += added.iter().filter(|&&is_tombstone| is_tombstone != 0).count() as u64;
         self.write_when_gathered()
     }
 
     fn push_hashes(&mut self, from: &[&Columns], picked: &[Pick]) {
         for pick in picked {
-            let columns = from[pick.source];
+            let columns = from[pick.source()];
             let hash = if self.shape.keys {
-                self.order.hash(columns.string(&self.shape, 0, pick.index))
+                self.order.hash(columns.string(&self.shape, 0, pick.index()))
             } else {
                 self.order
-                    .key_of_prefix(columns.prefix(pick.index), &mut self.key);
+                    .key_of_prefix(columns.prefix(pick.index()), &mut self.key);
                 self.order.hash(&self.key)
             };
             if let Some(hash) = hash {

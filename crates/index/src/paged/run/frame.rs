@@ -231,12 +231,38 @@ impl<'p> Frame<'p> {
 
     /// Appends all numbers to `out`.
     pub(super) fn unpack(&self, out: &mut Vec<u64>) {
-        let differences = (0..self.count).map(|index| self.difference(index));
-        out.extend(
-            differences
-                .zip(self.line.points())
-                .map(|(difference, on_line)| on_line.wrapping_add(difference)),
-        );
+        let Line {
+            base,
+            slope,
+            fraction,
+            bits,
+            gap,
+            ..
+        } = self.line;
+        let begin = out.len();
+        out.resize(begin + self.count, base);
+        let out = &mut out[begin..];
+        if bits > 0 {
+            let bits = bits as usize;
+            let mut bit = 0;
+            for number in out.iter_mut() {
+                let word = self.differences[bit / 8..]
+                    .first_chunk()
+                    .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                let packed = (word >> (bit % 8)) & self.mask;
+                let low = packed & self.mask_below_gap;
+                *number = number.wrapping_add(low | ((packed - low) << gap));
+                bit += bits;
+            }
+        }
+        if slope > 0 || fraction > 0 {
+            let (mut whole, mut part) = (0_u64, 0);
+            for number in out {
+                *number = number.wrapping_add(whole.wrapping_add(part >> 16));
+                whole = whole.wrapping_add(slope);
+                part += u64::from(fraction);
+            }
+        }
     }
 }
 

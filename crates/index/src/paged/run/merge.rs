@@ -67,6 +67,33 @@ impl Head {
     }
 }
 
+/// Picks entries of two leaves as long as their prefixes differ, up to `most` in all. Which of the two is next cannot be
+/// foreseen, so there is no branch on it.
+fn pick_of_two(
+    left: &Columns,
+    right: &Columns,
+    first: &mut Head,
+    second: &mut Head,
+    most: usize,
+    picked: &mut Vec<Pick>,
+) {
+    let (left, right) = (&left.numbers[0][..first.end], &right.numbers[0][..second.end]);
+    let (mut i, mut j) = (first.next, second.next);
+    while let Some((&a, &b)) = left.get(i).zip(right.get(j)) {
+        if a == b || picked.len() == most {
+            break;
+        }
+        let is_second = usize::from(b < a);
+        picked.push(Pick::new(is_second, if b < a { j } else { i }));
+        j += is_second;
+        i += 1 - is_second;
+    }
+    for (head, next, prefixes) in [(first, i, left), (second, j, right)] {
+        head.next = next;
+        head.prefix = prefixes.get(next).copied().unwrap_or_default();
+    }
+}
+
 impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
     /// Begins to merge; see [`merge`].
     ///
@@ -127,8 +154,20 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             .iter()
             .map(|source| Head::new(source.leaf()))
             .collect();
-        let mut taken = 0;
-        while taken < most {
+        let mut picked = std::mem::take(&mut self.picked);
+        while picked.len() < most && heads.iter().all(|head| head.next < head.end) {
+            if let [only] = &mut heads[..] {
+                let end = only.end.min(only.next + most - picked.len());
+                picked.extend((only.next..end).map(|index| Pick::new(0, index)));
+                only.next = end;
+                break;
+            }
+            if let [first, second] = &mut heads[..] {
+                pick_of_two(leaves[0], leaves[1], first, second, most, &mut picked);
+                if picked.len() == most || first.next == first.end || second.next == second.end {
+                    break;
+                }
+            }
             let least = self.least(&leaves, &heads);
             // What older runs have of the same key and tie is passed over.
             for other in least + 1..heads.len() {
@@ -138,18 +177,16 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
                     heads[other].pass(leaves[other]);
                 }
             }
-            let index = heads[least].next;
+            picked.push(Pick::new(least, heads[least].next));
             heads[least].pass(leaves[least]);
-            taken += 1;
-            let is_tombstone = leaves[least].numbers[self.shape.tombstones_at()][index] != 0;
-            if !(is_tombstone && self.is_last) {
-                self.picked.push(Pick { source: least, index });
-            }
-            if heads.iter().any(|head| head.next == head.end) {
-                break;
-            }
         }
-        self.builder.push_picked(&leaves, &self.picked)?;
+        let taken = picked.len();
+        if self.is_last {
+            let tombstones = self.shape.tombstones_at();
+            picked.retain(|pick| leaves[pick.source()].numbers[tombstones][pick.index()] == 0);
+        }
+        self.builder.push_picked(&leaves, &picked)?;
+        self.picked = picked;
         for (at, head) in heads.into_iter().enumerate().rev() {
             self.sources[at].pass_to(head.next);
             if !self.sources[at].fill()? {
