@@ -6,7 +6,7 @@ use super::columns::{Columns, Pick};
 use super::filter::FilterBuilder;
 use super::page::{Plan, RunName};
 use super::shape::Shape;
-use super::{Run, RunConfig};
+use super::{Run, RunConfig, RunEdge};
 use crate::paged::{
     Entry, Error, FixedRow, KeyOrder, PageId, PageStore, Position, Result, Row, RowLayout, RunWriter,
 };
@@ -31,6 +31,8 @@ pub struct RunBuilder<'s, O, L, S: PageStore + 's> {
     branches: Vec<Level>,
     last: Last,
     filter: FilterBuilder,
+    /// The least and the greatest entry.
+    edges: Option<(RunEdge, RunEdge)>,
     name: Option<RunName>,
     entries: u64,
     tombstones: u64,
@@ -92,6 +94,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             branches: Vec::new(),
             last: Last::default(),
             filter: FilterBuilder::default(),
+            edges: None,
             name: None,
             entries: 0,
             tombstones: 0,
@@ -153,6 +156,11 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
         {
             self.filter.push(hash);
         }
+        let edge = RunEdge {
+            prefix: self.last.prefix,
+            tie,
+        };
+        self.widen(edge, edge);
         self.leaves
             .columns
             .push(&self.shape, &self.order, &entry, is_tombstone);
@@ -169,6 +177,13 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
 
     /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the last one.
     pub(super) fn push_picked(&mut self, from: &[&Columns], picked: &[Pick]) -> Result<()> {
+        let edge = |pick: &Pick| RunEdge {
+            prefix: from[pick.source()].prefix(pick.index()),
+            tie: from[pick.source()].tie(&self.shape, pick.index()),
+        };
+        if let Some((first, last)) = picked.first().map(edge).zip(picked.last().map(edge)) {
+            self.widen(first, last);
+        }
         let before = self.leaves.columns.len();
         self.leaves.columns.push_picked(&self.shape, from, picked);
         if self.config.filter_bits > 0 {
@@ -194,6 +209,15 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
                 self.filter.push(hash);
             }
         }
+    }
+
+    fn widen(&mut self, first: RunEdge, last: RunEdge) {
+        self.edges = Some((self.edges.map_or(first, |(first, _)| first), last));
+    }
+
+    /// Pages written so far.
+    pub(super) fn pages(&self) -> u32 {
+        self.pages
     }
 
     fn pushed(&mut self, is_tombstone: bool) -> Result<()> {
@@ -353,7 +377,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             _ => None,
         };
         self.writer.finish()?;
-        Ok(root.zip(self.name).map(|(root, name)| Run {
+        let named = root.zip(self.name).zip(self.edges);
+        Ok(named.map(|((root, name), (first, last))| Run {
             root,
             first_page: name.first_page,
             generation: name.generation,
@@ -362,6 +387,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             entries: self.entries,
             tombstones: self.tombstones,
             filter,
+            first,
+            last,
         }))
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! | offset | bytes | of a page of a filter |
 //! |---|---|---|
-//! | 0 | 2 | magic `0xBED3` |
+//! | 0 | 2 | magic `0xBED4` |
 //! | 2 | 1 | level: 0 for a page of bits, a parent's is its children's plus one |
 //! | 3 | 1 | zero |
 //! | 4 | 2 | blocks, or children |
@@ -21,7 +21,7 @@
 use super::page::RunName;
 use crate::paged::{Error, PageId, PageRead, Result, RunWriter};
 
-const MAGIC: u16 = 0xBED3;
+const MAGIC: u16 = 0xBED4;
 const HEADER_LEN: usize = 24;
 const BLOCK_LEN: usize = 64;
 const BLOCK_BITS: usize = 8 * BLOCK_LEN;
@@ -174,27 +174,49 @@ impl Filter {
         let part = part_of(hash, parts);
         let fan_out = fan_out(store.payload_len());
         let mut id = self.root;
-        let mut level = levels_above(parts, fan_out);
-        while level > 0 {
+        for level in (1..=levels_above(parts, fan_out)).rev() {
             let below = fan_out.pow(u32::from(level) - 1);
             let guard = store.read(id)?;
             let children: &[[u8; ID_LEN]] = content(&guard, id, run, level)?;
-            let child = children.get(part / below % fan_out);
-            let corrupt = Error::Corrupt {
-                page: id,
-                reason: "a child of its filter is missing",
-            };
-            id = child
-                .and_then(|bytes| PageId::new(u32::from_le_bytes(*bytes)))
-                .filter(|&child| child != id)
-                .ok_or(corrupt)?;
-            level -= 1;
+            id = child_at(children, part / below % fan_out, id)?;
         }
         let guard = store.read(id)?;
         let blocks: &[[u8; BLOCK_LEN]] = content(&guard, id, run, 0)?;
         let block = &blocks[block_of(hash, blocks.len())];
         Ok(bits_of(hash).all(|(byte, bit)| block[byte] & bit != 0))
     }
+
+    /// All its pages.
+    pub(super) fn all_pages(&self, store: &impl PageRead, run: &RunName) -> Result<Vec<PageId>> {
+        let mut all = Vec::new();
+        let mut below = vec![self.root];
+        for level in (1..=levels_above(self.pages as usize, fan_out(store.payload_len()))).rev() {
+            let mut children = Vec::new();
+            for &id in &below {
+                let guard = store.read(id)?;
+                let ids: &[[u8; ID_LEN]] = content(&guard, id, run, level)?;
+                for slot in 0..ids.len() {
+                    children.push(child_at(ids, slot, id)?);
+                }
+            }
+            all.append(&mut below);
+            below = children;
+        }
+        all.append(&mut below);
+        Ok(all)
+    }
+}
+
+/// The child of a page of page ids.
+fn child_at(children: &[[u8; ID_LEN]], slot: usize, id: PageId) -> Result<PageId> {
+    children
+        .get(slot)
+        .and_then(|bytes| PageId::new(u32::from_le_bytes(*bytes)))
+        .filter(|&child| child != id)
+        .ok_or(Error::Corrupt {
+            page: id,
+            reason: "a child of its filter is missing",
+        })
 }
 
 /// Levels of page ids above so many pages of bits.
