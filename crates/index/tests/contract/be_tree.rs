@@ -225,3 +225,41 @@ fn one_vacuum_at_a_time() {
     drop(first);
     assert!(tree.begin_bulk_delete().is_ok());
 }
+
+#[test]
+fn a_cursor_in_a_retired_run_does_not_bring_back_what_a_vacuum_has_deleted() {
+    let pages = HeapPages::new(PAYLOAD_LEN);
+    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    let put = |keys: std::ops::Range<u64>| {
+        let mut batch = tree.batch().expect("begun");
+        for key in keys {
+            let row = Row::default();
+            let key = U64Order::key(key);
+            batch
+                .put(Entry {
+                    key: &key,
+                    tie: u64::from(key[7] % 2),
+                    row,
+                })
+                .expect("ascending");
+        }
+        batch.publish().expect("published");
+    };
+    put(0..40);
+    let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded).expect("unbounded");
+    let first = cursor.next_entry().expect("sound").map(|entry| entry.prefix());
+    assert_eq!(first, Some(0));
+    // The run that the cursor reads is merged with another, and its pages are retired and not yet reclaimed.
+    put(0..3);
+    let mut maintainer = tree.maintainer();
+    while maintainer.drain(100).expect("maintained") == Progress::Paused {}
+    assert_eq!(maintainer.done().push_downs, 1);
+    tree.bulk_delete(&mut |tie| tie == 1).expect("deleted");
+    let mut seen = Vec::new();
+    while let Some(entry) = cursor.next_entry().expect("sound") {
+        seen.push(entry.prefix());
+    }
+    // The leaf that was read before, of six entries, and then only those that are left.
+    let expected: Vec<u64> = (1..40).filter(|key| *key < 6 || key % 2 == 0).collect();
+    assert_eq!(seen, expected);
+}

@@ -162,7 +162,7 @@ pub fn check_be_tree_schedule<O: NumberedKeys, S: VacuumStore>(
 /// A writer's batch: not begun, being written, or to be published; with what it changes.
 enum Batch<'t, O: NumberedKeys, S: PageStore + 't> {
     None,
-    Written(SortedBatch<'t, O, Rows, S>, Vec<Change>, usize),
+    Written(Box<SortedBatch<'t, O, Rows, S>>, Vec<Change>, usize),
     Sealed(SealedBatch<'t, O, Rows, S>, Vec<Change>),
 }
 
@@ -243,7 +243,7 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
             Batch::None => {
                 let changes = self.changes();
                 match self.tree.batch() {
-                    Ok(batch) => Batch::Written(batch, changes, 0),
+                    Ok(batch) => Batch::Written(Box::new(batch), changes, 0),
                     Err(error) => {
                         assert!(has_crashed(), "{error}");
                         Batch::None
