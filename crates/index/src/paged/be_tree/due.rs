@@ -20,8 +20,8 @@ pub(super) enum Step {
         child: PageId,
         end: usize,
     },
-    /// Forget runs of which every child has its slice.
-    Trim { node: PageId },
+    /// Forget those of the oldest runs, up to `end`, of which every child has its slice.
+    Trim { node: PageId, end: usize },
     /// Put a node between the root and its children.
     Grow,
     /// Split a node that has no runs.
@@ -101,7 +101,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         };
         let mut trimmed = node.clone();
         if self.trim(&mut trimmed, end) > 0 {
-            return Ok(Some(Step::Trim { node: id }));
+            return Ok(Some(Step::Trim { node: id, end }));
         }
         if let (true, Some(parent), true) = (has_many, parent, node.runs.is_empty()) {
             return Ok(Some(Step::Split { parent, node: id }));

@@ -176,7 +176,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     fn fits_in_leaf(&self, leaf: &Node, live: &LiveRun) -> bool {
         let entries = leaf.entries();
         self.has_room_for_run(leaf)
-            && (entries == 0 || entries + live.run.entries <= self.config.leaf_entries)
+            && (entries == 0 || entries.saturating_add(live.run.entries) <= self.config.leaf_entries)
     }
 
     fn leaf_pressure(&self, leaf: &Node) -> Pressure {
@@ -232,7 +232,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
                 parent.encode(pages[0]);
                 leaf.encode(pages[2]);
             });
-            let is_due = id == self.root && self.has_many_children(&parent);
+            let is_due = self.has_many_children(&parent);
             Ok(Appended::Done(if is_due {
                 Pressure::Due
             } else {

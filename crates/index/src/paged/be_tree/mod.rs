@@ -38,8 +38,9 @@
 //!    written in batches before the one that names them, as runs are.
 //! 9. Runs are read and written without a latch. Whoever publishes what was made of runs checks that their node still has
 //!    them, in their place, and that no vacuum has cleaned them since they were read; else it was for nothing.
-//! 10. Who merges, pushes down, splits or trims has the right to maintain each node it changes
-//!     ([`PageStore::try_maintain`](super::PageStore::try_maintain)). Others only add: a run behind the others, a rightmost leaf.
+//! 10. Who merges, pushes down, splits, or takes out a run has the right to maintain each node it changes
+//!     ([`PageStore::try_maintain`](super::PageStore::try_maintain)). Others only add a run behind
+//!     the others, or a rightmost leaf. So whoever reads a run with the right to maintain its node reads it to the end.
 //! 11. When runs are unlinked, who did it retires their pages.
 //!
 //! # Readers

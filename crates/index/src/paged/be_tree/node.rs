@@ -239,6 +239,14 @@ impl Node {
         }
     }
 
+    /// Takes out a run that has nothing for anybody.
+    pub(super) fn remove_run(&mut self, at: usize) -> Run {
+        for child in &mut self.children {
+            child.pushed -= usize::from(child.pushed > at);
+        }
+        self.runs.remove(at).run
+    }
+
     /// The slot of a child.
     pub(super) fn slot_of(&self, page: PageId) -> Option<usize> {
         self.children.iter().position(|child| child.page == page)

@@ -89,7 +89,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
         };
         let batch = self.store.batch(&[self.meta])?;
         let mut meta = Meta::decode(batch.page(0), self.meta)?;
-        meta.cycle += 1;
+        meta.cycle = meta.cycle.saturating_add(1);
         batch.commit(|pages| meta.encode(pages[0]));
         Ok(BulkDelete {
             tree: self,
@@ -219,13 +219,20 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
         let batch = self.tree.store.batch(&[*id])?;
         let mut node = Node::decode(batch.page(0), *id)?;
-        if let Some(found) = node.runs.iter_mut().find(|other| other.run.is(&live.run)) {
+        // Whoever has the right may be reading the run.
+        let right = self.tree.store.try_maintain(*id);
+        let mut gone = None;
+        if let Some(at) = node.runs.iter().position(|other| other.run.is(&live.run)) {
+            let found = &mut node.runs[at];
             found.cycle = self.cycle;
             found.run.entries = found.run.entries.saturating_sub(self.deleted_in_run);
+            if found.run.entries == 0 && right.is_some() {
+                gone = Some(node.remove_run(at));
+            }
             batch.commit(|pages| node.encode(pages[0]));
         }
         self.run = None;
-        Ok(())
+        self.tree.retire(gone.as_slice())
     }
 
     /// Cleans a page of whatever run.

@@ -216,15 +216,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     pub fn estimate_rank(&self, position: Position<'_>) -> Result<u64> {
         position.check_width(&self.order)?;
         let (mut id, mut level) = (self.run.root, self.top()?);
-        // Entries before the present page, and on it.
+        // Entries before the present node's first, and below it.
         let (mut before, mut within) = (0, self.run.entries);
         while level > 0 {
             id = self.child(id, level, |page| {
                 let (rank, found) = self.rank(page, position)?;
                 let slot = if found { rank } else { rank.saturating_sub(1) };
-                let count = page.count().max(1) as u64;
-                before += within * slot as u64 / count;
-                within /= count;
+                let share = within / page.count().max(1) as u64;
+                before += share * slot as u64;
+                within = share;
                 Ok(slot)
             })?;
             level -= 1;
@@ -232,7 +232,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         let guard = self.store.read(id)?;
         let page = RunPage::parse(&guard, &self.shape, id, &self.name(), 0)?;
         let (rank, _) = self.rank(&page, position)?;
-        Ok((before + rank as u64).min(self.run.entries))
+        Ok(before.saturating_add(rank as u64).min(self.run.entries))
     }
 }
 
