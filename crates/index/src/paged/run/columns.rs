@@ -87,9 +87,8 @@ impl Columns {
     /// Appends entries of other columns of the same shape.
     pub(super) fn push_picked<L: RowLayout>(&mut self, shape: &Shape<L>, from: &[&Self], picked: &[Pick]) {
         for column in 0..shape.ends_at() {
-            let numbers = picked
-                .iter()
-                .map(|pick| from[pick.source].numbers[column][pick.index]);
+            let sources: Vec<&[u64]> = from.iter().map(|columns| &columns.numbers[column][..]).collect();
+            let numbers = picked.iter().map(|pick| sources[pick.source][pick.index]);
             self.numbers[column].extend(numbers);
         }
         for (column, &width) in shape.wide.iter().enumerate() {

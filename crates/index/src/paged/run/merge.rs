@@ -120,6 +120,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             taken: 0,
         };
         for mut cursor in newest_first {
+            cursor.unpack_whole_leaves();
             if cursor.fill()? {
                 merge.sources.push(cursor);
             }
@@ -157,10 +158,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             .iter()
             .map(|source| Head::new(source.leaf()))
             .collect();
-        if heads.is_empty() {
-            return None;
-        }
-        let entry = self.sources[self.least(&leaves, &heads)].present();
+        let least = (0..heads.len()).min_by(|&a, &b| self.order_of(&leaves, &heads, a, b))?;
+        let entry = self.sources[least].present();
         let mut scratch = Vec::new();
         key.clear();
         key.extend_from_slice(entry.key(&mut scratch));
@@ -194,26 +193,39 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             .iter()
             .map(|source| Head::new(source.leaf()))
             .collect();
+        let mut queue: Vec<usize> = (0..heads.len()).collect();
+        queue.sort_unstable_by(|&a, &b| self.order_of(&leaves, &heads, a, b));
+        let tombstones = self.shape.tombstones_at();
         let mut taken = 0;
         while taken < most {
-            let least = self.least(&leaves, &heads);
-            // What older runs have of the same key and tie is passed over.
-            for other in least + 1..heads.len() {
-                if heads[other].prefix == heads[least].prefix
-                    && self.compare(&leaves, &heads, other, least).is_eq()
-                {
-                    heads[other].pass(leaves[other]);
-                }
-            }
+            let least = queue[0];
             let index = heads[least].next;
-            heads[least].pass(leaves[least]);
-            taken += 1;
-            let is_tombstone = leaves[least].numbers[self.shape.tombstones_at()][index] != 0;
+            let is_tombstone = leaves[least].numbers[tombstones][index] != 0;
             if !(is_tombstone && self.is_last) {
                 self.picked.push(Pick { source: least, index });
             }
-            if heads.iter().any(|head| head.next == head.end) {
+            taken += 1;
+            // What older runs have of the same key and tie is passed over; it comes next in the queue.
+            let equals = queue[1..].iter().take_while(|&&other| {
+                heads[other].prefix == heads[least].prefix
+                    && self.compare(&leaves, &heads, other, least).is_eq()
+            });
+            let passed = 1 + equals.count();
+            let mut is_used_up = false;
+            for &source in &queue[..passed] {
+                heads[source].pass(leaves[source]);
+                is_used_up |= heads[source].next == heads[source].end;
+            }
+            if is_used_up {
                 break;
+            }
+            for first in (0..passed).rev() {
+                let mut at = first;
+                while at + 1 < queue.len() && self.order_of(&leaves, &heads, queue[at + 1], queue[at]).is_lt()
+                {
+                    queue.swap(at, at + 1);
+                    at += 1;
+                }
             }
         }
         self.taken += taken as u64;
@@ -227,17 +239,12 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         Ok(taken)
     }
 
-    /// The source with the least entry; of equals the newest.
-    fn least(&self, leaves: &[&Columns], heads: &[Head]) -> usize {
-        let mut least = 0;
-        for other in 1..heads.len() {
-            let is_less = match heads[other].prefix.cmp(&heads[least].prefix) {
-                Ordering::Equal => self.compare(leaves, heads, other, least).is_lt(),
-                order => order.is_lt(),
-            };
-            least = if is_less { other } else { least };
+    /// How the next entries of two sources stand to each other; of equals the newest comes first.
+    fn order_of(&self, leaves: &[&Columns], heads: &[Head], a: usize, b: usize) -> Ordering {
+        match heads[a].prefix.cmp(&heads[b].prefix) {
+            Ordering::Equal => self.compare(leaves, heads, a, b).then(a.cmp(&b)),
+            order => order,
         }
-        least
     }
 
     /// How two entries of one prefix stand to each other.
