@@ -24,8 +24,17 @@ fn main() -> Result<()> {
     let mut numbers = std::env::args().skip(1).map_while(|text| text.parse().ok());
     let entries: u64 = numbers.next().unwrap_or(5_000_000);
     let per_batch: u64 = numbers.next().unwrap_or(100_000);
-    measure("random keys", entries, per_batch, scattered)?;
-    measure("keys in order", entries, per_batch, |number| number << 8)
+    let plain = Config::new();
+    measure("random keys", plain, entries, per_batch, scattered)?;
+    let with_filters = plain.filter_bits(12);
+    measure(
+        "random keys, filters of 12 bits",
+        with_filters,
+        entries,
+        per_batch,
+        scattered,
+    )?;
+    measure("keys in order", plain, entries, per_batch, |number| number << 8)
 }
 
 /// Spreads numbers over all of the keys, none twice.
@@ -39,9 +48,9 @@ fn address(row: u64) -> u64 {
     ((row / ROWS_PER_PAGE) << 16) | (row % ROWS_PER_PAGE)
 }
 
-fn measure(what: &str, entries: u64, per_batch: u64, key: impl Fn(u64) -> u64) -> Result<()> {
+fn measure(what: &str, config: Config, entries: u64, per_batch: u64, key: impl Fn(u64) -> u64) -> Result<()> {
     let pages = FaultyPages::new(HeapPages::new(PAGE_BYTES - HEADER_BYTES), []);
-    let tree = BeTree::create(&pages, U64Order, NoRow, Config::new())?;
+    let tree = BeTree::create(&pages, U64Order, NoRow, config)?;
     let mut maintainer = tree.maintainer();
     let [mut sorting, mut writing, mut maintaining] = [Duration::ZERO; 3];
     let mut batch = Vec::new();

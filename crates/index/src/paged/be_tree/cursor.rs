@@ -23,6 +23,8 @@ pub struct Cursor<'t, O, L, S> {
     /// What is left of the range. One end moves along behind the entries that were given.
     from: Bound<PointBuf>,
     to: Bound<PointBuf>,
+    /// The hash of the one key that the range is about, for the filters of runs.
+    hash: Option<u64>,
     /// Those of the present interval, the newest first; none before the first interval, and behind the last.
     sources: Vec<Source<'t, O, L, S>>,
     /// Where the present interval ends, in the cursor's direction.
@@ -83,9 +85,19 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             }
             Ok::<_, Error>(bound.map(|position| tree.point_buf(position.key, position.tie)))
         };
+        let (low, high) = (owned(from)?, owned(to)?);
+        let hash = match (from, to) {
+            (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to))
+                if tree.order.compare(from.key, to.key).is_eq() =>
+            {
+                tree.order.hash(from.key)
+            }
+            _ => None,
+        };
         Ok(Self {
-            from: owned(from)?,
-            to: owned(to)?,
+            from: low,
+            to: high,
+            hash,
             tree,
             is_ascending,
             sources: Vec::new(),
@@ -197,6 +209,13 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
                 continue;
             }
             let reader = self.tree.reader(live.run);
+            // Where a filter cannot be read, neither can the run, or it is for the run to say.
+            if self
+                .hash
+                .is_some_and(|hash| matches!(reader.may_contain(hash), Ok(false)))
+            {
+                continue;
+            }
             let (cursor, head) = if self.is_ascending {
                 (reader.range(low, high)?, live.run.first)
             } else {

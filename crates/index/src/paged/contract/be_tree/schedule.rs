@@ -12,7 +12,7 @@ use crate::paged::be_tree::{
     BeTree, BulkDelete, Config, Cursor, Maintainer, Progress, SealedBatch, SortedBatch, Work,
 };
 use crate::paged::run::RunEntry;
-use crate::paged::{Entry, FixedRow, PageStore, Position, Row, VacuumStore};
+use crate::paged::{self, Entry, FixedRow, PageStore, Position, Row, VacuumStore};
 
 /// A row tells the number of its key, and a value.
 pub(super) type Rows = FixedRow<16>;
@@ -36,6 +36,7 @@ pub(super) fn config() -> Config {
         .leaf_entries(48)
         .pending_entries(96)
         .max_entries(6)
+        .filter_bits(12)
 }
 
 /// What happened in the course of a schedule.
@@ -434,9 +435,12 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
     fn look_up(&mut self, has_crashed: &dyn Fn() -> bool) {
         let place = (self.rng.below(self.numbers), self.rng.below(TIES));
         let key = self.tree.order().key_of(place.0, self.rng.next_u64());
-        let found = self
-            .tree
-            .get_with(&key, place.1, |entry| seen(self.tree.order(), &entry));
+        let found = if self.rng.below(2) == 0 {
+            self.tree
+                .get_with(&key, place.1, |entry| seen(self.tree.order(), &entry))
+        } else {
+            self.look_up_in_range(&key, place.1)
+        };
         if has_crashed() {
             return;
         }
@@ -456,6 +460,18 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
                 self.history.now(place)
             ),
         }
+    }
+
+    /// The same by reading all that the key has, which filters are asked for, too.
+    fn look_up_in_range(&self, key: &[u8], tie: u64) -> paged::Result<Option<(Place, u64)>> {
+        let at = |tie| Bound::Included(Position { key, tie });
+        let mut cursor = self.tree.range(at(0), at(u64::MAX))?;
+        while let Some(entry) = cursor.next_entry()? {
+            if entry.tie() == tie {
+                return Ok(Some(seen(self.tree.order(), &entry)));
+            }
+        }
+        Ok(None)
     }
 
     fn vacuum(&mut self, has_crashed: &dyn Fn() -> bool) {
