@@ -96,6 +96,11 @@ impl Line {
         if gapped.bits < plain.bits { gapped } else { plain }
     }
 
+    /// Whether it says the same everywhere.
+    fn is_level(&self) -> bool {
+        self.slope == 0 && self.fraction == 0
+    }
+
     /// What the line says at a position.
     fn at(&self, index: usize) -> u64 {
         let index = index as u64;
@@ -237,11 +242,20 @@ impl<'p> Frame<'p> {
 
     /// Appends the numbers at some positions to `out`.
     pub(super) fn unpack(&self, positions: Range<usize>, out: &mut Vec<u64>) {
-        let on_line = self.line.points(positions.start);
-        let numbers = positions
-            .zip(on_line)
-            .map(|(index, on_line)| on_line.wrapping_add(self.difference(index)));
-        out.extend(numbers);
+        let begin = out.len();
+        out.resize(begin + positions.len(), self.line.base);
+        let out = &mut out[begin..];
+        if !self.line.is_level() {
+            let on_line = self.line.points(positions.start);
+            out.iter_mut()
+                .zip(on_line)
+                .for_each(|(number, on_line)| *number = on_line);
+        }
+        if self.line.bits > 0 {
+            for (number, index) in out.iter_mut().zip(positions) {
+                *number = number.wrapping_add(self.difference(index));
+            }
+        }
     }
 }
 
