@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use bedload_index::paged::be_tree::{BeTree, Config, Pressure, Progress, Work};
-use bedload_index::paged::{Entry, FaultyPages, HeapPages, NoRow, PageStore, Row, U64Order};
+use bedload_index::paged::{Entry, FaultyPages, HeapPages, NoRow, PageStore, Position, Row, U64Order};
 use bedload_testkit::Rng;
 
 const PAYLOAD_LEN: usize = 8168;
@@ -173,7 +173,7 @@ fn lookups_and_ranges_read_a_page_a_level_and_run() {
     let range = || {
         for at in 0..1000 {
             let key = U64Order::key(keys[at * 97]);
-            let from = bedload_index::paged::Position { key: &key, tie: 0 };
+            let from = Position { key: &key, tie: 0 };
             let mut cursor = tree
                 .range(Bound::Included(from), Bound::Unbounded)
                 .expect("begun");
@@ -195,4 +195,45 @@ fn lookups_and_ranges_read_a_page_a_level_and_run() {
         "a node of each level, and of the leaf's run two pages"
     );
     assert!(drained.1 <= height + 4.0);
+}
+
+#[test]
+fn a_short_range_reads_only_the_runs_that_it_meets() {
+    let pages = FaultyPages::new(HeapPages::new(PAYLOAD_LEN), []);
+    let tree = BeTree::create(&pages, U64Order, NoRow, config()).expect("an empty tree");
+    for first in (0..120).step_by(10) {
+        let mut batch = tree.batch().expect("begun");
+        for key in first..first + 10 {
+            let key = U64Order::key(key);
+            let row = Row::default();
+            batch
+                .put(Entry {
+                    key: &key,
+                    tie: 0,
+                    row,
+                })
+                .expect("ascending");
+        }
+        batch.publish().expect("published");
+    }
+    assert_eq!(tree.verify().expect("sound").leaf_runs, 12);
+    for is_back in [false, true] {
+        let before = pages.calls().reads;
+        let key = U64Order::key(54);
+        let bound = Bound::Included(Position { key: &key, tie: 0 });
+        let cursor = if is_back {
+            tree.range_back(Bound::Unbounded, bound)
+        } else {
+            tree.range(bound, Bound::Unbounded)
+        };
+        let mut cursor = cursor.expect("begun");
+        for _ in 0..3 {
+            assert!(cursor.next_entry().expect("sound").is_some());
+        }
+        assert_eq!(
+            pages.calls().reads - before,
+            3,
+            "the root, the leaf, and a run of one page"
+        );
+    }
 }

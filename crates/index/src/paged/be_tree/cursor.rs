@@ -325,12 +325,15 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
                     _ => Some(index),
                 };
             }
-            let unread = (0..self.sources.len()).find(|&index| {
-                !self.sources[index].is_read
-                    && least.is_none_or(|least| {
-                        let (first, next) = (self.sources[index].head, self.sources[least].head);
-                        self.direct(first.prefix.cmp(&next.prefix)).is_le()
-                    })
+            // Of the runs that were not read yet, the one that begins first.
+            let unread = (0..self.sources.len())
+                .filter(|&index| !self.sources[index].is_read)
+                .min_by(|&a, &b| self.direct(self.sources[a].head.cmp(&self.sources[b].head)));
+            let unread = unread.filter(|&index| {
+                least.is_none_or(|least| {
+                    let (first, next) = (self.sources[index].head, self.sources[least].head);
+                    self.direct(first.prefix.cmp(&next.prefix)).is_le()
+                })
             });
             let Some(unread) = unread else { return Ok(least) };
             self.sources[unread].is_read = true;

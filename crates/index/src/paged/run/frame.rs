@@ -96,6 +96,11 @@ impl Line {
         if gapped.bits < plain.bits { gapped } else { plain }
     }
 
+    /// Whether it says the same everywhere.
+    fn is_level(&self) -> bool {
+        self.slope == 0 && self.fraction == 0
+    }
+
     /// What the line says at a position.
     fn at(&self, index: usize) -> u64 {
         let index = index as u64;
@@ -237,38 +242,18 @@ impl<'p> Frame<'p> {
 
     /// Appends the numbers at some positions to `out`.
     pub(super) fn unpack(&self, positions: Range<usize>, out: &mut Vec<u64>) {
-        assert!(positions.end <= self.count, "{positions:?} of {}", self.count);
-        let Line {
-            base,
-            slope,
-            fraction,
-            bits,
-            gap,
-            ..
-        } = self.line;
         let begin = out.len();
-        out.resize(begin + positions.len(), base);
+        out.resize(begin + positions.len(), self.line.base);
         let out = &mut out[begin..];
-        if bits > 0 {
-            let bits = bits as usize;
-            let mut bit = positions.start * bits;
-            for number in out.iter_mut() {
-                let word = self.differences[bit / 8..]
-                    .first_chunk()
-                    .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-                let packed = (word >> (bit % 8)) & self.mask;
-                let low = packed & self.mask_below_gap;
-                *number = number.wrapping_add(low | ((packed - low) << gap));
-                bit += bits;
-            }
+        if !self.line.is_level() {
+            let on_line = self.line.points(positions.start);
+            out.iter_mut()
+                .zip(on_line)
+                .for_each(|(number, on_line)| *number = on_line);
         }
-        if slope > 0 || fraction > 0 {
-            let (start, fraction) = (positions.start as u64, u64::from(fraction));
-            let (mut whole, mut part) = (slope.wrapping_mul(start), fraction * start);
-            for number in out {
-                *number = number.wrapping_add(whole.wrapping_add(part >> 16));
-                whole = whole.wrapping_add(slope);
-                part += fraction;
+        if self.line.bits > 0 {
+            for (number, index) in out.iter_mut().zip(positions) {
+                *number = number.wrapping_add(self.difference(index));
             }
         }
     }
