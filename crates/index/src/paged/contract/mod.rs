@@ -1,6 +1,7 @@
 //! Tests that whoever brings a page store runs on it, behind the feature `contract`.
 //!
-//! - [`check_page_store`]: the store keeps the rules of [`PageStore`](super::PageStore).
+//! - [`check_page_store`]: the store keeps the rules of [`PageStore`](super::PageStore);
+//!   [`check_page_store_of_one_thread`] for hosts without threads.
 //! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on the store, shown to the contract suite of
 //!   `bedload-testkit`.
 //! - [`check_damaged_tree`]: what a fuzzer makes of the pages of a tree does no more than harm its answers.
@@ -12,5 +13,5 @@ mod tree_index;
 
 pub use careless_keys::{CarelessKeys, CarelessOrder, canonical};
 pub use damaged_tree::check_damaged_tree;
-pub use page_store::check_page_store;
+pub use page_store::{check_page_store, check_page_store_of_one_thread};
 pub use tree_index::{KeyBytes, OrderedKeys, TieKeys, TreeIndex};
