@@ -53,6 +53,12 @@ pub enum Error {
         /// Zero-based position of the first entry out of order.
         position: u64,
     },
+    /// A node of a tree has no room for more, and somebody else is making some. Try again when they are done.
+    #[error("page {page} is full, and is being maintained by somebody else: try again")]
+    Busy {
+        /// The node without room.
+        page: PageId,
+    },
     /// The page store failed: an I/O error, exhausted space, a damaged file. The source says which.
     #[error(transparent)]
     Store(Box<dyn std::error::Error + Send + Sync>),

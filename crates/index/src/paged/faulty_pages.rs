@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Batch, Error, PageId, PageRead, PageStore, Reserved, Result, RunWriter};
+use super::{Batch, Error, PageId, PageRead, PageStore, Reserved, Result, RunWriter, VacuumStore};
 
 /// What is to go wrong. Calls of each kind are counted from 1; several plans may be combined.
 ///
@@ -69,7 +69,7 @@ pub struct Calls {
     pub reads: u64,
     /// Pages latched exclusively, one by one.
     pub latches: u64,
-    /// Batches committed, and runs' pages not among them.
+    /// Batches committed, and deletions in runs; runs' pages are not among them.
     pub commits: u64,
     /// Pages reserved.
     pub reserves: u64,
@@ -266,6 +266,28 @@ impl<S: PageStore> PageStore for FaultyPages<S> {
         } else {
             self.store.try_maintain(node)
         }
+    }
+}
+
+impl<S: VacuumStore> VacuumStore for FaultyPages<S> {
+    fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        let _in_order = self.reserved.lock();
+        self.meet_crash()?;
+        let commit = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.faults.contains(&Fault::CrashBeforeCommit(commit)) {
+            self.has_crashed.store(true, Ordering::Release);
+            return self.meet_crash();
+        }
+        self.store.delete_in_run(page, delete)?;
+        if self.faults.contains(&Fault::CrashAfterCommit(commit)) {
+            self.has_crashed.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn run_pages(&self) -> Result<Vec<PageId>> {
+        self.meet_crash()?;
+        self.store.run_pages()
     }
 }
 

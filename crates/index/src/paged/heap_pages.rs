@@ -18,7 +18,9 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{Batch, Error, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, Result, RunWriter};
+use super::{
+    Batch, Error, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, Result, RunWriter, VacuumStore,
+};
 
 /// Slots in the first segment; each further segment has twice as many as the one before.
 const FIRST_SEGMENT_PAGES: u32 = 64;
@@ -103,6 +105,17 @@ impl Frame {
             Self::Owned(bytes) => bytes,
             _ => &mut [],
         }
+    }
+
+    /// Lets `delete` change the page of a run; its pins keep what they have.
+    pub(super) fn delete_in_run(
+        &mut self,
+        delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
+    ) -> Result<()> {
+        if let Self::Run(bytes) = self {
+            delete(Arc::make_mut(bytes))?;
+        }
+        Ok(())
     }
 
     pub(super) fn is_pinned(&self) -> bool {
@@ -218,6 +231,17 @@ impl HeapPages {
         })
     }
 
+    /// The pages that hold what a run writer has written, and are not free.
+    pub(super) fn pages_of_runs(&self) -> Vec<PageId> {
+        self.ids()
+            .filter(|&id| self.is_in_state(id, LIVE) || self.is_in_state(id, RETIRED))
+            .filter(|&id| {
+                self.latch(id)
+                    .is_ok_and(|latch| matches!(*latch.read(), Frame::Run(_)))
+            })
+            .collect()
+    }
+
     /// The pages in use that are not `reachable`, ascending.
     pub(super) fn unreachable(&self, reachable: &dyn Fn(PageId) -> bool) -> Vec<PageId> {
         self.ids()
@@ -317,6 +341,16 @@ impl PageStore for HeapPages {
     fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>> {
         let is_free = self.maintained.lock().insert(node);
         is_free.then(|| HeapMaintenance { store: self, node })
+    }
+}
+
+impl VacuumStore for HeapPages {
+    fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        self.slot(page)?.latch.write().delete_in_run(delete)
+    }
+
+    fn run_pages(&self) -> Result<Vec<PageId>> {
+        Ok(self.pages_of_runs())
     }
 }
 

@@ -5,18 +5,20 @@
 //! - A retired page is overwritten with noise and handed out again as soon as nobody has it latched or pinned, in a
 //!   random order. Whoever kept its id without its parent's latch meets a stranger.
 //! - A reserved page holds noise, and a page given back does so too.
+//! - A vacuum waits until nobody has the page pinned, as for the cleanup lock of a database server.
 //! - A latch not granted within [`MimicPages::PATIENCE`] is a deadlock, and panics instead of hanging; so do a batch of too many
 //!   pages, or of one page twice, which every store refuses.
 //! - There are no snapshots.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockWriteGuard};
 
 use super::heap_pages::Frame;
 use super::{
     Batch, HeapBatch, HeapMaintenance, HeapPages, HeapRunWriter, PageId, PageRead, PageStore, Reserved,
-    Result, RunWriter,
+    Result, RunWriter, VacuumStore,
 };
 
 /// A page store in heap memory that recycles pages eagerly and at random, from a seed.
@@ -204,6 +206,31 @@ impl PageStore for MimicPages {
 
     fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>> {
         self.heap.try_maintain(node)
+    }
+}
+
+impl VacuumStore for MimicPages {
+    /// # Panics
+    ///
+    /// If somebody has the page pinned for longer than [`MimicPages::PATIENCE`].
+    fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let mut frame = latch_exclusively(self.heap.latch(page)?);
+            if !frame.is_pinned() {
+                return frame.delete_in_run(delete);
+            }
+            drop(frame);
+            assert!(
+                begun.elapsed() < Self::PATIENCE,
+                "a page of a run is pinned no longer than it is read: deadlock"
+            );
+            thread::yield_now();
+        }
+    }
+
+    fn run_pages(&self) -> Result<Vec<PageId>> {
+        Ok(self.heap.pages_of_runs())
     }
 }
 

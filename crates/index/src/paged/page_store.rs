@@ -17,9 +17,12 @@
 //!    for no latch, so it may be done while latches are held. A page that no committed batch made reachable is a
 //!    leak after a crash, found by [`PageStore::sweep`].
 //! 5. **Runs.** Pages written by a [`RunWriter`] are durable before a batch that names them commits. Until one is
-//!    put into a batch it does not change, and may be pinned, which takes no latch.
+//!    put into a batch it does not change, and may be pinned, which takes no latch. Only a vacuum changes it, and
+//!    then a pin keeps what it had, or the vacuum waits for it.
 //! 6. **Retirement.** A retired page may still be read by whoever reached it before; [`PageStore::reclaim`]
 //!    returns those that nobody can reach any more.
+//!    What was written by a [`RunWriter`] and is not reclaimed yet, a vacuum can still find and change
+//!    ([`VacuumStore`]).
 //! 7. **State.** What must survive is in pages. What a handle remembers it checks against the page's generation;
 //!    so a page that is free, or has begun another life, may be latched: the store answers with whatever the page
 //!    holds, or with an error.
@@ -168,6 +171,28 @@ pub trait PageStore: PageRead {
     fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>>;
 }
 
+/// A store on whose runs entries can be deleted in place. A vacuum must reach whatever a reader may still look at, so
+/// this is about pages, in whichever state they are, and not about what trees name.
+pub trait VacuumStore: PageStore {
+    /// Latches a page of a run exclusively, lets `delete` change its payload, and publishes that, atomically and durably
+    /// as a batch of its own. `delete` says whether it changed anything; if it failed it must have changed nothing.
+    /// Who has the page pinned keeps what was pinned, or is waited for. A page that is not part of a run any more may
+    /// be left alone.
+    ///
+    /// # Errors
+    ///
+    /// The page could not be read or published, or `delete` failed.
+    fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()>;
+
+    /// Every page that was written by a [`RunWriter`] and is not reclaimed: those of runs that a tree names, of runs that
+    /// are retired, and leaks. Others may be among them.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn run_pages(&self) -> Result<Vec<PageId>>;
+}
+
 /// An atomic change of a few pages (rule 3).
 pub trait Batch {
     /// The payload of the `index`-th page of the batch.
@@ -297,4 +322,23 @@ macro_rules! forward_to_shared_store {
     )*};
 }
 
+macro_rules! forward_vacuum_to_shared_store {
+    ($([$($lifetime:lifetime)?] $shared:ty),*) => {$(
+        impl<$($lifetime,)? S: VacuumStore> VacuumStore for $shared {
+            fn delete_in_run(
+                &self,
+                page: PageId,
+                delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
+            ) -> Result<()> {
+                (**self).delete_in_run(page, delete)
+            }
+
+            fn run_pages(&self) -> Result<Vec<PageId>> {
+                (**self).run_pages()
+            }
+        }
+    )*};
+}
+
+forward_vacuum_to_shared_store!(['a] &'a S, [] Arc<S>);
 forward_to_shared_store!(['a] &'a S, [] Arc<S>);

@@ -87,7 +87,7 @@ fn position(is_included: bool, key: &[u8], tie: u64) -> Bound<Position<'_>> {
 fn drain<O: Supply, L: RowLayout, S: PageRead>(
     order: &O,
     layout: &L,
-    mut cursor: RunCursor<'_, O, L, S>,
+    mut cursor: RunCursor<O, L, S>,
 ) -> Vec<Seen> {
     let mut all = Vec::new();
     while let Some(entry) = cursor.next_entry().expect("sound pages") {

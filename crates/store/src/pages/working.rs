@@ -16,7 +16,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bedload_index::paged::{self, Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};
+use bedload_index::paged::{
+    self, Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore,
+};
 use parking_lot::Mutex;
 
 use super::latches::{ExclusiveLatch, Latches, SharedLatch};
@@ -500,6 +502,38 @@ impl PageStore for WorkingPages {
     fn try_maintain(&self, node: PageId) -> Option<Maintenance<'_>> {
         let is_first = self.maintained.lock().insert(node);
         is_first.then(|| Maintenance { store: self, node })
+    }
+}
+
+impl VacuumStore for WorkingPages {
+    fn delete_in_run(
+        &self,
+        page: PageId,
+        delete: &mut dyn FnMut(&mut [u8]) -> paged::Result<bool>,
+    ) -> paged::Result<()> {
+        self.make_room()?;
+        let latch = self.latches.exclusive(page);
+        let before = self.page(page)?;
+        if !before.is_of_kind(PageKind::Run) {
+            return Ok(());
+        }
+        let mut changed = Page::clone(&before);
+        if delete(changed.payload_mut())? {
+            let mut state = self.state.lock();
+            match state.dirty.get_mut(&page) {
+                Some(place) => *place = Some(Arc::new(changed)),
+                None => state.make_dirty(page, changed),
+            }
+        }
+        drop(latch);
+        Ok(())
+    }
+
+    fn run_pages(&self) -> paged::Result<Vec<PageId>> {
+        let state = self.state.lock();
+        let mut pages: BTreeSet<PageId> = state.map.iter().map(|(id, _)| id).collect();
+        pages.extend(state.dirty.keys());
+        Ok(pages.into_iter().collect())
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::item::{EntryItem, Item, Staging};
 use super::node::{self, Frame, Node, pack_slot, unpack_slot, write};
-use super::point::Point;
+use crate::paged::point::Point;
 use super::shape::{HEADER_LEN, SLOT_LEN, Shape};
 use crate::paged::{Result, RowLayout};
 

@@ -3,7 +3,7 @@
 use super::assemble::{Piece, Sequence};
 use super::item::{EntryItem, Item, Staging, child_bytes};
 use super::node::{Frame, Node, level_of};
-use super::point::{Point, PointBuf};
+use crate::paged::point::{Point, PointBuf};
 use super::shape::{ChildRow, Shape};
 use super::sorted::Ascending;
 use super::split::fence_between;

@@ -11,7 +11,7 @@ use std::ops::{Bound, Range};
 use super::descend::Target;
 use super::entry_ref::{EntryRef, LeafSlice};
 use super::node::{Extent, Node};
-use super::point::Cut;
+use crate::paged::point::Cut;
 use super::shape::{HEADER_LEN, Shape};
 use super::tree::BPlusTree;
 use crate::paged::{KeyOrder, PageId, PageRead, Position, Result, RowLayout};

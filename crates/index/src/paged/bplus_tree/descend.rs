@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use super::item::{EntryItem, child_bytes};
 use super::node::{Branch, Extent, Node, level_of};
-use super::point::{Point, PointBuf};
+use crate::paged::point::{Point, PointBuf};
 use super::shape::Shape;
 use super::tree::BPlusTree;
 use crate::paged::{Batch, KeyOrder, PageId, PageRead, PageStore, Result, RowLayout};

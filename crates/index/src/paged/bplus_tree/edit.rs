@@ -204,7 +204,7 @@ mod tests {
     use crate::paged::bplus_tree::config::Config;
     use crate::paged::bplus_tree::item::EntryItem;
     use crate::paged::bplus_tree::node::Frame;
-    use crate::paged::bplus_tree::point::Point;
+    use crate::paged::point::Point;
     use crate::paged::{ByteOrder, Columns, Entry, FixedRow, KeyOrder, NoRow, Row, U64Order};
 
     /// Key, tie, fixed columns, variable columns.

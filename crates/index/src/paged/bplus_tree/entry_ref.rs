@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::node::Node;
-use super::point::PointBuf;
+use crate::paged::point::PointBuf;
 use super::tree::{OwnedEntry, OwnedRow};
 use crate::paged::{KeyOrder, Result, RowLayout};
 

@@ -5,7 +5,7 @@ use super::descend::Latched;
 use super::edit::NodeMut;
 use super::item::{EntryItem, Item};
 use super::node::{Frame, Node};
-use super::point::Point;
+use crate::paged::point::Point;
 use super::shape::Shape;
 use super::split::cut;
 use super::tree::BPlusTree;

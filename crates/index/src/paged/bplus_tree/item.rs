@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::point::Point;
+use crate::paged::point::Point;
 use super::shape::Shape;
 use crate::paged::{Entry, KeyOrder, PageId, Row, RowLayout};
 

@@ -3,7 +3,7 @@
 use super::assemble::{Piece, Sequence};
 use super::edit::NodeMut;
 use super::node::{Branch, Frame, Node, write_unlinked};
-use super::point::Point;
+use crate::paged::point::Point;
 use super::shape::Shape;
 use super::tree::BPlusTree;
 use crate::paged::{Batch, KeyOrder, PageId, PageStore, Result, RowLayout};

@@ -69,7 +69,6 @@ mod item;
 mod merge;
 mod node;
 mod node_reader;
-mod point;
 mod remove;
 mod remove_range;
 mod search;

@@ -38,7 +38,7 @@
 
 use std::ops::Range;
 
-use super::point::Point;
+use crate::paged::point::Point;
 use super::shape::{ChildRow, HEADER_LEN, SLOT_LEN, Shape};
 use crate::paged::{Error, PageId, Result, RowLayout};
 

@@ -2,7 +2,7 @@
 
 use super::edit::NodeMut;
 use super::entry_ref::EntryRef;
-use super::point::Point;
+use crate::paged::point::Point;
 use super::tree::BPlusTree;
 use crate::paged::{Batch, KeyOrder, PageStore, Position, Result, RowLayout};
 

@@ -5,7 +5,7 @@ use std::ops::{Bound, Range};
 use super::edit::NodeMut;
 use super::entry_ref::EntryRef;
 use super::node::Node;
-use super::point::{Cut, PointBuf};
+use crate::paged::point::{Cut, PointBuf};
 use super::tree::BPlusTree;
 use crate::paged::{Batch, KeyOrder, PageStore, Position, Result, RowLayout};
 

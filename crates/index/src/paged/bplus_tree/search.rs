@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::node::{Branch, Node};
-use super::point::{Cut, Point};
+use crate::paged::point::{Cut, Point};
 use crate::paged::{KeyOrder, Result, RowLayout};
 
 /// Below this many prefixes counting beats halving: they are two cache lines.

@@ -9,7 +9,7 @@ use super::assemble::{Piece, Sequence};
 use super::edit::NodeMut;
 use super::item::{EntryItem, Staging};
 use super::node::{Frame, Node};
-use super::point::PointBuf;
+use crate::paged::point::PointBuf;
 use super::shape::Shape;
 use super::split::cuts;
 use super::tree::BPlusTree;

@@ -8,7 +8,7 @@ use super::assemble::Sequence;
 use super::fresh::{Fresh, FreshPage};
 use super::item::{EntryItem, child_bytes};
 use super::node::{Frame, Node};
-use super::point::{Point, PointBuf};
+use crate::paged::point::{Point, PointBuf};
 use super::shape::Shape;
 use super::tree::BPlusTree;
 use crate::paged::{Batch, Error, KeyOrder, MAX_BATCH_PAGES, PageStore, Result, RowLayout};

@@ -12,7 +12,7 @@ use super::entry_ref::EntryRef;
 use super::fresh::Fresh;
 use super::item::EntryItem;
 use super::node::{Frame, Node, level_of};
-use super::point::Point;
+use crate::paged::point::Point;
 use super::shape::{ChildRow, Shape, shapes};
 use crate::paged::{Batch, Entry, Error, KeyOrder, PageId, PageRead, PageStore, Position, Result, RowLayout};
 

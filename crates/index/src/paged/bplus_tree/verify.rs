@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::node::{Branch, Node, level_of};
-use super::point::PointBuf;
+use crate::paged::point::PointBuf;
 use super::shape::Shape;
 use super::tree::BPlusTree;
 use crate::paged::{Error, KeyOrder, PageId, PageRead, Result, RowLayout};

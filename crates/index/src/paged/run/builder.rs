@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::columns::{Columns, Pick};
 use super::page::{Plan, RunName};
 use super::shape::Shape;
-use super::{Run, RunConfig};
+use super::{Run, RunConfig, RunEdge};
 use crate::paged::{
     Entry, Error, FixedRow, KeyOrder, PageId, PageStore, Position, Result, Row, RowLayout, RunWriter,
 };
@@ -29,6 +29,8 @@ pub struct RunBuilder<'s, O, L, S: PageStore + 's> {
     leaves: Level,
     branches: Vec<Level>,
     last: Last,
+    /// The least and the greatest entry.
+    edges: Option<(RunEdge, RunEdge)>,
     name: Option<RunName>,
     entries: u64,
     tombstones: u64,
@@ -89,6 +91,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             child_shape,
             branches: Vec::new(),
             last: Last::default(),
+            edges: None,
             name: None,
             entries: 0,
             tombstones: 0,
@@ -145,6 +148,11 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             });
         }
         self.check_ascends(key, tie)?;
+        let edge = RunEdge {
+            prefix: self.last.prefix,
+            tie,
+        };
+        self.widen(edge, edge);
         self.leaves
             .columns
             .push(&self.shape, &self.order, &entry, is_tombstone);
@@ -162,11 +170,27 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the last one.
     pub(super) fn push_picked(&mut self, from: &[&Columns], picked: &[Pick]) -> Result<()> {
         let tombstones = self.shape.tombstones_at();
+        let edge = |pick: &Pick| RunEdge {
+            prefix: from[pick.source].prefix(pick.index),
+            tie: from[pick.source].tie(&self.shape, pick.index),
+        };
+        if let Some((first, last)) = picked.first().map(edge).zip(picked.last().map(edge)) {
+            self.widen(first, last);
+        }
         self.leaves.columns.push_picked(&self.shape, from, picked);
         self.entries += picked.len() as u64;
         let is_tombstone = |pick: &&Pick| from[pick.source].numbers[tombstones][pick.index] != 0;
         self.tombstones += picked.iter().filter(is_tombstone).count() as u64;
         self.write_when_gathered()
+    }
+
+    fn widen(&mut self, first: RunEdge, last: RunEdge) {
+        self.edges = Some((self.edges.map_or(first, |(first, _)| first), last));
+    }
+
+    /// Pages written so far.
+    pub(super) fn pages(&self) -> u32 {
+        self.pages
     }
 
     fn pushed(&mut self, is_tombstone: bool) -> Result<()> {
@@ -315,7 +339,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             at += 1;
         };
         self.writer.finish()?;
-        Ok(root.zip(self.name).map(|(root, name)| Run {
+        let named = root.zip(self.name).zip(self.edges);
+        Ok(named.map(|((root, name), (first, last))| Run {
             root,
             first_page: name.first_page,
             generation: name.generation,
@@ -323,6 +348,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             pages: self.pages,
             entries: self.entries,
             tombstones: self.tombstones,
+            first,
+            last,
         }))
     }
 }

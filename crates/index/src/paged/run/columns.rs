@@ -130,6 +130,17 @@ impl Columns {
             .unwrap_or_default()
     }
 
+    /// Removes the entries that `is_kept` does not keep.
+    pub(super) fn retain<L: RowLayout>(&mut self, shape: &Shape<L>, is_kept: impl Fn(usize) -> bool) {
+        let kept: Vec<Pick> = (0..self.len())
+            .filter(|&index| is_kept(index))
+            .map(|index| Pick { source: 0, index })
+            .collect();
+        let mut retained = Self::new(shape);
+        retained.push_picked(shape, &[self], &kept);
+        *self = retained;
+    }
+
     /// Removes the first `count` entries.
     pub(super) fn remove_first<L: RowLayout>(&mut self, shape: &Shape<L>, count: usize) {
         for (column, strings) in self.strings.iter_mut().enumerate() {

@@ -72,7 +72,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         let guard = self.store.read(id)?;
         let page = RunPage::parse(&guard, &self.shape, id, &self.name(), 0)?;
         let (rank, found) = self.rank(&page, position)?;
-        if !found {
+        if !found || page.is_deleted(rank) {
             return Ok(None);
         }
         let mut columns = Columns::new(&self.shape);
@@ -136,12 +136,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     /// # Errors
     ///
     /// A key has not the order's width.
-    pub fn range(
-        &self,
-        from: Bound<Position<'_>>,
-        to: Bound<Position<'_>>,
-    ) -> Result<RunCursor<'_, O, L, S>> {
-        RunCursor::new(self, from, to, true)
+    pub fn range(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
+    where
+        S: Clone,
+    {
+        RunCursor::new(self.clone(), from, to, true)
     }
 
     /// The entries between two bounds, descending: `from` is the lower bound all the same.
@@ -153,8 +152,90 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         &self,
         from: Bound<Position<'_>>,
         to: Bound<Position<'_>>,
-    ) -> Result<RunCursor<'_, O, L, S>> {
-        RunCursor::new(self, from, to, false)
+    ) -> Result<RunCursor<O, L, S>>
+    where
+        S: Clone,
+    {
+        RunCursor::new(self.clone(), from, to, false)
+    }
+
+    /// The pages of the run: its leaves in ascending order, and the nodes above them. Reads the latter.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn pages(&self) -> Result<RunPages> {
+        let mut pages = RunPages {
+            leaves: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let mut below = vec![self.run.root];
+        for level in (0..=self.top()?).rev() {
+            if level == 0 {
+                pages.leaves = below;
+                break;
+            }
+            let mut children = Vec::new();
+            for &id in &below {
+                let guard = self.store.read(id)?;
+                let page = RunPage::parse(&guard, &self.child_shape, id, &self.name(), level)?;
+                for slot in 0..page.count() {
+                    children.push(child_at(&page, id, slot)?);
+                }
+            }
+            pages.nodes.append(&mut below);
+            if pages.nodes.len() + children.len() > self.run.pages as usize {
+                return Err(Error::Corrupt {
+                    page: self.run.root,
+                    reason: "its run has more pages than it says",
+                });
+            }
+            below = children;
+        }
+        Ok(pages)
+    }
+
+    /// About how many entries lie before a position, from one page a level.
+    ///
+    /// # Errors
+    ///
+    /// The key has not the order's width, the store failed, or a page is damaged.
+    pub fn estimate_rank(&self, position: Position<'_>) -> Result<u64> {
+        position.check_width(&self.order)?;
+        let (mut id, mut level) = (self.run.root, self.top()?);
+        // Entries before the present page, and on it.
+        let (mut before, mut within) = (0, self.run.entries);
+        while level > 0 {
+            id = self.child(id, level, |page| {
+                let (rank, found) = self.rank(page, position)?;
+                let slot = if found { rank } else { rank.saturating_sub(1) };
+                let count = page.count().max(1) as u64;
+                before += within * slot as u64 / count;
+                within /= count;
+                Ok(slot)
+            })?;
+            level -= 1;
+        }
+        let guard = self.store.read(id)?;
+        let page = RunPage::parse(&guard, &self.shape, id, &self.name(), 0)?;
+        let (rank, _) = self.rank(&page, position)?;
+        Ok((before + rank as u64).min(self.run.entries))
+    }
+}
+
+/// The pages of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPages {
+    /// Leaves, in the order of their entries.
+    pub leaves: Vec<PageId>,
+    /// Nodes above them, the root first.
+    pub nodes: Vec<PageId>,
+}
+
+impl RunPages {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.nodes.iter().chain(&self.leaves).copied()
     }
 }
 
@@ -206,6 +287,22 @@ impl<'c, O: KeyOrder, L: RowLayout> RunEntry<'c, O, L> {
         }
     }
 
+    /// How the two stand to each other, by key and tie.
+    pub(in crate::paged) fn compare<M: RowLayout>(&self, other: &RunEntry<'_, O, M>) -> Ordering {
+        let keys = self.prefix().cmp(&other.prefix()).then_with(|| {
+            if self.shape.keys {
+                let (left, right) = (self.columns, other.columns);
+                self.order.compare(
+                    left.string(self.shape, 0, self.index),
+                    right.string(other.shape, 0, other.index),
+                )
+            } else {
+                Ordering::Equal
+            }
+        });
+        keys.then_with(|| self.tie().cmp(&other.tie()))
+    }
+
     /// The fixed columns, end to end, put into `out`.
     pub fn fixed_into(&self, out: &mut Vec<u8>) {
         out.clear();
@@ -240,8 +337,8 @@ impl<'c, O: KeyOrder, L: RowLayout> RunEntry<'c, O, L> {
 }
 
 /// Entries of a range of a run, in either direction. Each leaf is unpacked once.
-pub struct RunCursor<'r, O, L, S> {
-    reader: &'r RunReader<O, L, S>,
+pub struct RunCursor<O, L, S> {
+    reader: RunReader<O, L, S>,
     is_ascending: bool,
     /// The way to the present leaf: of each node above it the children, and which of them is next.
     way: Vec<Children>,
@@ -262,9 +359,9 @@ struct Children {
     end: usize,
 }
 
-impl<'r, O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<'r, O, L, S> {
+impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
     fn new(
-        reader: &'r RunReader<O, L, S>,
+        reader: RunReader<O, L, S>,
         from: Bound<Position<'_>>,
         to: Bound<Position<'_>>,
         is_ascending: bool,
@@ -301,23 +398,50 @@ impl<'r, O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<'r, O, L, S> {
         if !self.fill()? {
             return Ok(None);
         }
-        let index = if self.is_ascending {
-            self.next += 1;
-            self.next - 1
-        } else {
-            self.end -= 1;
-            self.end
-        };
-        Ok(Some(RunEntry {
+        let index = self.head();
+        self.pass();
+        Ok(Some(self.entry_at(index)))
+    }
+
+    fn entry_at(&self, index: usize) -> RunEntry<'_, O, L> {
+        RunEntry {
             order: &self.reader.order,
             shape: &self.reader.shape,
             columns: &self.columns,
             index,
-        }))
+        }
+    }
+
+    fn head(&self) -> usize {
+        if self.is_ascending { self.next } else { self.end - 1 }
+    }
+
+    /// The entry that comes next, once [`fill`](Self::fill) has said that there is one.
+    pub(in crate::paged) fn present(&self) -> RunEntry<'_, O, L> {
+        self.entry_at(self.head())
+    }
+
+    /// Goes on behind the entry that comes next.
+    pub(in crate::paged) fn pass(&mut self) {
+        if self.is_ascending {
+            self.next += 1;
+        } else {
+            self.end -= 1;
+        }
+    }
+
+    /// The entry that was passed last, if nothing was filled since.
+    pub(in crate::paged) fn passed(&self) -> RunEntry<'_, O, L> {
+        self.entry_at(if self.is_ascending { self.next - 1 } else { self.end })
+    }
+
+    /// The run.
+    pub(in crate::paged) fn run(&self) -> &Run {
+        &self.reader.run
     }
 
     /// Sees to it that the present leaf has an entry to give; `false` at the end of the range.
-    pub(super) fn fill(&mut self) -> Result<bool> {
+    pub(in crate::paged) fn fill(&mut self) -> Result<bool> {
         while self.next == self.end {
             let Some((id, level)) = self.next_page() else {
                 return Ok(false);
@@ -375,17 +499,17 @@ impl<'r, O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<'r, O, L, S> {
     }
 
     fn enter_leaf(&mut self, id: PageId) -> Result<()> {
-        let reader = self.reader;
+        let reader = &self.reader;
         let guard = reader.store.read(id)?;
         let page = RunPage::parse(&guard, &reader.shape, id, &reader.name(), 0)?;
-        let (next, end) = self.ranks(&page)?;
+        let range = page.kept(self.ranks(&page)?);
         page.unpack(&mut self.columns)?;
-        (self.next, self.end) = (next, end);
+        (self.next, self.end) = range;
         Ok(())
     }
 
     fn enter_node(&mut self, id: PageId, level: u8) -> Result<()> {
-        let reader = self.reader;
+        let reader = &self.reader;
         let guard = reader.store.read(id)?;
         let page = RunPage::parse(&guard, &reader.child_shape, id, &reader.name(), level)?;
         let (begin, end) = self.ranks(&page)?;

@@ -36,10 +36,15 @@ pub struct Merge<'s, O, L, S: PageStore> {
     order: O,
     shape: Shape<L>,
     /// The newest first.
-    sources: Vec<RunCursor<'s, O, L, &'s S>>,
+    sources: Vec<RunCursor<O, L, &'s S>>,
     builder: RunBuilder<'s, O, L, S>,
+    store: &'s S,
+    layout: L,
+    config: RunConfig,
     picked: Vec<Pick>,
     is_last: bool,
+    pages_written: u32,
+    taken: u64,
 }
 
 /// The next entry of a source.
@@ -75,29 +80,91 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
     /// The store failed, or a page is damaged.
     pub fn new(
         store: &'s S,
-        newest_first: &'s [RunReader<O, L, &'s S>],
+        newest_first: &[RunReader<O, L, &'s S>],
         order: O,
         layout: L,
         config: RunConfig,
         is_last: bool,
     ) -> Result<Self> {
-        let shape = Shape::new(layout.clone(), &order, store.payload_len(), config.ties);
-        let builder = RunBuilder::new(store, order.clone(), layout, config)?;
-        let mut sources = Vec::with_capacity(newest_first.len());
-        for reader in newest_first {
-            let mut cursor = reader.range(Bound::Unbounded, Bound::Unbounded)?;
-            if cursor.fill()? {
-                sources.push(cursor);
-            }
-        }
-        Ok(Self {
+        let cursors = newest_first
+            .iter()
+            .map(|reader| reader.range(Bound::Unbounded, Bound::Unbounded))
+            .collect::<Result<_>>()?;
+        Self::of_cursors(store, cursors, order, layout, config, is_last)
+    }
+
+    /// Begins to merge what ascending cursors have still to give, the cursor of the newest run first.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn of_cursors(
+        store: &'s S,
+        newest_first: Vec<RunCursor<O, L, &'s S>>,
+        order: O,
+        layout: L,
+        config: RunConfig,
+        is_last: bool,
+    ) -> Result<Self> {
+        let mut merge = Self {
+            shape: Shape::new(layout.clone(), &order, store.payload_len(), config.ties),
+            builder: RunBuilder::new(store, order.clone(), layout.clone(), config)?,
+            store,
+            layout,
+            config,
             order,
-            shape,
-            sources,
-            builder,
+            sources: Vec::with_capacity(newest_first.len()),
             picked: Vec::new(),
             is_last,
-        })
+            pages_written: 0,
+            taken: 0,
+        };
+        for mut cursor in newest_first {
+            if cursor.fill()? {
+                merge.sources.push(cursor);
+            }
+        }
+        Ok(merge)
+    }
+
+    /// Ends the present run, and begins another with the entries that are left; `None` if the present one has none.
+    ///
+    /// # Errors
+    ///
+    /// The store failed. The merge can only be given up then.
+    pub fn cut(&mut self) -> Result<Option<Run>> {
+        let next = RunBuilder::new(self.store, self.order.clone(), self.layout.clone(), self.config)?;
+        let finished = std::mem::replace(&mut self.builder, next).finish()?;
+        self.pages_written += finished.map_or(0, |run| run.pages);
+        Ok(finished)
+    }
+
+    /// Pages written so far.
+    pub fn pages_written(&self) -> u32 {
+        self.pages_written + self.builder.pages()
+    }
+
+    /// Entries taken so far, those included that an equal newer one or a tombstone has done away with.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The key and the tie of the entry that comes next; `None` behind the last. The key is put into `key`.
+    pub fn next_position(&self, key: &mut Vec<u8>) -> Option<u64> {
+        let leaves: Vec<&Columns> = self.sources.iter().map(|source| source.leaf().0).collect();
+        let heads: Vec<Head> = self
+            .sources
+            .iter()
+            .map(|source| Head::new(source.leaf()))
+            .collect();
+        if heads.is_empty() {
+            return None;
+        }
+        let entry = self.sources[self.least(&leaves, &heads)].present();
+        let mut scratch = Vec::new();
+        key.clear();
+        key.extend_from_slice(entry.key(&mut scratch));
+        Some(entry.tie())
     }
 
     /// Takes up to `entries` entries further; whether there is more to do.
@@ -149,6 +216,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
                 break;
             }
         }
+        self.taken += taken as u64;
         self.builder.push_picked(&leaves, &self.picked)?;
         for (at, head) in heads.into_iter().enumerate().rev() {
             self.sources[at].pass_to(head.next);

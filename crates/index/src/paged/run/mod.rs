@@ -11,6 +11,7 @@
 //! | [`RunBuilder`] | writes a run |
 //! | [`RunReader`], [`RunCursor`], [`RunEntry`] | read one |
 //! | [`merge`] | makes one of several, the newest first |
+//! | [`DeleteInRun`] | marks entries of a page as deleted, in place |
 //!
 //! ```
 //! use std::ops::Bound;
@@ -40,6 +41,7 @@
 mod builder;
 mod columns;
 mod cursor;
+mod delete;
 mod frame;
 mod merge;
 mod page;
@@ -48,7 +50,8 @@ mod shape;
 use crate::paged::PageId;
 
 pub use builder::RunBuilder;
-pub use cursor::{RunCursor, RunEntry, RunReader};
+pub use cursor::{RunCursor, RunEntry, RunPages, RunReader};
+pub use delete::DeleteInRun;
 pub use merge::{Merge, merge};
 
 /// A run, as whoever keeps it names it.
@@ -68,6 +71,27 @@ pub struct Run {
     pub entries: u64,
     /// How many of them are tombstones.
     pub tombstones: u64,
+    /// Its least entry, when it was written.
+    pub first: RunEdge,
+    /// Its greatest entry, when it was written.
+    pub last: RunEdge,
+}
+
+/// Where a run begins or ends, as far as a prefix and a tie say: exactly, in orders whose prefixes are exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct RunEdge {
+    /// The prefix of the entry's key.
+    pub prefix: u64,
+    /// The entry's tie.
+    pub tie: u64,
+}
+
+impl Run {
+    /// Whether the two are the same run: it may have lost entries in place meanwhile.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        (self.first_page, self.generation) == (other.first_page, other.generation)
+    }
 }
 
 /// How runs are built.
@@ -96,6 +120,12 @@ impl RunConfig {
     pub const fn ties(mut self, ties: bool) -> Self {
         self.ties = ties;
         self
+    }
+
+    /// Whether entries have ties.
+    #[must_use]
+    pub const fn has_ties(&self) -> bool {
+        self.ties
     }
 
     /// The most entries a page takes, at least 2: small for tests. Default: 4,096.

@@ -13,6 +13,7 @@
 //! | 24 | … | columns of numbers, as [`frame`](super::frame) has them: prefixes; ties, if kept; 1 for a tombstone, else 0; fixed columns of at most 8 bytes; the ends of keys, if keys are kept, and of each variable column |
 //! | … | … | fixed columns of more than 8 bytes |
 //! | … | … | what all keys begin with; the rest of each key, end to end; the byte strings of each variable column |
+//! | … | ⌈entries / 8⌉ | the *deletion map*: a bit for each entry, lowest first, set when the entry was deleted in place |
 //!
 //! Nodes above the leaves are pages of the same form, whose rows are one fixed column, the child's page id, and whose
 //! entries are the first of each child.
@@ -21,6 +22,8 @@
 //!
 //! 1. Entries ascend strictly by (key, tie).
 //! 2. The ends of a column of byte strings ascend, and the last one is what the page has of them.
+//! 3. A page never changes but for its deletion map, whose bits are only ever set: to take entries out and pack the rest
+//!    anew could need more room, since the rest may lie further from a line.
 
 use super::columns::Columns;
 use super::frame::{Frame, Line};
@@ -67,7 +70,7 @@ impl Plan {
             count,
             common_len,
             lines,
-            len: HEADER_LEN + numbers + wide + strings - saved,
+            len: HEADER_LEN + numbers + wide + strings - saved + count.div_ceil(8),
         }
     }
 
@@ -113,6 +116,7 @@ impl Plan {
                 out.extend_from_slice(&columns.string(shape, column, index)[skipped..]);
             }
         }
+        out.resize(out.len() + self.count.div_ceil(8), 0);
         debug_assert_eq!(out.len(), self.len);
     }
 }
@@ -158,6 +162,29 @@ pub(super) struct RunPage<'p, L> {
     wide: Vec<&'p [u8]>,
     common: &'p [u8],
     strings: Vec<&'p [u8]>,
+    deleted: &'p [u8],
+    deleted_at: usize,
+}
+
+/// What a page of a run says of itself, whichever run that is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageHeader {
+    pub(super) level: u8,
+    pub(super) run: RunName,
+}
+
+impl PageHeader {
+    /// The header of a page; `None` if it is no page of a run.
+    pub(super) fn read(page: &[u8]) -> Option<Self> {
+        let (words, _) = page.first_chunk::<HEADER_LEN>()?.as_chunks::<8>();
+        let [magic_low, magic_high, level, ..] = words[0];
+        let first_page = u32::from_le_bytes([words[2][0], words[2][1], words[2][2], words[2][3]]);
+        let run = RunName {
+            first_page: PageId::new(first_page)?,
+            generation: u64::from_le_bytes(words[1]),
+        };
+        (u16::from_le_bytes([magic_low, magic_high]) == MAGIC).then_some(Self { level, run })
+    }
 }
 
 impl<'p, L: RowLayout> RunPage<'p, L> {
@@ -209,6 +236,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         count: usize,
         common_len: usize,
     ) -> Option<Self> {
+        let len_bytes = rest.len();
         let numbers: Vec<Frame<'p>> = (0..shape.number_columns())
             .map(|_| Frame::take(&mut rest, count))
             .collect::<Option<_>>()?;
@@ -230,6 +258,8 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
                 .map_or(Some(0), |last| usize::try_from(ends.get(last)).ok())
         };
         let strings = ends.map(|ends| take(len(ends)?)).collect::<Option<_>>()?;
+        let deleted = take(count.div_ceil(8))?;
+        let deleted_at = HEADER_LEN + (len_bytes - rest.len()) - deleted.len();
         Some(Self {
             shape,
             id,
@@ -238,7 +268,38 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
             wide,
             common,
             strings,
+            deleted,
+            deleted_at,
         })
+    }
+
+    /// Whether an entry was deleted in place.
+    pub(super) fn is_deleted(&self, index: usize) -> bool {
+        self.deleted[index / 8] >> (index % 8) & 1 == 1
+    }
+
+    /// Whether an entry is a tombstone.
+    pub(super) fn is_tombstone(&self, index: usize) -> bool {
+        self.numbers[self.shape.tombstones_at()].get(index) != 0
+    }
+
+    /// Where the deletion map begins in the page.
+    pub(super) fn deleted_at(&self) -> usize {
+        self.deleted_at
+    }
+
+    /// How many of the first `rank` entries were not deleted.
+    fn kept_before(&self, rank: usize) -> usize {
+        rank - (0..rank).filter(|&index| self.is_deleted(index)).count()
+    }
+
+    /// Where a range of entries stands among those that were not deleted, which are all that is unpacked.
+    pub(super) fn kept(&self, (begin, end): (usize, usize)) -> (usize, usize) {
+        if self.deleted.iter().all(|&byte| byte == 0) {
+            (begin, end)
+        } else {
+            (self.kept_before(begin), self.kept_before(end))
+        }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -305,7 +366,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         Ok(())
     }
 
-    /// Takes the entries out of the page.
+    /// Takes the entries out of the page that were not deleted.
     pub(super) fn unpack(&self, columns: &mut Columns) -> Result<()> {
         columns.clear();
         for (frame, numbers) in self.numbers.iter().zip(&mut columns.numbers) {
@@ -335,6 +396,9 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
             let lens = (1..).map(|count: u64| count * self.common.len() as u64);
             let ends = columns.numbers[ends_at + column].iter_mut();
             ends.zip(lens).for_each(|(end, added)| *end += added);
+        }
+        if self.deleted.iter().any(|&byte| byte != 0) {
+            columns.retain(self.shape, |index| !self.is_deleted(index));
         }
         Ok(())
     }
