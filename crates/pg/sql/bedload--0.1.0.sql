@@ -31,13 +31,17 @@ CREATE FUNCTION bedload_check(index regclass) RETURNS SETOF text
 
 -- How an index is built, and how many entries wait for it in this session.
 CREATE FUNCTION bedload_info(
-    index regclass, OUT entries int8, OUT height int4, OUT leaves int8, OUT branches int8,
-    OUT leaf_bytes_used int8, OUT pending int8
+    index regclass, OUT entries int8, OUT height int4, OUT nodes int8, OUT leaves int8, OUT runs_above int8,
+    OUT leaf_runs int8, OUT pages int8, OUT pending int8
 ) RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'bedload_info_wrapper' LANGUAGE C STRICT VOLATILE;
+
+-- Merges all that an index has into its leaves: for a table that is going to be read rather than written.
+CREATE FUNCTION bedload_drain(index regclass) RETURNS void
+    AS 'MODULE_PATHNAME', 'bedload_drain_wrapper' LANGUAGE C STRICT VOLATILE;
 
 -- Makes pages that were lost in a crash available again; returns how many. Writers wait meanwhile.
 CREATE FUNCTION bedload_sweep(index regclass) RETURNS int8
     AS 'MODULE_PATHNAME', 'bedload_sweep_wrapper' LANGUAGE C STRICT VOLATILE;
 
-REVOKE ALL ON FUNCTION bedload_check(regclass), bedload_info(regclass), bedload_sweep(regclass) FROM PUBLIC;
+REVOKE ALL ON FUNCTION bedload_check(regclass), bedload_drain(regclass), bedload_info(regclass), bedload_sweep(regclass) FROM PUBLIC;

@@ -8,6 +8,8 @@
 use pgrx::iter::{SetOfIterator, TableIterator};
 use pgrx::{name, pg_extern, pg_sys};
 
+use bedload_index::paged::be_tree::Problem;
+
 use crate::am::for_each_row;
 use crate::error::{fail, name_of};
 use crate::index::Index;
@@ -65,17 +67,11 @@ fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
         Index::open(opened.index)
     };
     let report = index.verify();
-    let mut problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let describe = |problem: &Problem| format!("page {}: {}", problem.page, problem.what);
+    let mut problems: Vec<String> = report.problems.iter().map(describe).collect();
     if problems.is_empty() {
         let mut entries = Vec::new();
-        index.for_each_window(|window| entries.extend_from_slice(window));
-        if entries.len() as u64 != report.entries {
-            problems.push(format!(
-                "{} entries were counted, and {} read",
-                report.entries,
-                entries.len()
-            ));
-        }
+        index.for_each(|entry| entries.push(entry));
         if !entries.is_sorted_by(|a, b| a < b) {
             problems.push("entries do not ascend".to_owned());
         }
@@ -128,7 +124,18 @@ fn bedload_sweep(index: pg_sys::Oid) -> i64 {
     i64::try_from(index.sweep()).unwrap_or(i64::MAX)
 }
 
-/// How an index is built, and how many entries wait for it in this session.
+/// Merges all that an index has into its leaves: for a table that is going to be read rather than written.
+#[pg_extern(sql = false)]
+fn bedload_drain(index: pg_sys::Oid) {
+    let opened = Opened::new(index, pg_sys::ShareUpdateExclusiveLock);
+    // SAFETY: the index is open and locked.
+    unsafe {
+        pending::flush(opened.index);
+        Index::open(opened.index).maintain(true);
+    }
+}
+
+/// How an index is built, and how many entries wait for it in this session. O(pages).
 #[pg_extern(sql = false)]
 fn bedload_info(
     index: pg_sys::Oid,
@@ -137,23 +144,30 @@ fn bedload_info(
     (
         name!(entries, i64),
         name!(height, i32),
+        name!(nodes, i64),
         name!(leaves, i64),
-        name!(branches, i64),
-        name!(leaf_bytes_used, i64),
+        name!(runs_above, i64),
+        name!(leaf_runs, i64),
+        name!(pages, i64),
         name!(pending, i64),
     ),
 > {
     let opened = Opened::new(index, pg_sys::AccessShareLock);
     let pending = pending::len(opened.index);
     // SAFETY: the index is open and locked.
-    let report = unsafe { Index::open(opened.index) }.verify();
+    let index = unsafe { Index::open(opened.index) };
+    let report = index.verify();
+    let mut entries = 0;
+    index.for_each(|_| entries += 1);
     let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     TableIterator::once((
-        long(report.entries),
-        i32::try_from(report.height).unwrap_or(i32::MAX),
-        long(report.leaves as u64),
-        long(report.branches as u64),
-        long(report.leaf_bytes_used),
+        entries,
+        report.height.into(),
+        long(report.nodes),
+        long(report.leaves),
+        long(report.runs_above),
+        long(report.leaf_runs),
+        long(report.pages.len() as u64),
         long(pending as u64),
     ))
 }

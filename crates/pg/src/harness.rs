@@ -8,13 +8,65 @@
 
 use std::cell::Cell;
 
+use bedload_index::paged::be_tree::Work;
 use bedload_index::paged::bplus_tree::Config;
 use bedload_index::paged::contract::{OrderedKeys, TieKeys, TreeIndex, check_page_store_of_one_thread};
 use bedload_index::paged::{Batch, PageId, PageRead, PageStore, RunWriter};
 use bedload_testkit::contract::{ByteKeys, I64Keys, OneThread, Plan, U64Keys, check};
-use pgrx::{Array, IntoDatum, pg_extern, pg_sys};
+use pgrx::{Array, GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, pg_extern, pg_sys};
 
 use crate::pages::PgPages;
+
+/// What numbers of entries in the settings of trees are divided by: capacities shrink, so that rare paths become common.
+static SHRUNK: GucSetting<i32> = GucSetting::<i32>::new(1);
+
+pub(crate) fn register() {
+    GucRegistry::define_int_guc(
+        c"bedload.shrunk",
+        c"What capacities of bedload indexes are divided by in tests.",
+        c"",
+        &SHRUNK,
+        1,
+        4096,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+}
+
+pub(crate) fn shrunk() -> u64 {
+    SHRUNK.get().unsigned_abs().into()
+}
+
+thread_local! {
+    static WORK: Cell<Work> = Cell::new(Work::default());
+}
+
+/// Adds to what this process has done.
+pub(crate) fn note(work: Work) {
+    let mut sum = WORK.get();
+    sum.merges += work.merges;
+    sum.push_downs += work.push_downs;
+    sum.splits += work.splits;
+    sum.lost += work.lost;
+    sum.entries_written += work.entries_written;
+    WORK.set(sum);
+}
+
+/// What this process has done: merges, push-downs, splits, work lost, entries written.
+#[pg_extern(sql = false)]
+fn harness_work() -> Vec<i64> {
+    let work = WORK.get();
+    let counts = [
+        work.merges,
+        work.push_downs,
+        work.splits,
+        work.lost,
+        work.entries_written,
+    ];
+    counts
+        .map(|count| i64::try_from(count).unwrap_or(i64::MAX))
+        .to_vec()
+}
 
 // SAFETY: a process of the server has one thread. The suites that ask for this start none.
 unsafe impl Sync for PgPages {}

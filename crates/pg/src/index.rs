@@ -1,4 +1,4 @@
-//! An index: the meta page, and the tree that it names.
+//! An index: block 0, and the tree that it names.
 //!
 //! This is the seam between the access method and the tree: `am`, `pending` and `check` know entries and this type,
 //! and nothing of the design below.
@@ -7,9 +7,9 @@
 
 use std::ops::Bound;
 
-use bedload_index::paged::bplus_tree::{BPlusTree, Config, Cursor, Report};
-use bedload_index::paged::{self, EntrySource, I64Order, NoRow, PageId, PageStore, Position, Result, Row};
-use pgrx::{PgSqlErrorCode, pg_sys};
+use bedload_index::paged::be_tree::{BeTree, Config, Progress, Report, SealedBatch};
+use bedload_index::paged::{self, I64Order, NoRow, PageId, PageStore, Position, Result, Row};
+use pgrx::{PgSqlErrorCode, check_for_interrupts, pg_sys};
 
 use crate::error::{fail, fail_with, name_of};
 use crate::key::Entry;
@@ -17,15 +17,26 @@ use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
 const FORMAT: u32 = 1;
-/// The design of the tree below the root: a B+-tree.
-const DESIGN: u32 = 1;
+/// The design of the tree: a Bε-tree.
+const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";
-/// Magic, format, design, root.
+/// Magic, format, design, the page that names the tree.
 const META_LEN: usize = 20;
 
-const CONFIG: Config = Config::new();
+/// The settings of trees, on which pages do not depend.
+fn config() -> Config {
+    #[cfg(feature = "harness")]
+    return Config::new().shrunk(crate::harness::shrunk());
+    #[cfg(not(feature = "harness"))]
+    Config::new()
+}
 
-type Tree<'p> = BPlusTree<I64Order, NoRow, &'p PgPages>;
+/// Entries that are written, or looked at, between two looks for a cancelled statement.
+const INTERRUPT_ENTRIES: usize = 1024;
+/// Pages that VACUUM merges between two looks at its cost limit.
+const MAINTENANCE_PAGES: u64 = 64;
+
+type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
 
 /// Which way a range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +48,14 @@ pub(crate) enum Way {
 /// An open index.
 pub(crate) struct Index {
     pages: PgPages,
-    root: PageId,
+    /// The page that names the tree; block 0 names it.
+    meta: PageId,
 }
 
-/// What a relation's descriptor keeps of its meta page: the root, until PostgreSQL drops it with the descriptor.
+/// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
 #[repr(C)]
 struct Remembered {
-    root: PageId,
+    meta: PageId,
 }
 
 impl Index {
@@ -58,34 +70,34 @@ impl Index {
         // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
-            let root = match remembered.as_ref() {
-                Some(remembered) => remembered.root,
+            let meta = match remembered.as_ref() {
+                Some(remembered) => remembered.meta,
                 None => {
-                    let root = read_meta(&pages);
+                    let meta = read_meta(&pages);
                     let memory = pg_sys::MemoryContextAlloc((*relation).rd_indexcxt, size_of::<Remembered>());
-                    memory.cast::<Remembered>().write(Remembered { root });
+                    memory.cast::<Remembered>().write(Remembered { meta });
                     (*relation).rd_amcache = memory;
-                    root
+                    meta
                 }
             };
-            Self { pages, root }
+            Self { pages, meta }
         }
     }
 
     /// Creates an empty index in an empty fork.
     pub(crate) fn create(pages: PgPages) -> Self {
         let mut meta = pages.extend_block();
-        let tree = match BPlusTree::create(&pages, I64Order, NoRow, CONFIG) {
+        let tree = match BeTree::create(&pages, I64Order, NoRow, config()) {
             Ok(tree) => tree,
             // SAFETY: the relation is open, as the pages are.
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
         };
-        let root = tree.root();
+        let meta_of_tree = tree.meta();
         let mut bytes = [0; META_LEN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
-        bytes[16..].copy_from_slice(&root.get().to_le_bytes());
+        bytes[16..].copy_from_slice(&meta_of_tree.get().to_le_bytes());
         let life = Life {
             generation: 1,
             stamp: 0,
@@ -93,7 +105,10 @@ impl Index {
         };
         pages.write_whole(&mut meta, life, &bytes);
         drop(meta);
-        Self { pages, root }
+        Self {
+            pages,
+            meta: meta_of_tree,
+        }
     }
 
     pub(crate) fn pages(&self) -> &PgPages {
@@ -110,85 +125,127 @@ impl Index {
     }
 
     fn tree(&self) -> Tree<'_> {
-        self.done(BPlusTree::open(&self.pages, self.root, I64Order, NoRow, CONFIG))
+        self.done(BeTree::open(&self.pages, self.meta, I64Order, NoRow, config()))
     }
 
-    /// Inserts entries that ascend strictly.
+    /// Inserts entries that ascend strictly; then does what maintenance they have made due.
     pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>) {
-        self.done(self.tree().insert_sorted(&mut Source::new(entries)));
-    }
-
-    /// Fills the index, which is empty, with entries that ascend strictly; returns how many.
-    pub(crate) fn load(&self, entries: impl Iterator<Item = Entry>) -> u64 {
-        self.done(self.tree().bulk_load(&mut Source::new(entries)))
-    }
-
-    /// Appends to `window`, ascending, the first entries of the range in the given direction, as many as lie together;
-    /// none if the range is empty.
-    pub(crate) fn window(&self, from: Bound<Entry>, to: Bound<Entry>, way: Way, window: &mut Vec<Entry>) {
         let tree = self.tree();
-        let mut cursor = self.cursor(&tree, from, to, way);
-        self.next_window(&mut cursor, window);
+        let mut batch = self.done(tree.batch());
+        for (number, entry) in entries.enumerate() {
+            if number % INTERRUPT_ENTRIES == INTERRUPT_ENTRIES - 1 {
+                check_for_interrupts!();
+            }
+            let key = entry.prefix.to_be_bytes();
+            let row = Row::default();
+            self.done(batch.put(paged::Entry {
+                key: &key,
+                tie: entry.tie,
+                row,
+            }));
+        }
+        let batch = self.done(batch.seal());
+        self.publish(&tree, batch);
     }
 
-    fn cursor<'t, 'p>(
-        &self,
-        tree: &'t Tree<'p>,
-        from: Bound<Entry>,
-        to: Bound<Entry>,
-        way: Way,
-    ) -> Cursor<'t, I64Order, NoRow, &'p PgPages> {
-        let (from_key, to_key) = (key_of(from), key_of(to));
-        let (from, to) = (position(from, &from_key), position(to, &to_key));
-        self.done(match way {
-            Way::Up => tree.range(from, to),
-            Way::Down => tree.range_back(from, to),
-        })
+    fn publish(&self, tree: &Tree<'_>, mut batch: SealedBatch<'_, I64Order, NoRow, &PgPages>) {
+        let mut maintainer = tree.maintainer();
+        while self.done(batch.try_publish()).is_none() {
+            check_for_interrupts!();
+            if self.done(maintainer.finish_one()) != Progress::Paused {
+                // Another session makes room. It holds no latch that we could wait for.
+                // SAFETY: sleeps.
+                unsafe { pg_sys::pg_usleep(1000) };
+            }
+        }
+        // Whoever brings entries pays for their way down, whole merges at a time: what is left of a merge that is not
+        // done is lost with this call.
+        while self.done(maintainer.finish_one()) == Progress::Paused {
+            check_for_interrupts!();
+        }
+        #[cfg(feature = "harness")]
+        crate::harness::note(maintainer.done());
     }
 
-    fn next_window(
-        &self,
-        cursor: &mut Cursor<'_, I64Order, NoRow, &PgPages>,
-        window: &mut Vec<Entry>,
-    ) -> bool {
-        let Some(slice) = self.done(cursor.next_leaf()) else {
-            return false;
-        };
-        let pairs = slice.prefixes().iter().zip(slice.ties());
-        window.extend(pairs.map(|(&prefix, &tie)| Entry {
-            prefix: u64::from_le_bytes(prefix),
-            tie: u64::from_le_bytes(tie),
-        }));
-        true
-    }
-
-    /// Shows all entries to `visit`, window by window and ascending. No latch is held meanwhile, so `visit` may take
-    /// its time and change the index. An entry that is there throughout is seen once.
-    pub(crate) fn for_each_window(&self, mut visit: impl FnMut(&[Entry])) {
+    /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run and nothing is above.
+    pub(crate) fn maintain(&self, all: bool) {
         let tree = self.tree();
-        let mut cursor = self.cursor(&tree, Bound::Unbounded, Bound::Unbounded, Way::Up);
-        let mut window = Vec::new();
-        while self.next_window(&mut cursor, &mut window) {
-            visit(&window);
-            window.clear();
+        let mut maintainer = tree.maintainer();
+        loop {
+            let progress = if all {
+                maintainer.drain(MAINTENANCE_PAGES)
+            } else {
+                maintainer.work(MAINTENANCE_PAGES)
+            };
+            if self.done(progress) != Progress::Paused {
+                #[cfg(feature = "harness")]
+                crate::harness::note(maintainer.done());
+                return;
+            }
+            // SAFETY: no latch is held; may sleep, or be cancelled.
+            unsafe { pg_sys::vacuum_delay_point() };
         }
     }
 
-    /// Removes the entries of `window`, ascending, that `is_dead` selects; returns how many.
-    pub(crate) fn remove(&self, window: &[Entry], is_dead: impl Fn(Entry) -> bool) -> u64 {
-        let (Some(&first), Some(&last)) = (window.first(), window.last()) else {
-            return 0;
-        };
-        let (from, to) = (Bound::Included(first), Bound::Included(last));
+    /// Appends to `window`, ascending, the first entries of the range in the given direction, at most `len` of them; none
+    /// if the range is empty.
+    pub(crate) fn window(
+        &self,
+        range: (Bound<Entry>, Bound<Entry>),
+        way: Way,
+        len: usize,
+        window: &mut Vec<Entry>,
+    ) {
+        let tree = self.tree();
+        let (from, to) = range;
         let (from_key, to_key) = (key_of(from), key_of(to));
-        let select = |entry: paged::bplus_tree::EntryRef<'_, I64Order, NoRow>| {
-            is_dead(Entry {
+        let (from, to) = (position(from, &from_key), position(to, &to_key));
+        let start = window.len();
+        let mut cursor = self.done(match way {
+            Way::Up => tree.range(from, to),
+            Way::Down => tree.range_back(from, to),
+        });
+        while window.len() - start < len
+            && let Some(entry) = self.done(cursor.next_entry())
+        {
+            window.push(Entry {
                 prefix: entry.prefix(),
                 tie: entry.tie(),
-            })
-        };
-        let (from, to) = (position(from, &from_key), position(to, &to_key));
-        self.done(self.tree().remove_range_with(from, to, select, |_| {}))
+            });
+        }
+        if way == Way::Down {
+            window[start..].reverse();
+        }
+    }
+
+    /// Shows all entries to `visit`, ascending.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
+        let tree = self.tree();
+        let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
+        let mut count = 0;
+        while let Some(entry) = self.done(cursor.next_entry()) {
+            visit(Entry {
+                prefix: entry.prefix(),
+                tie: entry.tie(),
+            });
+            count += 1;
+            if count % INTERRUPT_ENTRIES == 0 {
+                check_for_interrupts!();
+            }
+        }
+    }
+
+    /// Removes all entries that are there and whose rows `is_dead`, at VACUUM's pace; returns how many, those counted
+    /// twice that are on their way from one run to another.
+    pub(crate) fn remove(&self, is_dead: &mut dyn FnMut(Entry) -> bool) -> u64 {
+        let tree = self.tree();
+        let mut deletion = self.done(tree.begin_bulk_delete());
+        let mut is_dead = |tie| is_dead(Entry { prefix: 0, tie });
+        while self.done(deletion.step(&mut is_dead)) {
+            // SAFETY: no latch is held; may sleep, or be cancelled.
+            unsafe { pg_sys::vacuum_delay_point() };
+        }
+        deletion.deleted()
     }
 
     /// Checks the structure; to be called while nobody writes.
@@ -207,7 +264,7 @@ impl Index {
     }
 }
 
-/// The root that the meta page names.
+/// The page that block 0 names.
 fn read_meta(pages: &PgPages) -> PageId {
     // SAFETY: the relation is open, as the pages are.
     let name = unsafe { name_of(pages.relation()) };
@@ -235,8 +292,8 @@ fn read_meta(pages: &PgPages) -> PageId {
         ));
     }
     match PageId::new(number(16)) {
-        Some(root) => root,
-        None => damaged("its meta page names no root"),
+        Some(meta) => meta,
+        None => damaged("its meta page names no tree"),
     }
 }
 
@@ -249,38 +306,4 @@ fn key_of(bound: Bound<Entry>) -> [u8; 8] {
 
 fn position(bound: Bound<Entry>, key: &[u8; 8]) -> Bound<Position<'_>> {
     bound.map(|entry| Position { key, tie: entry.tie })
-}
-
-/// Entries as a source of a tree. Between entries, when nothing is latched, it lets a session be cancelled.
-struct Source<I> {
-    entries: I,
-    key: [u8; 8],
-    count: u32,
-}
-
-impl<I> Source<I> {
-    fn new(entries: I) -> Self {
-        Self {
-            entries,
-            key: [0; 8],
-            count: 0,
-        }
-    }
-}
-
-impl<I: Iterator<Item = Entry>> EntrySource for Source<I> {
-    fn next_entry(&mut self) -> Result<Option<paged::Entry<'_>>> {
-        self.count = self.count.wrapping_add(1);
-        if self.count.is_multiple_of(256) {
-            pgrx::check_for_interrupts!();
-        }
-        Ok(self.entries.next().map(|entry| {
-            self.key = entry.prefix.to_be_bytes();
-            paged::Entry {
-                key: &self.key,
-                tie: entry.tie,
-                row: Row::default(),
-            }
-        }))
-    }
 }

@@ -1,6 +1,6 @@
 //! Scans: in order and both ways, and into a bitmap.
 //!
-//! A scan copies the entries of one leaf at a time, its *window*, and holds no latch and no pin between two calls.
+//! A scan copies some entries at a time, its *window*, and holds no latch and no pin between two calls.
 //! It goes on from the last entry that it has returned, which is a place in the order and not on a page.
 //!
 //! That a row's address may become another row's while a scan has it is no matter under an MVCC snapshot, which does
@@ -31,7 +31,12 @@ struct Scan {
     pending: Rc<[Entry]>,
     position: Position,
     marked: Option<Position>,
+    /// The most entries of the next window: small at first, as many scans end soon.
+    window_len: usize,
 }
+
+const WINDOW_LEN_MIN: usize = 32;
+const WINDOW_LEN_MAX: usize = 8192;
 
 /// Where a scan is. Cheap to copy, for marks.
 #[derive(Clone)]
@@ -71,6 +76,7 @@ impl Scan {
         };
         self.position = Position::new(Place::Unbegun);
         self.marked = None;
+        self.window_len = WINDOW_LEN_MIN;
     }
 
     /// The next entry in the direction; `None` behind the last.
@@ -121,7 +127,7 @@ impl Scan {
     ///
     /// The index is open and locked.
     unsafe fn window(
-        &self,
+        &mut self,
         index: pg_sys::Relation,
         range: (Entry, Entry),
         place: Place,
@@ -135,7 +141,8 @@ impl Scan {
         }
         let mut window = Vec::new();
         // SAFETY: the caller's.
-        unsafe { Index::open(index) }.window(from, to, way, &mut window);
+        unsafe { Index::open(index) }.window((from, to), way, self.window_len, &mut window);
+        self.window_len = (self.window_len * 4).min(WINDOW_LEN_MAX);
         if self.pending.is_empty() {
             return window;
         }
@@ -235,6 +242,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             pending: Rc::new([]),
             position: Position::new(Place::Unbegun),
             marked: None,
+            window_len: WINDOW_LEN_MIN,
         };
         (*descriptor).opaque = PgMemoryContexts::CurrentMemoryContext
             .leak_and_drop_on_delete(scan)

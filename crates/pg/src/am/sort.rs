@@ -45,6 +45,11 @@ impl Sorter {
         self.entries.push(entry);
     }
 
+    /// How many entries were collected.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() + self.stretches.len() * self.entries_max
+    }
+
     fn sort(&mut self) {
         if !self.entries.is_sorted() {
             self.entries.sort_unstable();

@@ -1,8 +1,8 @@
 //! VACUUM: removing the entries of dead rows, and finding free pages.
 //!
-//! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left: it sees each entry that was
-//! there throughout once, nobody but VACUUM itself merges leaves, one VACUUM at a time works on a table, and what
-//! waits in other processes is of rows that are not dead.
+//! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left, nor comes back: the tree's
+//! vacuum cycle sees to what merges carry along, one VACUUM at a time works on a table, and what waits in other
+//! processes is of rows that are not dead. What is due is then merged, and pages that nobody can reach are free again.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
@@ -24,7 +24,7 @@ pub(super) unsafe extern "C-unwind" fn ambulkdelete(
     state: *mut c_void,
 ) -> *mut pg_sys::IndexBulkDeleteResult {
     let callback = callback.expect("a bulk deletion says what to delete");
-    let is_dead = |entry: Entry| {
+    let mut is_dead = |entry: Entry| {
         let mut address = entry.address();
         // SAFETY: called as PostgreSQL asks; the boundary catches errors, and has nothing to drop in it.
         #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
@@ -36,20 +36,10 @@ pub(super) unsafe extern "C-unwind" fn ambulkdelete(
     unsafe {
         let index = Index::open((*info).index);
         let stats = or_new(stats);
-        let (mut seen, mut removed) = (0, 0);
-        let mut dead = Vec::new();
-        index.for_each_window(|window| {
-            seen += window.len();
-            dead.clear();
-            dead.extend(window.iter().copied().filter(|&entry| is_dead(entry)));
-            if !dead.is_empty() {
-                removed += index.remove(&dead, |entry| dead.binary_search(&entry).is_ok());
-            }
-            pg_sys::vacuum_delay_point();
-        });
-        (*stats).tuples_removed += removed as f64;
-        (*stats).num_index_tuples = seen as f64 - removed as f64;
-        (*stats).estimated_count = false;
+        (*stats).tuples_removed += index.remove(&mut is_dead) as f64;
+        // Entries on their way from one run to another would be counted twice.
+        (*stats).num_index_tuples = (*info).num_heap_tuples;
+        (*stats).estimated_count = true;
         stats
     }
 }
@@ -65,13 +55,10 @@ pub(super) unsafe extern "C-unwind" fn amvacuumcleanup(
             return stats;
         }
         let index = Index::open((*info).index);
-        let is_first = stats.is_null();
         let stats = or_new(stats);
-        if is_first {
-            // Nothing was deleted, so nobody has counted.
-            (*stats).num_index_tuples = (*info).num_heap_tuples;
-            (*stats).estimated_count = true;
-        }
+        (*stats).num_index_tuples = (*info).num_heap_tuples;
+        (*stats).estimated_count = true;
+        index.maintain(false);
         let free = index.pages().reclaim().unwrap_or(0);
         (*stats).pages_free = u32::try_from(free).unwrap_or(u32::MAX);
         (*stats).num_pages = index.pages().block_count();

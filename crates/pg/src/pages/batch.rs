@@ -72,6 +72,37 @@ fn log_whole(latch: &Latch) {
 }
 
 impl PgPages {
+    /// Lets `delete` change a page of a run, as a batch of its own.
+    pub(super) fn delete_in_page(
+        &self,
+        id: PageId,
+        delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let latch = self.pin_page(id)?.latch(Mode::Exclusive);
+        if !life_of(latch.page(), id)?.state.is_run() {
+            return Ok(());
+        }
+        // SAFETY: the relation is open, and the buffer locked exclusively until the record is finished or given up; the
+        // image is a copy of the page.
+        let (record, image) = unsafe {
+            let record = pg_sys::GenericXLogStart(self.relation);
+            let image = pg_sys::GenericXLogRegisterBuffer(record, latch.buffer(), 0);
+            (record, slice::from_raw_parts_mut(image.cast::<u8>(), PAGE_LEN))
+        };
+        // What is deleted may be noted behind what was written.
+        set_used(image, PAYLOAD_LEN);
+        let deleted = delete(&mut image[PAYLOAD]);
+        // SAFETY: begun above.
+        unsafe {
+            if let Ok(true) = deleted {
+                pg_sys::GenericXLogFinish(record);
+            } else {
+                pg_sys::GenericXLogAbort(record);
+            }
+        }
+        deleted.map(|_| ())
+    }
+
     /// Makes an empty page anew, with `payload` in its payload, and logs it as a whole.
     pub(crate) fn write_whole(&self, latch: &mut Latch, life: Life, payload: &[u8]) {
         let page = latch.page_mut();

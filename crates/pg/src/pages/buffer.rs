@@ -91,7 +91,8 @@ impl Pin {
     pub(crate) fn latch_alone(self) -> Option<Latch> {
         // SAFETY: the buffer is pinned.
         let is_alone = unsafe { pg_sys::ConditionalLockBufferForCleanup(self.0) };
-        is_alone.then_some(Latch {
+        // Not `then_some`: a latch that is not held must not be dropped.
+        is_alone.then(|| Latch {
             pin: self,
             mode: Mode::Exclusive,
         })
@@ -155,14 +156,6 @@ impl Latch {
     pub(crate) fn mark_dirty_unlogged(&self) {
         // SAFETY: the buffer is pinned and locked; the page has a standard header.
         unsafe { pg_sys::MarkBufferDirtyHint(self.buffer(), true) };
-    }
-
-    /// Gives the latch up, and keeps the pin.
-    pub(crate) fn into_pin(self) -> Pin {
-        let pin = self.pin.0;
-        self.unlock();
-        std::mem::forget(self);
-        Pin(pin)
     }
 
     fn unlock(&self) {

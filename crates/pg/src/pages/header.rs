@@ -52,6 +52,15 @@ pub(crate) enum State {
     Retired = 5,
     /// The page that names the tree.
     Meta = 6,
+    /// As `Retired`, and was of a run.
+    RetiredRun = 7,
+}
+
+impl State {
+    /// Whether the page holds what a run writer has written.
+    pub(crate) fn is_run(self) -> bool {
+        matches!(self, Self::Run | Self::RetiredRun)
+    }
 }
 
 /// A page's life.
@@ -81,6 +90,7 @@ pub(crate) fn life(page: &[u8]) -> Option<Life> {
         4 => State::Run,
         5 => State::Retired,
         6 => State::Meta,
+        7 => State::RetiredRun,
         _ => return None,
     };
     Some(Life {

@@ -39,7 +39,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use bedload_index::paged::{Error, PageId, PageRead, PageStore, Reserved, Result};
+use bedload_index::paged::{Error, PageId, PageRead, PageStore, Reserved, Result, VacuumStore};
 use pgrx::pg_sys;
 
 use batch::PgBatch;
@@ -179,17 +179,14 @@ impl Deref for PgGuard {
     }
 }
 
-/// The payload of a pinned page of a run.
-pub(crate) struct PgPin(Pin);
+/// The payload of a page of a run, copied: replay on a standby does not wait for pins before it changes a page.
+pub(crate) struct PgPin(Box<[u8]>);
 
 impl Deref for PgPin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: a page of a run does not change; its retirement writes to the payload what it holds already, and
-        // it is not handed out again while it is pinned.
-        let page = unsafe { self.0.page_unlatched() };
-        &page[PAYLOAD]
+        &self.0
     }
 }
 
@@ -249,10 +246,10 @@ impl PageStore for PgPages {
 
     fn pin(&self, id: PageId) -> Result<Self::Pin<'_>> {
         let latch = self.pin_page(id)?.latch(Mode::Shared);
-        if header::life_of(latch.page(), id)?.state != State::Run {
+        if !header::life_of(latch.page(), id)?.state.is_run() {
             return Err(Error::store(PgPagesError::NotInRun(id)));
         }
-        Ok(PgPin(latch.into_pin()))
+        Ok(PgPin(latch.page()[PAYLOAD].into()))
     }
 
     fn retire(&self, pages: &[PageId]) {
@@ -281,5 +278,15 @@ impl PageStore for PgPages {
         }
         self.maintained.borrow_mut().insert(node);
         Some(PgMaintenance { store: self, node })
+    }
+}
+
+impl VacuumStore for PgPages {
+    fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        self.delete_in_page(page, delete)
+    }
+
+    fn run_pages(&self) -> Result<Vec<PageId>> {
+        Ok(self.pages_of_runs())
     }
 }

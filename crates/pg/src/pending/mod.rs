@@ -91,6 +91,8 @@ pub(crate) fn init() {
         GucContext::Userset,
         GucFlags::default(),
     );
+    #[cfg(feature = "harness")]
+    crate::harness::register();
     transaction::register();
     executor::register();
 }

@@ -30,6 +30,7 @@ const SETTINGS: &str = "
     log_min_messages = warning
     restart_after_crash = off
     jit = off
+    bedload.shrunk = 256
 ";
 
 impl Cluster {

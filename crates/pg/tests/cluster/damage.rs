@@ -1,6 +1,6 @@
 //! Indexes whose bytes are not what they should be.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
 use crate::cluster::Cluster;
@@ -30,11 +30,11 @@ fn damage_and_foreign_formats_are_errors_that_say_what_to_do() {
         (
             meta + 8,
             &[99, 0, 0, 0][..],
-            "it has format 99.1, and this version of bedload reads format 1.1",
+            "it has format 99.2, and this version of bedload reads format 1.2",
         ),
         (meta + 12, &[7, 0, 0, 0], "it has format 1.7"),
         (meta, b"nonsense", "block 0 is not the meta page"),
-        (meta + 16, &[0; 4], "names no root"),
+        (meta + 16, &[0; 4], "names no tree"),
         (meta + 16, &[0, 0, 0, 9], "does not exist"),
         (2 * 8192 - 2, &[0; 2], "it is not a page of a bedload index"),
         (3 * 8192 + 24, &[0xff; 200], "is damaged"),
@@ -81,26 +81,21 @@ fn the_check_finds_entries_of_other_rows() {
         "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
          INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; CHECKPOINT;",
     );
-    let index: String = client
-        .query_one("SELECT pg_relation_filepath('t_k')", &[])
+    let table: String = client
+        .query_one("SELECT pg_relation_filepath('t')", &[])
         .expect("a path")
         .get(0);
     cluster.stop();
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(cluster.data().join(&index))
-        .expect("the file");
-    let mut page = vec![0; 8192];
-    file.read_exact_at(&mut page, 8192).expect("the root");
-    // The key 100 becomes 101, and the order stays.
-    let key = (100_u64 | 1 << 63).to_le_bytes();
+    let mut page = [0; 8192];
+    let file = File::open(cluster.data().join(&table)).expect("the file of the table");
+    file.read_exact_at(&mut page, 0).expect("its first page");
+    // The row (100, 100) becomes (101, 100).
+    let row = [100_u64.to_le_bytes(), 100_u64.to_le_bytes()].concat();
     let at = page
-        .windows(8)
-        .position(|window| window == key)
-        .expect("the last key");
-    page[at] = 101;
-    file.write_all_at(&page, 8192).expect("written");
+        .windows(16)
+        .position(|window| window == row)
+        .expect("the last row");
+    overwrite(&cluster, &table, at as u64, &[101]);
     cluster.launch();
     client = cluster.client();
     assert_eq!(

@@ -14,4 +14,5 @@ mod rows;
 mod scans;
 mod standby;
 mod transactions;
+mod trunk;
 mod vacuum;

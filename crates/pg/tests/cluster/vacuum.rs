@@ -37,7 +37,7 @@ fn addresses_that_are_used_again_lead_to_their_new_rows() {
     }
 }
 
-/// Tables that are emptied and filled again do not grow for ever.
+/// Indexes of tables that are emptied and filled again do not grow for ever.
 #[test]
 fn pages_are_used_again() {
     let cluster = Cluster::start();
@@ -47,12 +47,10 @@ fn pages_are_used_again() {
         "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
     );
     let mut blocks = Vec::new();
-    for round in 0..12_i64 {
+    for _ in 0..12 {
         execute(
             &mut client,
-            &format!(
-                "INSERT INTO t SELECT i + 50000 * {round}, i FROM generate_series(1, 50000) i; DELETE FROM t"
-            ),
+            "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 20000) i; DELETE FROM t",
         );
         execute(&mut client, "VACUUM t");
         blocks.push(number(&mut client, "SELECT pg_relation_size('t_k') / 8192"));
