@@ -1,5 +1,6 @@
 //! The contract of indexes in memory and in pages, and of the stores that pages stand on.
 
+mod be_tree;
 mod concurrent;
 mod counts;
 mod crash;

@@ -96,7 +96,7 @@ fn drain<O: Supply, L: RowLayout, S: PageRead>(
     all
 }
 
-fn check<O: Supply, L: RowLayout, S: PageRead>(
+fn check<O: Supply, L: RowLayout, S: PageRead + Clone>(
     reader: &RunReader<O, L, S>,
     order: &O,
     layout: &L,

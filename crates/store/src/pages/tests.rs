@@ -1,7 +1,11 @@
 //! The contracts of page stores and of trees, on pages in a file of the operating system.
 
 use bedload_index::paged::bplus_tree::Config;
-use bedload_index::paged::contract::{CarelessKeys, OrderedKeys, TieKeys, TreeIndex, check_page_store};
+use bedload_index::paged::contract::{
+    CarelessKeys, NumberedKeys, OrderedKeys, TieKeys, TreeIndex, check_be_tree_crashes,
+    check_be_tree_schedule, check_page_store,
+};
+use bedload_index::paged::{ByteOrder, U64Order};
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
     check_shrinking,
@@ -81,4 +85,29 @@ fn a_tree_of_ties_on_file_pages() {
 #[test]
 fn a_tree_of_keys_equal_with_other_bytes_on_file_pages() {
     suite::<CarelessKeys>();
+}
+
+fn be_tree_schedule<O: NumberedKeys>(name: &str, order: &O, seed: u64) {
+    let plan = Plan {
+        seed,
+        operations: 20_000,
+    };
+    let counts = check_be_tree_schedule(order, pages, plan, 10_000);
+    println!("{name} on file pages: {counts}");
+    assert!(counts.work.push_downs > 100 && counts.work.merges > 50 && counts.work.splits > 5);
+    assert!(counts.bulk_deletes > 3 && counts.deleted > 100 && counts.reclaimed > 100);
+}
+
+#[test]
+fn be_tree_schedules_on_file_pages() {
+    be_tree_schedule("u64", &U64Order, 11);
+    be_tree_schedule("bytes", &ByteOrder, 12);
+}
+
+#[test]
+fn be_tree_crashes_around_commits_on_file_pages() {
+    let is_long = std::env::var_os("BEDLOAD_TEST_OPERATIONS").is_some();
+    let counts = check_be_tree_crashes(&U64Order, pages, 13, 800, if is_long { 1 } else { 17 });
+    println!("u64 on file pages, crashing: {counts}");
+    assert!(counts.crashes > 20 && counts.work.push_downs > 200);
 }

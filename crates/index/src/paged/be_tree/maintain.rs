@@ -1,5 +1,7 @@
 //! Maintenance, in pieces as large as the caller likes.
 
+use std::ops::AddAssign;
+
 use super::descend::Target;
 use super::due::Step;
 use super::job::{Job, Published};
@@ -35,6 +37,17 @@ pub struct Work {
     pub entries_written: u64,
     /// Pages written, also by what was lost.
     pub pages_written: u64,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.merges += other.merges;
+        self.push_downs += other.push_downs;
+        self.splits += other.splits;
+        self.lost += other.lost;
+        self.entries_written += other.entries_written;
+        self.pages_written += other.pages_written;
+    }
 }
 
 /// Somebody who pushes down and merges. Several may work on one tree; each node is maintained by one at a time.

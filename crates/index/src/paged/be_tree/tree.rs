@@ -210,9 +210,18 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         }
     }
 
-    /// Whether the node has room for another run.
+    /// Whether the node has room for another run, that for children kept free which it may get when they split.
     pub(super) fn has_room_for_run(&self, node: &Node) -> bool {
-        node.len() + RUN_LEN <= self.store.payload_len()
+        let payload_len = self.store.payload_len();
+        let kept_free = match node.level {
+            0 => 0,
+            _ if self.order.prefix_is_exact() => {
+                let children = 2 * self.config.fan_out + CHILDREN_MIN;
+                (children * CHILD_LEN).min(self.config.children_room(payload_len))
+            }
+            _ => self.config.children_room(payload_len),
+        };
+        HEADER_LEN + (node.runs.len() + 1) * RUN_LEN + node.children_len().max(kept_free) <= payload_len
     }
 
     /// How many more children of pivots as long as `key_len` the node has room for.
