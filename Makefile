@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo test lint soak fuzz race pg-lint pg-test
+.PHONY: help demo test lint soak fuzz race pg-costs pg-install pg-lint pg-test
 
 help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -37,6 +37,15 @@ pg-lint: ## Check the PostgreSQL extension as lint does (needs postgresql-server
 pg-test: ## Test the PostgreSQL extension in private clusters (needs postgresql-15 too)
 	$(PG_CARGO) build --features harness --locked
 	$(PG_CARGO) test --features harness --locked
+
+pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names
+	$(PG_CARGO) build --release --locked
+	install -m 755 crates/pg/target/release/libbedload_pg.so "$$($(PG_CONFIG) --pkglibdir)/bedload_pg.so"
+	install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--0.1.0.sql "$$($(PG_CONFIG) --sharedir)/extension/"
+
+pg-costs: ## Measure what rows cost the PostgreSQL extension
+	$(PG_CARGO) build --release --features harness --locked
+	export BEDLOAD_PG_COSTS=1000000; $(PG_CARGO) test --release --features harness --locked costs -- --nocapture
 
 FUZZ_SECONDS ?= 300
 

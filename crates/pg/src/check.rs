@@ -137,6 +137,7 @@ fn bedload_drain(index: pg_sys::Oid) {
 
 /// How an index is built, and how many entries wait for it in this session. O(pages).
 #[pg_extern(sql = false)]
+#[expect(clippy::type_complexity, reason = "pgrx reads the columns off the type")]
 fn bedload_info(
     index: pg_sys::Oid,
 ) -> TableIterator<

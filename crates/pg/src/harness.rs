@@ -155,6 +155,8 @@ fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed:
 fn harness_fail(index: pg_sys::Oid, held: &str, sleep: bool) {
     let pages = pages_of(index);
     let root = PageId::new(1).expect("not zero");
+    // Dropped behind whatever is held.
+    let _note = NoteHeldInterrupts;
     let fail = || {
         if sleep {
             // SAFETY: `pg_sleep` takes a float8.
@@ -203,9 +205,25 @@ fn harness_can_maintain(index: pg_sys::Oid) -> bool {
     can
 }
 
-/// How many holds on interrupts are left, when nothing is held: none, or a session could not be cancelled.
+thread_local! {
+    static HELD_INTERRUPTS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Notes, when it is dropped, how many holds on interrupts there are.
+struct NoteHeldInterrupts;
+
+impl Drop for NoteHeldInterrupts {
+    fn drop(&mut self) {
+        // SAFETY: a variable of this process.
+        HELD_INTERRUPTS.set(unsafe { pg_sys::InterruptHoldoffCount });
+    }
+}
+
+/// How many holds on interrupts are left, when nothing is held, and how many were left when the last error of
+/// [`harness_fail`] had unwound what it held: none, or a session could not be cancelled.
 #[pg_extern(sql = false)]
 fn harness_held_interrupts() -> i64 {
     // SAFETY: a variable of this process.
-    unsafe { pg_sys::InterruptHoldoffCount }.into()
+    let now = unsafe { pg_sys::InterruptHoldoffCount };
+    now.max(HELD_INTERRUPTS.get()).into()
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use crate::installation::{Installation, run};
 /// A cluster, and its server while that runs. Stopped and removed when dropped.
 pub(crate) struct Cluster {
     directory: TempDir,
+    installation: Arc<Installation>,
 }
 
 /// What all clusters have. What was acknowledged must survive a crash of the server, not of the machine.
@@ -42,7 +44,7 @@ impl Cluster {
     /// [`Cluster::start`] with further settings.
     pub(crate) fn start_with(settings: &str) -> Self {
         let cluster = Self::empty();
-        let template = Installation::get().template();
+        let template = cluster.installation.template();
         run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()));
         cluster.configure(settings);
         cluster.launch();
@@ -58,14 +60,18 @@ impl Cluster {
             .prefix("bedload-cluster-")
             .tempdir()
             .expect("a temporary directory");
-        Installation::get().give(directory.path());
-        Self { directory }
+        let installation = Installation::get();
+        installation.give(directory.path());
+        Self {
+            directory,
+            installation,
+        }
     }
 
     /// A streaming standby of the cluster, started.
     pub(crate) fn standby(&self) -> Self {
         let standby = Self::empty();
-        let mut backup = Installation::get().command("pg_basebackup");
+        let mut backup = self.installation.command("pg_basebackup");
         backup.args([
             "--username=postgres",
             "--write-recovery-conf",
@@ -99,7 +105,7 @@ impl Cluster {
     }
 
     fn pg_ctl(&self) -> Command {
-        let mut command = Installation::get().command("pg_ctl");
+        let mut command = self.installation.command("pg_ctl");
         command
             .arg("--pgdata")
             .arg(self.data())

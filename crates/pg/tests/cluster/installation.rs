@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tempfile::TempDir;
 
@@ -28,10 +28,15 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// The installation, made when it is first asked for, and a cluster in it for others to copy.
-    pub(crate) fn get() -> &'static Self {
-        static INSTALLATION: OnceLock<Installation> = OnceLock::new();
-        INSTALLATION.get_or_init(Self::new)
+    /// The installation, with a cluster in it for others to copy; made unless somebody has it.
+    pub(crate) fn get() -> Arc<Self> {
+        static INSTALLATION: Mutex<Weak<Installation>> = Mutex::new(Weak::new());
+        let mut shared = INSTALLATION.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let installation = Arc::new(Self::new());
+            *shared = Arc::downgrade(&installation);
+            installation
+        })
     }
 
     fn new() -> Self {

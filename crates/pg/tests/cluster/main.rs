@@ -6,6 +6,7 @@
 mod cancel;
 mod cluster;
 mod contract;
+mod costs;
 mod crash;
 mod damage;
 mod installation;

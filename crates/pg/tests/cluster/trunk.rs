@@ -22,13 +22,16 @@ fn entries_are_pushed_down() {
         "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
     );
     let rows = 60_000;
-    for first in (0..rows).step_by(1000) {
+    let mut first = 0;
+    while first < rows {
+        // Small batches are staged at the root and merged first.
+        let count = if first < 3000 { 30 } else { 1000 };
+        let numbers = format!("generate_series({first} + 1, {first} + {count}) i");
         execute(
             &mut client,
-            &format!(
-                "INSERT INTO t SELECT (random() * 1e9)::int8, {first} + i FROM generate_series(1, 1000) i"
-            ),
+            &format!("INSERT INTO t SELECT (random() * 1e9)::int8, i FROM {numbers}"),
         );
+        first += count;
     }
     let [merges, push_downs, splits, lost, written] = work(&mut client).try_into().expect("five counts");
     println!(

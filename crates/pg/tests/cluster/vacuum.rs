@@ -47,7 +47,7 @@ fn pages_are_used_again() {
         "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
     );
     let mut blocks = Vec::new();
-    for _ in 0..12 {
+    for _ in 0..30 {
         execute(
             &mut client,
             "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 20000) i; DELETE FROM t",
@@ -55,7 +55,11 @@ fn pages_are_used_again() {
         execute(&mut client, "VACUUM t");
         blocks.push(number(&mut client, "SELECT pg_relation_size('t_k') / 8192"));
     }
-    assert!(blocks[11] <= 2 * blocks[1], "blocks round by round: {blocks:?}");
+    // A node keeps a few runs before it pushes any of them down, however little is left in them.
+    assert!(
+        blocks[29] <= blocks[19] * 5 / 4,
+        "blocks round by round: {blocks:?}"
+    );
     check(&mut client, "t_k");
 }
 
