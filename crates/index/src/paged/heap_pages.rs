@@ -108,10 +108,7 @@ impl Frame {
     }
 
     /// Lets `delete` change the page of a run; its pins keep what they have.
-    pub(super) fn delete_in_run(
-        &mut self,
-        delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
-    ) -> Result<()> {
+    pub(super) fn delete_in_run(&mut self, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
         if let Self::Run(bytes) = self {
             delete(Arc::make_mut(bytes))?;
         }

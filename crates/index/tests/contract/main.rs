@@ -1,6 +1,7 @@
 //! The contract of indexes in memory and in pages, and of the stores that pages stand on.
 
 mod be_tree;
+mod be_tree_counts;
 mod concurrent;
 mod counts;
 mod crash;

@@ -3,7 +3,7 @@
 use bedload_index::paged::bplus_tree::Config;
 use bedload_index::paged::contract::{
     CarelessKeys, NumberedKeys, OrderedKeys, TieKeys, TreeIndex, check_be_tree_crashes,
-    check_be_tree_schedule, check_page_store,
+    check_be_tree_schedule, check_be_tree_threads, check_page_store,
 };
 use bedload_index::paged::{ByteOrder, U64Order};
 use bedload_testkit::contract::{
@@ -107,7 +107,12 @@ fn be_tree_schedules_on_file_pages() {
 #[test]
 fn be_tree_crashes_around_commits_on_file_pages() {
     let is_long = std::env::var_os("BEDLOAD_TEST_OPERATIONS").is_some();
-    let counts = check_be_tree_crashes(&U64Order, pages, 13, 800, if is_long { 1 } else { 17 });
+    let counts = check_be_tree_crashes(&U64Order, pages, 14, 800, if is_long { 1 } else { 9 });
     println!("u64 on file pages, crashing: {counts}");
-    assert!(counts.crashes > 20 && counts.work.push_downs > 200);
+    assert!(counts.crashes > 15 && counts.work.push_downs > 200);
+}
+
+#[test]
+fn be_tree_threads_on_file_pages() {
+    check_be_tree_threads(&U64Order, &pages(), 15);
 }

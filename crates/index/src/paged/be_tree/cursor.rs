@@ -334,9 +334,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
                 Ok(true)
             }
             Ok(false) => Ok(false),
-            Err(error) => {
-                Err((*source.cursor.run(), error))
-            }
+            Err(error) => Err((*source.cursor.run(), error)),
         }
     }
 
@@ -382,8 +380,6 @@ fn meets(order: &impl KeyOrder, live: &LiveRun, from: &Bound<PointBuf>, to: &Bou
     match to {
         Bound::Unbounded => live.may_meet(order, low, None),
         Bound::Excluded(point) => live.may_meet(order, low, Some(point.as_point())),
-        Bound::Included(point) => {
-            live.may_meet(order, low, None) && live.run.first.prefix <= point.prefix
-        }
+        Bound::Included(point) => live.may_meet(order, low, None) && live.run.first.prefix <= point.prefix,
     }
 }

@@ -15,9 +15,13 @@ pub(super) enum Step {
     /// Merge some of the newest runs of a node into one.
     Merge { node: PageId, runs: Range<usize> },
     /// Push a child's slices of the oldest runs down to it: those up to `end` that were not yet.
-    PushDown { parent: PageId, child: PageId, end: usize },
-    /// Forget runs of which every child has its slice.
-    Trim { node: PageId },
+    PushDown {
+        parent: PageId,
+        child: PageId,
+        end: usize,
+    },
+    /// Forget those of the oldest runs, up to `end`, of which every child has its slice.
+    Trim { node: PageId, end: usize },
     /// Put a node between the root and its children.
     Grow,
     /// Split a node that has no runs.
@@ -36,7 +40,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
 
     /// The first of the newest runs that all have less than so many entries.
     fn small_from(&self, node: &Node, entries: u64) -> usize {
-        let small = node.runs.iter().rev().take_while(|live| live.run.entries < entries);
+        let small = node
+            .runs
+            .iter()
+            .rev()
+            .take_while(|live| live.run.entries < entries);
         node.runs.len() - small.count()
     }
 
@@ -93,7 +101,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         };
         let mut trimmed = node.clone();
         if self.trim(&mut trimmed, end) > 0 {
-            return Ok(Some(Step::Trim { node: id }));
+            return Ok(Some(Step::Trim { node: id, end }));
         }
         if let (true, Some(parent), true) = (has_many, parent, node.runs.is_empty()) {
             return Ok(Some(Step::Split { parent, node: id }));

@@ -158,7 +158,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     fn append_to_leaf(&self, id: PageId, live: LiveRun) -> Result<Appended> {
         let batch = self.store.batch(&[id])?;
         let mut leaf = Node::decode(batch.page(0), id)?;
-        if !leaf.runs.iter().all(|other| self.lies_below(other, live.run.first)) {
+        if !leaf
+            .runs
+            .iter()
+            .all(|other| self.lies_below(other, live.run.first))
+        {
             return Ok(Appended::Elsewhere);
         }
         if !self.fits_in_leaf(&leaf, &live) {
@@ -172,7 +176,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     fn fits_in_leaf(&self, leaf: &Node, live: &LiveRun) -> bool {
         let entries = leaf.entries();
         self.has_room_for_run(leaf)
-            && (entries == 0 || entries + live.run.entries <= self.config.leaf_entries)
+            && (entries == 0 || entries.saturating_add(live.run.entries) <= self.config.leaf_entries)
     }
 
     fn leaf_pressure(&self, leaf: &Node) -> Pressure {
@@ -209,7 +213,12 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
             let child = Child {
                 page: reserved.id,
                 // The node's runs have nothing for it: it is as far as the others, so that it holds up none of them.
-                pushed: parent.children.iter().map(|child| child.pushed).max().unwrap_or(0),
+                pushed: parent
+                    .children
+                    .iter()
+                    .map(|child| child.pushed)
+                    .max()
+                    .unwrap_or(0),
                 pending: 0,
                 pivot: fresh.first.clone(),
             };
@@ -223,8 +232,12 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
                 parent.encode(pages[0]);
                 leaf.encode(pages[2]);
             });
-            let is_due = id == self.root && self.has_many_children(&parent);
-            Ok(Appended::Done(if is_due { Pressure::Due } else { Pressure::None }))
+            let is_due = self.has_many_children(&parent);
+            Ok(Appended::Done(if is_due {
+                Pressure::Due
+            } else {
+                Pressure::None
+            }))
         })();
         if !is_leaf_written {
             self.store.release(reserved);

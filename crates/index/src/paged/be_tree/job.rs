@@ -143,7 +143,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> Job<'t, O, L, S> {
             if is_leaf {
                 let begin = from.map_or(Ok(0), |from| reader.estimate_rank(from))?;
                 let end = to.map_or(Ok(live.run.entries), |to| reader.estimate_rank(to))?;
-                expected += end.saturating_sub(begin);
+                expected = expected.saturating_add(end.saturating_sub(begin));
             }
             cursors.push(reader.range(from_bound, to_bound)?);
         }
@@ -242,7 +242,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> Job<'t, O, L, S> {
                     child,
                     pushed,
                     slices: &slices,
-                    pushed_entries: entries.saturating_sub(own.iter().map(|live| live.run.entries).sum()),
+                    pushed_entries: entries.saturating_sub(entries_of(&own)),
                 };
                 if is_leaf {
                     tree.publish_in_leaf(&push, &own, &self.parts, self.cycle, live)?
@@ -274,8 +274,13 @@ fn cycle_of(inputs: &[LiveRun]) -> u64 {
     inputs.iter().map(|live| live.cycle).min().unwrap_or(0)
 }
 
+fn entries_of(runs: &[LiveRun]) -> u64 {
+    runs.iter()
+        .fold(0, |sum: u64, live| sum.saturating_add(live.run.entries))
+}
+
 fn entries_per_page(inputs: &[LiveRun]) -> u64 {
-    let entries: u64 = inputs.iter().map(|live| live.run.entries).sum();
+    let entries = entries_of(inputs);
     let pages: u64 = inputs.iter().map(|live| u64::from(live.run.pages)).sum();
     (entries / pages.max(1)).max(1)
 }
@@ -290,7 +295,9 @@ fn are_still(node: &Node, at: usize, runs: &[LiveRun]) -> bool {
     let now = node.runs.get(at..at + runs.len());
     now.is_some_and(|now| {
         let pairs = now.iter().zip(runs);
-        pairs.into_iter().all(|(now, then)| now.run.is(&then.run) && now.cycle == then.cycle)
+        pairs
+            .into_iter()
+            .all(|(now, then)| now.run.is(&then.run) && now.cycle == then.cycle)
     })
 }
 
@@ -466,29 +473,24 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     /// Carries out a step that merges nothing; whether it did, or somebody else is at it.
     pub(super) fn rearrange(&self, step: &Step) -> Result<bool> {
         match *step {
-            Step::Trim { node } => self.trim_node(node),
+            Step::Trim { node, end } => self.trim_node(node, end),
             Step::Grow => self.grow(),
             Step::Split { parent, node } => self.split(parent, node),
             _ => Ok(false),
         }
     }
 
-    fn trim_node(&self, id: PageId) -> Result<bool> {
+    fn trim_node(&self, id: PageId, end: usize) -> Result<bool> {
         let Some(_right) = self.store.try_maintain(id) else {
             return Ok(false);
         };
         let batch = self.store.batch(&[id])?;
         let mut node = Node::decode(batch.page(0), id)?;
         let before = node.runs.clone();
-        let end = if id == self.root {
-            self.staged_from(&node)
-        } else {
-            node.runs.len()
-        };
-        let trimmed = self.trim(&mut node, end);
+        let trimmed = self.trim(&mut node, end.min(before.len()));
         batch.commit(|pages| node.encode(pages[0]));
         self.retire(&runs_of(&before[..trimmed]))?;
-        Ok(true)
+        Ok(trimmed > 0)
     }
 
     /// Moves all that the root has into a new node, its only child.

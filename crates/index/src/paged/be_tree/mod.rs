@@ -39,21 +39,21 @@
 //! 9. Runs are read and written without a latch. Whoever publishes what was made of runs checks that their node still has
 //!    them, in their place, and that no vacuum has cleaned them since they were read; else it was for nothing.
 //! 10. Who merges, pushes down, splits or trims has the right to maintain each node it changes
-//!    ([`PageStore::try_maintain`](super::PageStore::try_maintain)). Others only add: a run behind the others, a rightmost leaf.
+//!     ([`PageStore::try_maintain`](super::PageStore::try_maintain)). Others only add: a run behind the others, a rightmost leaf.
 //! 11. When runs are unlinked, who did it retires their pages.
 //!
 //! # Readers
 //!
 //! 12. A descent couples latches and copies the lists of runs that the interval of a leaf is made of. Then it holds
-//!    nothing. Pages of runs say to which run they belong; where one does not, or cannot be read, the reader descends
-//!    again from its last entry, and only if the run is still named is that damage.
+//!     nothing. Pages of runs say to which run they belong; where one does not, or cannot be read, the reader descends
+//!     again from its last entry, and only if the run is still named is that damage.
 //!
 //! # Vacuum
 //!
 //! 13. See [`BulkDelete`]. A run's cycle says of when it is clean: that of a merged run is the least of its inputs', as
-//!    they were when the merge began; that of a fresh one is the present one. A pass goes from left to right, looking at
-//!    each interval from the root down. Entries keep their place in the order and only ever move down, so none gets from
-//!    where the pass has yet to come to where it has been, and a pass that finds nothing older is the last.
+//!     they were when the merge began; that of a fresh one is the present one. A pass goes from left to right, looking at
+//!     each interval from the root down. Entries keep their place in the order and only ever move down, so none gets from
+//!     where the pass has yet to come to where it has been, and a pass that finds nothing older is the last.
 //!
 //! # Settings
 //!

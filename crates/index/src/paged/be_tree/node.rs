@@ -182,7 +182,9 @@ impl Node {
         Ok(Self {
             level: view.level,
             generation: view.generation,
-            runs: (0..view.runs).map(|index| view.run(index)).collect::<Result<_>>()?,
+            runs: (0..view.runs)
+                .map(|index| view.run(index))
+                .collect::<Result<_>>()?,
             children,
         })
     }
@@ -334,7 +336,8 @@ impl<'p> NodeView<'p> {
         for before in self.children_bytes.chunks_exact(CHILD_LEN).take(slot) {
             key_at += usize::from(u16::from_le_bytes([before[6], before[7]]));
         }
-        self.child_with_key_at(slot, key_at).map(|(child, pivot, _)| (child, pivot))
+        self.child_with_key_at(slot, key_at)
+            .map(|(child, pivot, _)| (child, pivot))
     }
 
     /// A child, its pivot, and where the key of the next one begins.

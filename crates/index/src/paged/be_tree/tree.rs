@@ -191,10 +191,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         } else {
             &point.key
         };
-        Position {
-            key,
-            tie: point.tie,
-        }
+        Position { key, tie: point.tie }
     }
 
     /// The point of a key, without its bytes where the prefix says it all.

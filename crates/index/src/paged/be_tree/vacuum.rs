@@ -55,7 +55,10 @@ pub struct BulkDelete<'t, O, L, S: PageStore + 't> {
 
 enum Phase {
     /// Going through the tree, from left to right; the next interval, and whether a run was found to clean.
-    Tree { at: Option<PointBuf>, found: bool },
+    Tree {
+        at: Option<PointBuf>,
+        found: bool,
+    },
     /// Going through pages.
     Pages(VecDeque<PageId>),
     Done,
@@ -86,7 +89,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
         };
         let batch = self.store.batch(&[self.meta])?;
         let mut meta = Meta::decode(batch.page(0), self.meta)?;
-        meta.cycle += 1;
+        meta.cycle = meta.cycle.saturating_add(1);
         batch.commit(|pages| meta.encode(pages[0]));
         Ok(BulkDelete {
             tree: self,

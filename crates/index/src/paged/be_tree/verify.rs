@@ -101,7 +101,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         };
         *of_runs += node.runs.len() as u64;
         for live in &node.runs {
-            report.entries += live.run.entries;
+            report.entries = report.entries.saturating_add(live.run.entries);
             if let Err(error) = self.verify_run(&live.run, between, report) {
                 note(report, live.run.root, error)?;
             }

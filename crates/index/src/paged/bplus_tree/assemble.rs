@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::item::{EntryItem, Item, Staging};
 use super::node::{self, Frame, Node, pack_slot, unpack_slot, write};
-use crate::paged::point::Point;
 use super::shape::{HEADER_LEN, SLOT_LEN, Shape};
+use crate::paged::point::Point;
 use crate::paged::{Result, RowLayout};
 
 /// Consecutive entries of one origin.

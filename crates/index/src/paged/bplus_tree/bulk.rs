@@ -3,11 +3,11 @@
 use super::assemble::{Piece, Sequence};
 use super::item::{EntryItem, Item, Staging, child_bytes};
 use super::node::{Frame, Node, level_of};
-use crate::paged::point::{Point, PointBuf};
 use super::shape::{ChildRow, Shape};
 use super::sorted::Ascending;
 use super::split::fence_between;
 use super::tree::BPlusTree;
+use crate::paged::point::{Point, PointBuf};
 use crate::paged::{
     Batch, EntrySource, Error, KeyOrder, PageId, PageStore, Reserved, Result, RowLayout, RunWriter,
 };

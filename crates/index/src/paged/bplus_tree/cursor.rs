@@ -11,9 +11,9 @@ use std::ops::{Bound, Range};
 use super::descend::Target;
 use super::entry_ref::{EntryRef, LeafSlice};
 use super::node::{Extent, Node};
-use crate::paged::point::Cut;
 use super::shape::{HEADER_LEN, Shape};
 use super::tree::BPlusTree;
+use crate::paged::point::Cut;
 use crate::paged::{KeyOrder, PageId, PageRead, Position, Result, RowLayout};
 
 /// Entries of a range of a [`BPlusTree`], ascending or descending. What it returns is consistent within a leaf;

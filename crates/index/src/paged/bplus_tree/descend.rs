@@ -5,9 +5,9 @@ use std::ops::Deref;
 
 use super::item::{EntryItem, child_bytes};
 use super::node::{Branch, Extent, Node, level_of};
-use crate::paged::point::{Point, PointBuf};
 use super::shape::Shape;
 use super::tree::BPlusTree;
+use crate::paged::point::{Point, PointBuf};
 use crate::paged::{Batch, KeyOrder, PageId, PageRead, PageStore, Result, RowLayout};
 
 /// Which leaf a reader goes to.

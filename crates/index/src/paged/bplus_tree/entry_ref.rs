@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::node::Node;
-use crate::paged::point::PointBuf;
 use super::tree::{OwnedEntry, OwnedRow};
+use crate::paged::point::PointBuf;
 use crate::paged::{KeyOrder, Result, RowLayout};
 
 /// One entry, seen in its leaf or in a copy of it.

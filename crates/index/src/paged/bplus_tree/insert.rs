@@ -5,10 +5,10 @@ use super::descend::Latched;
 use super::edit::NodeMut;
 use super::item::{EntryItem, Item};
 use super::node::{Frame, Node};
-use crate::paged::point::Point;
 use super::shape::Shape;
 use super::split::cut;
 use super::tree::BPlusTree;
+use crate::paged::point::Point;
 use crate::paged::{Batch, Entry, KeyOrder, PageStore, Result, RowLayout};
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::paged::point::Point;
 use super::shape::Shape;
+use crate::paged::point::Point;
 use crate::paged::{Entry, KeyOrder, PageId, Row, RowLayout};
 
 /// An entry on its way into a node.

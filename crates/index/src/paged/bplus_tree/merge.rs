@@ -3,9 +3,9 @@
 use super::assemble::{Piece, Sequence};
 use super::edit::NodeMut;
 use super::node::{Branch, Frame, Node, write_unlinked};
-use crate::paged::point::Point;
 use super::shape::Shape;
 use super::tree::BPlusTree;
+use crate::paged::point::Point;
 use crate::paged::{Batch, KeyOrder, PageId, PageStore, Result, RowLayout};
 
 /// Two nodes are merged if together they fill a page to no more than this, so that the next insert does not split

@@ -38,8 +38,8 @@
 
 use std::ops::Range;
 
-use crate::paged::point::Point;
 use super::shape::{ChildRow, HEADER_LEN, SLOT_LEN, Shape};
+use crate::paged::point::Point;
 use crate::paged::{Error, PageId, Result, RowLayout};
 
 const MAGIC: u16 = 0xBED1;

@@ -2,8 +2,8 @@
 
 use super::edit::NodeMut;
 use super::entry_ref::EntryRef;
-use crate::paged::point::Point;
 use super::tree::BPlusTree;
+use crate::paged::point::Point;
 use crate::paged::{Batch, KeyOrder, PageStore, Position, Result, RowLayout};
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {

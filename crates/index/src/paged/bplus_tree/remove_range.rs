@@ -5,8 +5,8 @@ use std::ops::{Bound, Range};
 use super::edit::NodeMut;
 use super::entry_ref::EntryRef;
 use super::node::Node;
-use crate::paged::point::{Cut, PointBuf};
 use super::tree::BPlusTree;
+use crate::paged::point::{Cut, PointBuf};
 use crate::paged::{Batch, KeyOrder, PageStore, Position, Result, RowLayout};
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {

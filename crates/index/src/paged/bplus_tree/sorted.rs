@@ -9,10 +9,10 @@ use super::assemble::{Piece, Sequence};
 use super::edit::NodeMut;
 use super::item::{EntryItem, Staging};
 use super::node::{Frame, Node};
-use crate::paged::point::PointBuf;
 use super::shape::Shape;
 use super::split::cuts;
 use super::tree::BPlusTree;
+use crate::paged::point::PointBuf;
 use crate::paged::{Batch, EntrySource, Error, KeyOrder, PageRead, PageStore, Result, RowLayout};
 
 /// Up to this many entries are put into a leaf one by one; for more, the leaf is written anew.

@@ -8,9 +8,9 @@ use super::assemble::Sequence;
 use super::fresh::{Fresh, FreshPage};
 use super::item::{EntryItem, child_bytes};
 use super::node::{Frame, Node};
-use crate::paged::point::{Point, PointBuf};
 use super::shape::Shape;
 use super::tree::BPlusTree;
+use crate::paged::point::{Point, PointBuf};
 use crate::paged::{Batch, Error, KeyOrder, MAX_BATCH_PAGES, PageStore, Result, RowLayout};
 
 /// The number of entries to leave on the left of two nodes: about `percent` of their bytes, and so that both

@@ -12,8 +12,8 @@ use super::entry_ref::EntryRef;
 use super::fresh::Fresh;
 use super::item::EntryItem;
 use super::node::{Frame, Node, level_of};
-use crate::paged::point::Point;
 use super::shape::{ChildRow, Shape, shapes};
+use crate::paged::point::Point;
 use crate::paged::{Batch, Entry, Error, KeyOrder, PageId, PageRead, PageStore, Position, Result, RowLayout};
 
 /// An ordered map from (key, tie) to rows, on the pages of a store.

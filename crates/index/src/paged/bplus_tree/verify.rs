@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::node::{Branch, Node, level_of};
-use crate::paged::point::PointBuf;
 use super::shape::Shape;
 use super::tree::BPlusTree;
+use crate::paged::point::PointBuf;
 use crate::paged::{Error, KeyOrder, PageId, PageRead, Result, RowLayout};
 
 /// What [`BPlusTree::verify`] found.

@@ -4,7 +4,7 @@
 //!   [`check_page_store_of_one_thread`] for hosts without threads.
 //! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on the store, shown to the contract suite of
 //!   `bedload-testkit`.
-//! - [`check_be_tree_schedule`], [`check_be_tree_crashes`]: a [`BeTree`](super::be_tree::BeTree) on the store.
+//! - [`check_be_tree_schedule`], [`check_be_tree_crashes`], [`check_be_tree_threads`]: a [`BeTree`](super::be_tree::BeTree) on the store.
 //! - [`check_damaged_tree`]: what a fuzzer makes of the pages of a tree does no more than harm its answers.
 
 mod be_tree;
@@ -13,7 +13,9 @@ mod damaged_tree;
 mod page_store;
 mod tree_index;
 
-pub use be_tree::{Counts, NumberedKeys, check_be_tree_crashes, check_be_tree_schedule};
+pub use be_tree::{
+    Counts, NumberedKeys, check_be_tree_crashes, check_be_tree_schedule, check_be_tree_threads,
+};
 pub use careless_keys::{CarelessKeys, CarelessOrder, canonical};
 pub use damaged_tree::check_damaged_tree;
 pub use page_store::{check_page_store, check_page_store_of_one_thread};

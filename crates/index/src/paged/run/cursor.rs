@@ -148,11 +148,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     /// # Errors
     ///
     /// As for [`range`](Self::range).
-    pub fn range_back(
-        &self,
-        from: Bound<Position<'_>>,
-        to: Bound<Position<'_>>,
-    ) -> Result<RunCursor<O, L, S>>
+    pub fn range_back(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
     where
         S: Clone,
     {
@@ -203,15 +199,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     pub fn estimate_rank(&self, position: Position<'_>) -> Result<u64> {
         position.check_width(&self.order)?;
         let (mut id, mut level) = (self.run.root, self.top()?);
-        // Entries before the present page, and on it.
+        // Entries before the present node's first, and below it.
         let (mut before, mut within) = (0, self.run.entries);
         while level > 0 {
             id = self.child(id, level, |page| {
                 let (rank, found) = self.rank(page, position)?;
                 let slot = if found { rank } else { rank.saturating_sub(1) };
-                let count = page.count().max(1) as u64;
-                before += within * slot as u64 / count;
-                within /= count;
+                let share = within / page.count().max(1) as u64;
+                before += share * slot as u64;
+                within = share;
                 Ok(slot)
             })?;
             level -= 1;
@@ -219,7 +215,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         let guard = self.store.read(id)?;
         let page = RunPage::parse(&guard, &self.shape, id, &self.name(), 0)?;
         let (rank, _) = self.rank(&page, position)?;
-        Ok((before + rank as u64).min(self.run.entries))
+        Ok(before.saturating_add(rank as u64).min(self.run.entries))
     }
 }
 
@@ -413,7 +409,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
     }
 
     fn head(&self) -> usize {
-        if self.is_ascending { self.next } else { self.end - 1 }
+        if self.is_ascending {
+            self.next
+        } else {
+            self.end - 1
+        }
     }
 
     /// The entry that comes next, once [`fill`](Self::fill) has said that there is one.
@@ -432,7 +432,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
 
     /// The entry that was passed last, if nothing was filled since.
     pub(in crate::paged) fn passed(&self) -> RunEntry<'_, O, L> {
-        self.entry_at(if self.is_ascending { self.next - 1 } else { self.end })
+        self.entry_at(if self.is_ascending {
+            self.next - 1
+        } else {
+            self.end
+        })
     }
 
     /// The run.

@@ -26,12 +26,7 @@ impl<L: RowLayout> DeleteInRun<L> {
     /// # Errors
     ///
     /// The page says that it is a leaf of a run, and is damaged.
-    pub fn in_page(
-        &self,
-        id: PageId,
-        page: &mut [u8],
-        is_dead: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<u64> {
+    pub fn in_page(&self, id: PageId, page: &mut [u8], is_dead: &mut dyn FnMut(u64) -> bool) -> Result<u64> {
         let Some(PageHeader { level: 0, run }) = PageHeader::read(page) else {
             return Ok(0);
         };

@@ -3,12 +3,15 @@
 //! - [`check_be_tree_schedule`]: writers, maintainers, cursors, lookups, bulk deletions and recycling, interleaved step by
 //!   step as a seed says, against every version that an entry ever had.
 //! - [`check_be_tree_crashes`]: such a schedule, stopped before and after each of its commits, and opened again.
+//! - [`check_be_tree_threads`]: the same people as threads.
 
 mod crash;
 mod history;
 mod keys;
 mod schedule;
+mod threads;
 
 pub use crash::check_be_tree_crashes;
 pub use keys::NumberedKeys;
 pub use schedule::{Counts, check_be_tree_schedule};
+pub use threads::check_be_tree_threads;

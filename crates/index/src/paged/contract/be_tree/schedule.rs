@@ -162,7 +162,7 @@ pub fn check_be_tree_schedule<O: NumberedKeys, S: VacuumStore>(
 /// A writer's batch: not begun, being written, or to be published; with what it changes.
 enum Batch<'t, O: NumberedKeys, S: PageStore + 't> {
     None,
-    Written(SortedBatch<'t, O, Rows, S>, Vec<Change>, usize),
+    Written(Box<SortedBatch<'t, O, Rows, S>>, Vec<Change>, usize),
     Sealed(SealedBatch<'t, O, Rows, S>, Vec<Change>),
 }
 
@@ -195,18 +195,17 @@ pub(super) struct World<'t, 'h, O: NumberedKeys, S: VacuumStore + 't> {
 }
 
 impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
-    pub(super) fn new(
-        tree: &'t BeTree<O, Rows, S>,
-        history: &'h mut History,
-        seed: u64,
-        begin: u64,
-    ) -> Self {
+    pub(super) fn new(tree: &'t BeTree<O, Rows, S>, history: &'h mut History, seed: u64, begin: u64) -> Self {
         Self {
             writers: (0..WRITERS).map(|_| Batch::None).collect(),
             maintainers: (0..MAINTAINERS).map(|_| tree.maintainer()).collect(),
             readings: (0..CURSORS).map(|_| None).collect(),
             vacuum: None,
-            numbers: history.present().map(|((number, _), _)| number + 1).max().unwrap_or(10),
+            numbers: history
+                .present()
+                .map(|((number, _), _)| number + 1)
+                .max()
+                .unwrap_or(10),
             doubtful: Vec::new(),
             counts: Counts::default(),
             rng: Rng::new(seed),
@@ -244,7 +243,7 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
             Batch::None => {
                 let changes = self.changes();
                 match self.tree.batch() {
-                    Ok(batch) => Batch::Written(batch, changes, 0),
+                    Ok(batch) => Batch::Written(Box::new(batch), changes, 0),
                     Err(error) => {
                         assert!(has_crashed(), "{error}");
                         Batch::None
@@ -341,7 +340,9 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
                 .map(|_| (rng.below(self.numbers), rng.below(TIES)))
                 .collect(),
         };
-        self.numbers = self.numbers.max(places.iter().map(|place| place.0 + 1).max().unwrap_or(0));
+        self.numbers = self
+            .numbers
+            .max(places.iter().map(|place| place.0 + 1).max().unwrap_or(0));
         places.retain(|&(_, tie)| Some(tie) != dead);
         places.sort_unstable();
         places.dedup();
@@ -571,7 +572,11 @@ pub(super) fn row_of(number: u64, value: u64) -> [u8; 16] {
 pub(super) fn seen<O: NumberedKeys>(order: &O, entry: &RunEntry<'_, O, Rows>) -> (Place, u64) {
     let (mut row, mut scratch) = (Vec::new(), Vec::new());
     entry.fixed_into(&mut row);
-    let word = |at: usize| row[at..].first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
+    let word = |at: usize| {
+        row[at..]
+            .first_chunk()
+            .map_or(0, |chunk| u64::from_le_bytes(*chunk))
+    };
     let number = word(0);
     let expected = order.key_of(number, 0);
     assert!(
