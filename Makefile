@@ -43,9 +43,11 @@ pg-install: ## Install the PostgreSQL extension into the installation that PG_CO
 	install -m 755 crates/pg/target/release/libbedload_pg.so "$$($(PG_CONFIG) --pkglibdir)/bedload_pg.so"
 	install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--0.1.0.sql "$$($(PG_CONFIG) --sharedir)/extension/"
 
-pg-costs: ## Measure what rows cost the PostgreSQL extension
+PG_COSTS ?= 400000,3
+
+pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release --features harness --locked
-	export BEDLOAD_PG_COSTS=1000000; $(PG_CARGO) test --release --features harness --locked costs -- --nocapture
+	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release --features harness --locked costs -- --nocapture
 
 FUZZ_SECONDS ?= 300
 

@@ -1,5 +1,5 @@
 //! What a row costs by COPY: time of the backend on a processor, and bytes of WAL; without an index, with a B-tree, with
-//! ours, in one run, round by round. Tiny as a test; `make pg-costs` runs it in full.
+//! ours, in one run, round by round. Tiny as a test; `make pg-costs` runs it with `BEDLOAD_PG_COSTS=rows,rounds`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,12 +16,14 @@ const SUBJECTS: [(&str, &str); 3] = [
     ("bedload", "CREATE INDEX t_k ON t USING bedload (k)"),
 ];
 
-/// Rows of each measurement, and rounds.
+/// Rows of each measurement, and rounds: few, or as the environment asks.
 fn scale() -> (u64, usize) {
-    let rows = std::env::var("BEDLOAD_PG_COSTS")
-        .ok()
-        .and_then(|rows| rows.parse().ok());
-    rows.map_or((3000, 1), |rows| (rows, 3))
+    let asked = std::env::var("BEDLOAD_PG_COSTS").unwrap_or_default();
+    let (rows, rounds) = asked.split_once(',').unwrap_or((&asked, "3"));
+    match (rows.parse(), rounds.parse()) {
+        (Ok(rows), Ok(rounds)) => (rows, rounds),
+        _ => (3000, 1),
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
