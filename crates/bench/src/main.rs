@@ -1,5 +1,5 @@
 //! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--rounds N] [--only SUBJECT,…]
-//! [--json FILE]`.
+//! [--degrees DEGREE,…] [--json FILE]`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,7 +10,8 @@ use bedload_bench::runner::{Plan, Scale};
 use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
-       bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--rounds N] [--only SUBJECT,...] [--json FILE]";
+       bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--rounds N] [--only SUBJECT,...]
+           [--degrees DEGREE,...] [--json FILE]";
 
 /// What the command line asks for.
 enum Command {
@@ -46,6 +47,7 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
                         plan = plan.with_rounds(rounds);
                     }
                     "--only" => plan = plan.only(value.split(',').map(str::to_owned)),
+                    "--degrees" => plan = plan.with_degrees(value.split(',').map(str::to_owned)),
                     "--json" => json = Some(value.to_owned()),
                     _ => return Err(format!("unknown option {option}")),
                 }

@@ -42,6 +42,7 @@ pub struct Plan {
     rounds: Option<usize>,
     threads_max: Option<usize>,
     only: Vec<String>,
+    degrees: Vec<String>,
 }
 
 impl Plan {
@@ -54,6 +55,7 @@ impl Plan {
             rounds: None,
             threads_max: None,
             only: Vec::new(),
+            degrees: Vec::new(),
         }
     }
 
@@ -90,6 +92,19 @@ impl Plan {
     pub fn only(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.only = names.into_iter().collect();
         self
+    }
+
+    /// Leaves all degrees of order out but these, in scenarios that have several.
+    #[must_use]
+    pub fn with_degrees(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.degrees = names.into_iter().collect();
+        self
+    }
+
+    /// Whether a degree of order is wanted.
+    #[must_use]
+    pub fn takes_degree(&self, name: &str) -> bool {
+        self.degrees.is_empty() || self.degrees.iter().any(|degree| degree == name)
     }
 
     /// Entries loaded.

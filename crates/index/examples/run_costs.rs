@@ -1,5 +1,5 @@
-//! What runs cost: to sort a batch, to write it as a run, to merge runs, to look up; for 8-byte random keys, each with a
-//! row address, on pages of 8 KiB in memory.
+//! What runs cost: to sort a batch, to write it as a run, to merge runs, to look up, to have a filter; for 8-byte random
+//! keys, each with a row address, on pages of 8 KiB in memory.
 //!
 //! ```sh
 //! cargo run --release -p bedload-index --example run_costs -- [ENTRIES]
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bedload_index::paged::run::{Run, RunBuilder, RunConfig, RunEntry, RunReader, merge};
-use bedload_index::paged::{Entry, HeapPages, NoRow, Result, Row, U64Order};
+use bedload_index::paged::{Entry, HeapPages, KeyOrder, NoRow, Result, Row, U64Order};
 
 const PAGE_BYTES: usize = 8192;
 /// What a database server keeps of each page for itself.
@@ -24,7 +24,7 @@ fn main() -> Result<()> {
     for runs in [1, 2, 8] {
         measure(entries, runs)?;
     }
-    Ok(())
+    measure_filter(entries)
 }
 
 /// Spreads numbers over all of the keys, none twice.
@@ -38,10 +38,13 @@ fn address(row: u64) -> u64 {
     ((row / ROWS_PER_PAGE) << 16) | (row % ROWS_PER_PAGE)
 }
 
+fn per_entry(start: Instant, entries: u64) -> f64 {
+    start.elapsed().as_nanos() as f64 / entries as f64
+}
+
 fn measure(entries: u64, runs: u64) -> Result<()> {
     let pages = HeapPages::new(PAGE_BYTES - HEADER_BYTES);
     let each = entries / runs;
-    let per_entry = |start: Instant, entries: u64| start.elapsed().as_nanos() as f64 / entries as f64;
     let (mut sort_ns, mut write_ns) = (0.0, 0.0);
     let mut readers = Vec::new();
     for run in 0..runs {
@@ -52,7 +55,7 @@ fn measure(entries: u64, runs: u64) -> Result<()> {
         batch.sort_unstable();
         sort_ns += per_entry(start, each * runs);
         let start = Instant::now();
-        let run = write(&pages, &batch)?;
+        let run = write(&pages, &batch, RunConfig::new())?;
         write_ns += per_entry(start, each * runs);
         readers.push(reader(&pages, run));
     }
@@ -77,8 +80,45 @@ fn measure(entries: u64, runs: u64) -> Result<()> {
     Ok(())
 }
 
-fn write(pages: &HeapPages, batch: &[(u64, u64)]) -> Result<Run> {
-    let mut builder = RunBuilder::new(pages, U64Order, NoRow, RunConfig::new())?;
+/// The same batch as a run without and with a filter: the difference is what the filter costs.
+fn measure_filter(entries: u64) -> Result<()> {
+    let pages = HeapPages::new(PAGE_BYTES - HEADER_BYTES);
+    let mut batch: Vec<(u64, u64)> = (0..entries).map(|row| (key(row), address(row))).collect();
+    batch.sort_unstable();
+    let timed = |config| -> Result<(Run, f64)> {
+        let start = Instant::now();
+        let run = write(&pages, &batch, config)?;
+        Ok((run, per_entry(start, entries)))
+    };
+    for bits in [8, 10, 12, 16] {
+        let (_, plain_ns) = timed(RunConfig::new())?;
+        let (run, ns) = timed(RunConfig::new().filter_bits(bits))?;
+        let reader = reader(&pages, run);
+        let may_contain = |row| {
+            let hash = U64Order.hash(&U64Order::key(key(row)));
+            reader.may_contain(hash.expect("numbers have one"))
+        };
+        for row in 0..entries {
+            assert!(may_contain(row)?, "a key that is there is denied");
+        }
+        let questions = entries.min(1_000_000);
+        let start = Instant::now();
+        let mut admitted = 0;
+        for row in entries..entries + questions {
+            admitted += u64::from(may_contain(row)?);
+        }
+        let ask_ns = per_entry(start, questions);
+        println!(
+            "filter of {bits} bits: {:.1} ns an entry to build, {ask_ns:.0} to ask; admits {:.2} % of absent keys",
+            ns - plain_ns,
+            100.0 * admitted as f64 / questions as f64
+        );
+    }
+    Ok(())
+}
+
+fn write(pages: &HeapPages, batch: &[(u64, u64)], config: RunConfig) -> Result<Run> {
+    let mut builder = RunBuilder::new(pages, U64Order, NoRow, config)?;
     for &(key, tie) in batch {
         builder.push(Entry {
             key: &U64Order::key(key),

@@ -107,6 +107,24 @@ pub enum Error {
         /// Zero-based position of the row in its batch.
         row: usize,
     },
+    /// A row of a sparse table has a time between two times of the table's grid. Rows can be moved to the grid on
+    /// request: [`Table::snapping`](crate::Table::snapping).
+    #[error(
+        "row {row} has the time {time} in {column:?}, which is not on the grid of the table (every {interval} ticks from \
+         {offset}): snap it to the nearest time or down, or use a table with another layout"
+    )]
+    OffGrid {
+        /// The time column.
+        column: String,
+        /// Zero-based position of the row in its batch.
+        row: usize,
+        /// Its time, in ticks of the time column's unit.
+        time: i64,
+        /// Ticks between two times of the grid.
+        interval: i64,
+        /// The first time of the grid that is not negative.
+        offset: i64,
+    },
     /// An option has a value that no store can be opened with.
     #[error("the option {option} is {value}; {requirement}")]
     InvalidOption {

@@ -8,6 +8,8 @@ use crate::error::Result;
 use crate::pages::FORMAT_VERSION;
 use crate::rows::TableSchema;
 use crate::scan::Scan;
+use crate::sparse::Density;
+use crate::store::Layout;
 
 /// What [`Store::info`](crate::Store::info) tells.
 #[derive(Debug, Clone)]
@@ -31,6 +33,27 @@ pub struct StoreInfo {
     pub tables: Vec<TableInfo>,
 }
 
+/// How often a store has gone to the disk since it was opened. What comes from the cache is not counted.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let store = bedload::Store::create(dir.path().join("s"))?;
+/// let before = store.disk_counts();
+/// // … queries …
+/// println!("{} pages read", store.disk_counts().page_reads - before.page_reads);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DiskCounts {
+    /// Pages of the data file read.
+    pub page_reads: u64,
+    /// Calls that read blocks of sparse tables, one or several at a time.
+    pub block_reads: u64,
+    /// Blocks of sparse tables written.
+    pub block_writes: u64,
+}
+
 /// A table, as [`StoreInfo`] lists it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -39,6 +62,10 @@ pub struct TableInfo {
     pub name: String,
     /// Its columns.
     pub schema: TableSchema,
+    /// How its rows are kept.
+    pub layout: Layout,
+    /// Of a sparse table, how densely it is filled.
+    pub density: Option<Density>,
     /// How many rows it has.
     pub rows: u64,
     /// The time of its first row, in ticks of the time column's unit.
@@ -78,12 +105,18 @@ impl TableInfo {
             .iter()
             .filter_map(|generation| generation.head(table.id));
         let is_at_rest = heads
-            .map(|head| head.len() + head.deletions(visible).len())
+            .map(|head| head.len() + head.deletions(visible).len() + head.blocks(visible).len())
             .sum::<usize>()
             == 0;
+        let density = table
+            .sparse
+            .as_ref()
+            .map(|sparse| Density::of_table(view, table, sparse));
         Ok(Self {
             name: table.name.clone(),
             schema: table.schema.as_ref().clone(),
+            layout: table.layout(),
+            density: density.transpose()?,
             rows: if is_at_rest { table.rows } else { all().count()? },
             first: edge(all())?,
             last: edge(all().rev())?,

@@ -58,13 +58,15 @@ mod rows;
 mod scan;
 #[cfg(test)]
 mod simulation;
+mod sparse;
 mod store;
 mod wal;
 
 pub use engine::{Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
 pub use error::{Error, Result};
-pub use info::{StoreInfo, TableInfo};
+pub use info::{DiskCounts, StoreInfo, TableInfo};
 pub use options::{Durability, Options};
 pub use rows::TableSchema;
 pub use scan::Scan;
-pub use store::{Appended, Mark, Snapshot, Store, Table, inspect, salvage};
+pub use sparse::{Density, Grid, Snap};
+pub use store::{Appended, Layout, Mark, Row, Snapshot, Store, Table, Value, inspect, salvage};

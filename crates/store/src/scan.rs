@@ -18,8 +18,9 @@ use bedload_index::paged::bplus_tree::BPlusTree;
 use crate::engine::{TableEntry, View, tree_config};
 use crate::error::{Error, Result};
 use crate::rows::{BatchBuilder, Deletion, Place, Projection, RowSource};
+use crate::sparse::{BlockScan, SparseEntry};
 
-use head_rows::HeadRows;
+pub(crate) use head_rows::HeadRows;
 use tree_rows::TreeRows;
 
 /// The most rows of a batch.
@@ -197,6 +198,9 @@ impl Scan {
         let wanted = usize::try_from(self.remaining)
             .unwrap_or(usize::MAX)
             .min(BATCH_ROWS);
+        if self.table.sparse.is_some() && self.projection.with_sequence() {
+            return Err(Error::schema("a sparse table keeps no sequence numbers"));
+        }
         let mut output = Output {
             builder: BatchBuilder::new(self.projection.clone()),
             wanted,
@@ -204,6 +208,10 @@ impl Scan {
         };
         if wanted > 0 {
             self.fill(&mut output)?;
+        }
+        if let Some(last) = output.last.as_mut().filter(|_| self.table.sparse.is_some()) {
+            // There is one row of each time: nothing of this one is left.
+            last.1 = if self.reverse { 0 } else { u64::MAX };
         }
         match output.last {
             // Without a row nothing is left: only what was deleted lies behind.
@@ -228,6 +236,9 @@ impl Scan {
             .iter()
             .filter_map(|generation| generation.head(self.table.id));
         let mut heads = HeadRows::new(heads.collect(), (self.from, self.to), self.visible, self.reverse);
+        if let Some(sparse) = &self.table.sparse {
+            return self.fill_from_blocks(sparse, &mut heads, output);
+        }
         let layout = self.table.schema.layout().clone();
         let tree = BPlusTree::open(
             &*self.view.pages,
@@ -263,6 +274,32 @@ impl Scan {
     }
 }
 
+impl Scan {
+    fn fill_from_blocks(
+        &self,
+        sparse: &SparseEntry,
+        heads: &mut HeadRows,
+        output: &mut Output,
+    ) -> Result<()> {
+        let first = match self.from {
+            Bound::Unbounded => Some(i64::MIN),
+            Bound::Included((time, _)) => Some(time),
+            Bound::Excluded((time, _)) => time.checked_add(1),
+        };
+        let last = match self.to {
+            Bound::Unbounded => Some(i64::MAX),
+            Bound::Included((time, _)) => Some(time),
+            Bound::Excluded((time, _)) => time.checked_sub(1),
+        };
+        let ticks = first.zip(last).filter(|(first, last)| first <= last);
+        let Some(ticks) = ticks.and_then(|(first, last)| sparse.grid.ticks(first, last)) else {
+            return Ok(());
+        };
+        let read = (self.visible, &*self.deletions);
+        BlockScan::new(&self.view, &self.table, sparse, read, ticks, self.reverse).fill(heads, output)
+    }
+}
+
 impl Iterator for Scan {
     type Item = Result<RecordBatch>;
 
@@ -278,7 +315,7 @@ impl Iterator for Scan {
 impl std::iter::FusedIterator for Scan {}
 
 /// A batch in the making.
-struct Output {
+pub(crate) struct Output {
     builder: BatchBuilder,
     wanted: usize,
     /// The place of the last row looked at.
@@ -286,13 +323,18 @@ struct Output {
 }
 
 impl Output {
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.builder.len() >= self.wanted || self.builder.text_bytes() >= BATCH_TEXT_BYTES
     }
 
     /// Takes rows of a source, without those that were deleted, until the batch has as many as are wanted; returns
     /// the number of the first row that was not looked at.
-    fn take(&mut self, source: &impl RowSource, rows: Range<usize>, deletions: &[Deletion]) -> Result<usize> {
+    pub(crate) fn take(
+        &mut self,
+        source: &impl RowSource,
+        rows: Range<usize>,
+        deletions: &[Deletion],
+    ) -> Result<usize> {
         let is_gone = |row: &usize| {
             let (time, sequence) = source.place(*row);
             deletions.iter().any(|deletion| deletion.covers(time, sequence))

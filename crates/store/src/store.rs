@@ -1,19 +1,24 @@
 //! The store as its users hold it.
 
+mod row;
+
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use crate::disk::OsDisk;
+use crate::disk::{Disk, OsDisk};
 use crate::engine::{self, Engine, Flusher, Problem, SalvageReport, TableEntry, VerifyReport, View};
 use crate::error::{Error, Result};
-use crate::info::StoreInfo;
+use crate::info::{DiskCounts, StoreInfo};
 use crate::options::Options;
 use crate::pages::page_bytes_admissible;
 use crate::rows::{Deletion, TableId, TableSchema};
 use crate::scan::Scan;
+use crate::sparse::{self, Grid, Snap};
+
+pub use self::row::{Row, Value};
 
 /// A store: tables of time-stamped rows in one directory, open in one process at a time.
 ///
@@ -73,7 +78,20 @@ impl Store {
     ///
     /// The name is empty, or that of another table; rows of this schema fit in no page; the disk fails.
     pub fn create_table(&self, name: &str, schema: TableSchema) -> Result<Table> {
-        self.shared.engine.create_table(name, Arc::new(schema))?;
+        self.create_table_as(name, schema, Layout::Indexed)
+    }
+
+    /// Creates a table of a layout.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create_table`](Self::create_table).
+    pub fn create_table_as(&self, name: &str, schema: TableSchema, layout: Layout) -> Result<Table> {
+        let grid = match layout {
+            Layout::Indexed => None,
+            Layout::Sparse(grid) => Some(grid),
+        };
+        self.shared.engine.create_table(name, Arc::new(schema), grid)?;
         self.table(name)
     }
 
@@ -87,6 +105,7 @@ impl Store {
         Ok(Table {
             shared: self.shared.clone(),
             entry,
+            snap: Snap::Refuse,
         })
     }
 
@@ -151,6 +170,12 @@ impl Store {
         StoreInfo::of_engine(&self.shared.engine)
     }
 
+    /// How often the store has gone to the disk since it was opened.
+    #[must_use]
+    pub fn disk_counts(&self) -> DiskCounts {
+        self.shared.engine.disk_counts()
+    }
+
     /// Flushes, so that the next opening has no log to read, and lets go of this handle. Dropping the store instead
     /// is as safe.
     ///
@@ -200,7 +225,7 @@ impl Options {
 ///
 /// There is no store; it is in use, or was written by a newer release.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
-    engine::inspect(&OsDisk, path.as_ref())
+    engine::inspect(&(Arc::new(OsDisk) as Arc<dyn Disk>), path.as_ref())
 }
 
 /// Copies what is whole in a damaged store into a new one, and tells what it could not. The damaged store is not
@@ -232,11 +257,55 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<SalvageRe
     engine::salvage(Arc::new(OsDisk), from.as_ref(), to.as_ref())
 }
 
+/// How a table keeps its rows. It is chosen when the table is created.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{Float64Array, RecordBatch, TimestampSecondArray};
+/// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = bedload::Store::create(dir.path().join("s"))?;
+/// # let arrow = Arc::new(Schema::new(vec![
+/// #     Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+/// #     Field::new("x", DataType::Float64, true),
+/// # ]));
+/// # let schema = bedload::TableSchema::new(arrow.clone(), "at")?;
+/// use bedload::{Grid, Layout};
+///
+/// // A row every ten seconds.
+/// let table = store.create_table_as("t", schema, Layout::Sparse(Grid::every(10)?))?;
+/// # let batch = |time: i64, x: f64| RecordBatch::try_new(arrow.clone(), vec![
+/// #     Arc::new(TimestampSecondArray::from(vec![time])),
+/// #     Arc::new(Float64Array::from(vec![x])),
+/// # ]);
+/// table.append(&batch(-20, 0.5)?)?;
+/// // A row of the same time takes the place of the first.
+/// table.append(&batch(-20, 0.7)?)?;
+/// let row = table.get(-20)?.expect("it was appended");
+/// assert_eq!(row.value(1), Some(bedload::Value::Float(0.7)));
+/// assert!(table.append(&batch(-19, 0.1)?).is_err(), "there is no row at this time");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Under an index of their times: rows of any times, in any number, in any order.
+    #[default]
+    Indexed,
+    /// At places that follow from their times: at most one row at each time of a grid. Reading or writing a row costs
+    /// the same however many there are. A row takes the place of one that has its time. Text of a row is at most
+    /// 64 KiB; rows have no sequence numbers and cannot be taken back
+    /// ([`retract_since`](Table::retract_since)). For data that has a row at most times of the grid: a block of the
+    /// disk is taken for each stretch of times in which there is any.
+    Sparse(Grid),
+}
+
 /// A table of an open store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Table {
     shared: Arc<Shared>,
     entry: Arc<TableEntry>,
+    snap: Snap,
 }
 
 /// What [`Table::append`] committed.
@@ -247,6 +316,10 @@ pub struct Appended {
     pub rows: u64,
     /// The sequence number of the first one; the others follow it.
     pub first_sequence: u64,
+    /// Rows of a sparse table that were moved to a time of its grid.
+    pub moved: u64,
+    /// Rows of a sparse table whose place a later row of the same batch took.
+    pub collided: u64,
 }
 
 /// A moment in the life of a table: what was appended before it, and what since.
@@ -280,8 +353,48 @@ impl Table {
     /// The batch does not have the table's columns; a row has no time or is larger than about a quarter of a page;
     /// the table was dropped; the disk is full or fails.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
-        let (first_sequence, rows) = self.shared.engine.append(&self.entry, batch)?;
-        Ok(Appended { rows, first_sequence })
+        self.shared.engine.append(&self.entry, batch, self.snap)
+    }
+
+    /// How rows are kept.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.entry.layout()
+    }
+
+    /// A handle through which rows that are not on the grid of a sparse table are moved to it. Tables of another
+    /// layout have no grid.
+    #[must_use]
+    pub fn snapping(&self, snap: Snap) -> Self {
+        Self { snap, ..self.clone() }
+    }
+
+    /// The row of a time, in ticks of the time column's unit; if there are several, the one that arrived last.
+    ///
+    /// In a sparse table this touches at most one page of metadata and one block.
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped; a page or block could not be read or is damaged.
+    pub fn get(&self, time: i64) -> Result<Option<Row>> {
+        let (view, visible) = self.shared.engine.snapshot();
+        let Some(entry) = view.catalogue.get(self.entry.id) else {
+            return Err(Error::NoSuchTable {
+                name: self.entry.name.clone(),
+            });
+        };
+        let Some(sparse) = &entry.sparse else {
+            let scan = Scan::new(view.clone(), visible, entry.clone(), time..=time)
+                .rev()
+                .limit(1);
+            return Ok(scan
+                .holding(self.shared.clone())
+                .next()
+                .transpose()?
+                .map(|batch| Row::of_batch(time, batch)));
+        };
+        let found = sparse::find(&view, entry, sparse, visible, time)?;
+        Ok(found.map(|found| Row::of_place(time, self.entry.schema.clone(), found)))
     }
 
     /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of now.
@@ -340,11 +453,17 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The mark is of another table; the table was dropped; the disk is full or fails.
+    /// The mark is of another table; the table is sparse; the table was dropped; the disk is full or fails.
     pub fn retract_since(&self, mark: Mark) -> Result<()> {
         if (mark.store, mark.table) != (self.shared.engine.store_id(), self.entry.id) {
             return Err(Error::schema(format!(
                 "the mark is not one of table {:?}",
+                self.entry.name
+            )));
+        }
+        if self.entry.sparse.is_some() {
+            return Err(Error::schema(format!(
+                "table {:?} is sparse: rows that were written over are gone, so nothing can be taken back",
                 self.entry.name
             )));
         }

@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 
 use bedload_index::sware::{BPlusTree, BufferOptions, NearSortedTree, SaTree, SerialMap, TreeOptions};
 
-/// A map from `u64` to `u64` under measurement.
-pub trait SerialSubject {
-    /// Its name in reports.
-    const NAME: &'static str;
-
-    /// An empty one, for about this many entries.
-    fn new(entries: usize) -> Self;
-
+/// A map from `u64` to `u64`, whose lookups may sort.
+pub trait Mapping {
     /// Puts a value in place.
     fn insert(&mut self, key: u64, value: u64);
 
     /// Looks a key up.
     fn get(&mut self, key: u64) -> Option<u64>;
+}
+
+/// A map under measurement that says how it is made.
+pub trait SerialSubject: Mapping {
+    /// Its name in reports.
+    const NAME: &'static str;
+
+    /// An empty one, for about this many entries.
+    fn new(entries: usize) -> Self;
 
     /// Moves all that is buffered to where it belongs.
     fn drain(&mut self) {}
@@ -37,14 +40,19 @@ fn add((count, sum): (usize, u64), values: &[u64]) -> (usize, u64) {
     )
 }
 
-/// Ours.
-impl SerialSubject for NearSortedTree {
-    const NAME: &'static str = "near-sorted";
-
-    fn new(_: usize) -> Self {
-        Self::new()
+impl Mapping for BPlusTree {
+    #[inline]
+    fn insert(&mut self, key: u64, value: u64) {
+        SerialMap::insert(self, key, value);
     }
 
+    #[inline]
+    fn get(&mut self, key: u64) -> Option<u64> {
+        SerialMap::get(self, key)
+    }
+}
+
+impl Mapping for NearSortedTree {
     #[inline]
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
@@ -53,6 +61,15 @@ impl SerialSubject for NearSortedTree {
     #[inline]
     fn get(&mut self, key: u64) -> Option<u64> {
         Self::get(self, key)
+    }
+}
+
+/// Ours.
+impl SerialSubject for NearSortedTree {
+    const NAME: &'static str = "near-sorted";
+
+    fn new(_: usize) -> Self {
+        Self::new()
     }
 
     fn drain(&mut self) {
@@ -74,19 +91,17 @@ impl SerialSubject for NearSortedTree {
 #[derive(Debug)]
 pub struct Plain(BPlusTree);
 
+/// The same once more: how far its ratio is from 1 is the noise of a run.
+#[derive(Debug)]
+pub struct PlainAgain(BPlusTree);
+
 /// Our B+-tree with a pointer to the tail leaf, and splits at 80:20.
 #[derive(Debug)]
 pub struct FastPath(BPlusTree);
 
 macro_rules! b_plus_trees {
     ($($tree:ident, $name:literal, $options:expr;)*) => {$(
-        impl SerialSubject for $tree {
-            const NAME: &'static str = $name;
-
-            fn new(_: usize) -> Self {
-                Self(BPlusTree::with_options($options))
-            }
-
+        impl Mapping for $tree {
             #[inline]
             fn insert(&mut self, key: u64, value: u64) {
                 self.0.insert(key, value);
@@ -95,6 +110,14 @@ macro_rules! b_plus_trees {
             #[inline]
             fn get(&mut self, key: u64) -> Option<u64> {
                 self.0.get(key)
+            }
+        }
+
+        impl SerialSubject for $tree {
+            const NAME: &'static str = $name;
+
+            fn new(_: usize) -> Self {
+                Self(BPlusTree::with_options($options))
             }
 
             fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
@@ -112,18 +135,11 @@ macro_rules! b_plus_trees {
 
 b_plus_trees! {
     Plain, "plain", TreeOptions::new().tail_leaf(false);
+    PlainAgain, "plain again", TreeOptions::new().tail_leaf(false);
     FastPath, "fast path", TreeOptions::new().split_percent(80);
 }
 
-/// SWARE over our B+-tree, with the paper's settings: a buffer of 1 % of the data, splits at 80:20.
-impl SerialSubject for SaTree<BPlusTree> {
-    const NAME: &'static str = "sware";
-
-    fn new(entries: usize) -> Self {
-        let base = BPlusTree::with_options(TreeOptions::new().tail_leaf(false).split_percent(80));
-        Self::new(base, BufferOptions::new(entries / 100))
-    }
-
+impl Mapping for SaTree<BPlusTree> {
     #[inline]
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
@@ -135,6 +151,16 @@ impl SerialSubject for SaTree<BPlusTree> {
             self.prepare_reads();
         }
         Self::get(self, key)
+    }
+}
+
+/// SWARE over our B+-tree, with the paper's settings: a buffer of 1 % of the data, splits at 80:20.
+impl SerialSubject for SaTree<BPlusTree> {
+    const NAME: &'static str = "sware";
+
+    fn new(entries: usize) -> Self {
+        let base = BPlusTree::with_options(TreeOptions::new().tail_leaf(false).split_percent(80));
+        Self::new(base, BufferOptions::new(entries / 100))
     }
 
     fn drain(&mut self) {
@@ -156,19 +182,21 @@ impl SerialSubject for SaTree<BPlusTree> {
     }
 }
 
-impl SerialSubject for BTreeMap<u64, u64> {
-    const NAME: &'static str = "btree-map";
-
-    fn new(_: usize) -> Self {
-        Self::new()
-    }
-
+impl Mapping for BTreeMap<u64, u64> {
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
     }
 
     fn get(&mut self, key: u64) -> Option<u64> {
         Self::get(self, &key).copied()
+    }
+}
+
+impl SerialSubject for BTreeMap<u64, u64> {
+    const NAME: &'static str = "btree-map";
+
+    fn new(_: usize) -> Self {
+        Self::new()
     }
 
     fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {

@@ -135,7 +135,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "near-sorted-scan",
-        about: "scans of 0.01 to 1 % of the keys, and of the newest, likewise",
+        about: "scans of 0.01 to 10 % of the keys, and of the newest, likewise",
         subjects: near_sorted::subjects,
         run: near_sorted::scan,
     },
@@ -162,6 +162,12 @@ pub const ALL: &[Scenario] = &[
         about: "the published buffer by its size, of 0.5 to 5 % of the keys",
         subjects: sware::buffer_size_subjects,
         run: sware::buffer_size,
+    },
+    Scenario {
+        name: "tpch-receiptdate",
+        about: "inserts and lookups in turn, of receipt dates in the order of ship dates",
+        subjects: sware::receipt_date_subjects,
+        run: sware::receipt_dates,
     },
 ];
 

@@ -1,10 +1,9 @@
 //! Nearly sorted keys: ingest against the floor, and queries with whatever is buffered still in its buffer.
 //!
-//! The variable `BEDLOAD_BENCH_DEGREES` (such as `0/0,scrambled`) chooses among degrees of order, as `--only` does among
-//! subjects: a run of all of them takes hours at full scale.
+//! A run of all degrees of order takes hours at full scale; `--degrees` (such as `0/0,scrambled`) chooses among them, as
+//! `--only` does among subjects.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::hint::black_box;
 
 use bedload_index::sware::{BPlusTree, NearSortedTree, SaTree};
@@ -12,8 +11,8 @@ use bedload_testkit::Rng;
 use quanta::Instant;
 
 use crate::near_sorted::floor;
-use crate::near_sorted::input::{DEGREES, Input, key_of, value_of};
-use crate::near_sorted::subjects::{FastPath, Plain, SerialSubject};
+use crate::near_sorted::input::{DEGREES, Input, value_of};
+use crate::near_sorted::subjects::{FastPath, Mapping, Plain, PlainAgain, SerialSubject};
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Samples, summarise};
 
@@ -31,6 +30,7 @@ macro_rules! entrants {
         &[
             (NearSortedTree::NAME, $round::<NearSortedTree>),
             (Plain::NAME, $round::<Plain>),
+            (PlainAgain::NAME, $round::<PlainAgain>),
             (FastPath::NAME, $round::<FastPath>),
             (SaTree::<BPlusTree>::NAME, $round::<SaTree<BPlusTree>>),
             (BTreeMap::<u64, u64>::NAME, $round::<BTreeMap<u64, u64>>),
@@ -51,10 +51,6 @@ fn entries(plan: &Plan) -> usize {
     plan.entries_of(5_000_000, 50_000_000)
 }
 
-fn is_chosen(variable: &str, name: &str) -> bool {
-    env::var(variable).map_or(true, |chosen| chosen.split(',').any(|chosen| chosen == name))
-}
-
 /// Rounds of all subjects at every degree of order.
 fn rounds(
     scenario: &'static str,
@@ -65,7 +61,7 @@ fn rounds(
 ) -> Vec<Record> {
     let mut records = Vec::new();
     for degree in DEGREES {
-        if !is_chosen("BEDLOAD_BENCH_DEGREES", &degree.to_string()) {
+        if !plan.takes_degree(&degree.to_string()) {
             continue;
         }
         let mut samples = Samples::new();
@@ -198,65 +194,118 @@ fn loaded<S: SerialSubject>(input: &Input) -> S {
 }
 
 fn lookup_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
+    let len = input.keys.len();
     let mut subject = loaded::<S>(input);
-    let count = (input.keys.len() / 5).min(4_000_000);
-    let recent = input.keys.len() - input.keys.len() / 100;
-    [("lookup, uniform", 0), ("lookup, recent", recent)]
-        .map(|(metric, from)| {
+    let count = (len / 5).min(4_000_000);
+    let mut figures = lookup_figures(&mut subject, &input.keys, count, rng, "");
+    // What was drained makes room: then half of what a published buffer holds, 1 % of the keys, arrives.
+    let (before, after) = input.keys.split_at(len - len / 200);
+    let mut subject = S::new(len);
+    insert_all(&mut subject, before);
+    subject.drain();
+    insert_all(&mut subject, after);
+    figures.extend(lookup_figures(
+        &mut subject,
+        &input.keys,
+        count,
+        rng,
+        ", buffer half full",
+    ));
+    // And when 80 % are there.
+    let before = &input.keys[..len / 5 * 4];
+    let mut subject = S::new(len);
+    insert_all(&mut subject, before);
+    figures.extend(lookup_figures(&mut subject, before, count, rng, ", after 80 %"));
+    figures
+}
+
+fn lookup_figures<S: SerialSubject>(
+    subject: &mut S,
+    keys: &[u64],
+    count: usize,
+    rng: &mut Rng,
+    state: &str,
+) -> Vec<Figure> {
+    let recent = keys.len() - keys.len() / 100;
+    [("uniform", 0), ("recent", recent)]
+        .map(|(which, from)| {
             let probes: Vec<u64> = (0..count)
-                .map(|_| input.keys[from + rng.index(input.keys.len() - from)])
+                .map(|_| keys[from + rng.index(keys.len() - from)])
                 .collect();
             let start = Instant::now();
+            let mut found = 0;
             for &key in &probes {
-                black_box(subject.get(key));
+                found += usize::from(black_box(subject.get(key)).is_some());
             }
-            per_entry(metric, start.elapsed().as_secs_f64(), count)
+            let seconds = start.elapsed().as_secs_f64();
+            assert_eq!(found, count, "{}: a key is lost", S::NAME);
+            per_entry(&format!("lookup, {which}{state}"), seconds, count)
         })
         .to_vec()
 }
 
 fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
     let subject = loaded::<S>(input);
-    let len = input.keys.len();
+    let sorted = input.sorted();
     let mut figures = Vec::new();
-    for (metric, share) in [
-        ("scan of 0.01 %", 10_000),
-        ("scan of 0.1 %", 1_000),
-        ("scan of 1 %", 100),
-    ] {
-        let wanted = len / share;
+    for (share, parts) in [("0.01 %", 10_000), ("0.1 %", 1_000), ("1 %", 100), ("10 %", 10)] {
+        let wanted = sorted.len() / parts;
         if wanted == 0 {
             continue;
         }
-        let scans = (len / 5 / wanted).min(100);
-        let starts: Vec<u64> = (0..scans).map(|_| rng.index(len - wanted) as u64).collect();
-        let start = Instant::now();
-        let mut read = 0;
-        for from in starts {
-            let (count, _) = black_box(subject.sum(key_of(from), key_of(from + wanted as u64) - 1));
-            read += count;
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        assert_eq!(read, scans * wanted, "{}: a scan differs", S::NAME);
-        figures.push(per_entry(metric, seconds, read));
+        let scans = (sorted.len() / wanted).min(100);
+        let mut latencies: Vec<f64> = (0..scans)
+            .map(|_| {
+                let from = rng.index(sorted.len() - wanted);
+                scan_ns(&subject, &sorted[from..from + wanted])
+            })
+            .collect();
+        figures.extend(percentiles(&format!("scan of {share}"), &mut latencies));
     }
-    let wanted = len / 100;
-    let start = Instant::now();
-    let (count, _) = black_box(subject.sum(key_of((len - wanted) as u64), u64::MAX));
-    assert_eq!(count, wanted, "{}: a scan differs", S::NAME);
-    figures.push(per_entry(
-        "scan of the newest 1 %",
-        start.elapsed().as_secs_f64(),
-        count,
-    ));
+    let newest = &sorted[sorted.len() - sorted.len() / 100..];
+    let mut latencies: Vec<f64> = (0..20).map(|_| scan_ns(&subject, newest)).collect();
+    figures.extend(percentiles("scan of the newest 1 %", &mut latencies));
     figures
 }
 
+/// Nanoseconds a key of one scan, of all of these keys and no others.
+fn scan_ns<S: SerialSubject>(subject: &S, keys: &[u64]) -> f64 {
+    let start = Instant::now();
+    let (count, _) = black_box(subject.sum(keys[0], keys[keys.len() - 1]));
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(count, keys.len(), "{}: a scan differs", S::NAME);
+    seconds * 1e9 / count as f64
+}
+
+/// The mean, and the latencies that 95 and 99 in a hundred stay below.
+fn percentiles(metric: &str, latencies: &mut [f64]) -> Vec<Figure> {
+    latencies.sort_by(f64::total_cmp);
+    let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
+    let at = |percent: usize| latencies[(latencies.len() * percent / 100).min(latencies.len() - 1)];
+    [
+        (metric.to_owned(), mean),
+        (format!("{metric}, P95"), at(95)),
+        (format!("{metric}, P99"), at(99)),
+    ]
+    .map(|(metric, value)| Figure {
+        metric,
+        unit: "ns",
+        value,
+    })
+    .to_vec()
+}
+
 fn mixed_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
-    let len = input.keys.len();
-    let mut subject = S::new(len);
-    let (before, after) = input.keys.split_at(len / 5 * 4);
-    insert_all(&mut subject, before);
+    let mut subject = S::new(input.keys.len());
+    let figures = mixed_figures(&mut subject, input, rng);
+    verify(&mut subject, input);
+    figures
+}
+
+/// When 80 % of the keys are there, the others come, with so many lookups in ten operations.
+pub(super) fn mixed_figures(map: &mut impl Mapping, input: &Input, rng: &mut Rng) -> Vec<Figure> {
+    let (before, after) = input.keys.split_at(input.keys.len() / 5 * 4);
+    before.iter().for_each(|&key| map.insert(key, value_of(key)));
     let mut inserted = before.len();
     let mut figures = Vec::new();
     let shares = [("10:90 writes to reads", 1), ("50:50", 5), ("90:10", 9)];
@@ -268,21 +317,20 @@ fn mixed_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
             let next = if number % 10 < writes { keys.next() } else { None };
             match next {
                 Some(&key) => {
-                    subject.insert(key, value_of(key));
+                    map.insert(key, value_of(key));
                     inserted += 1;
                 }
                 None => {
-                    black_box(subject.get(input.keys[rng.index(inserted)]));
+                    black_box(map.get(input.keys[rng.index(inserted)]));
                 }
             }
         }
         figures.push(per_entry(metric, start.elapsed().as_secs_f64(), operations));
         for &key in keys {
-            subject.insert(key, value_of(key));
+            map.insert(key, value_of(key));
             inserted += 1;
         }
     }
-    verify(&mut subject, input);
     figures
 }
 

@@ -2,11 +2,14 @@
 
 use std::hint::black_box;
 
-use bedload_index::sware::{BPlusTree, BufferOptions, Filters, SaTree, SerialMap, TreeOptions};
+use bedload_index::sortedness::Sortedness;
+use bedload_index::sware::{BPlusTree, BufferOptions, Filters, NearSortedTree, SaTree, TreeOptions};
 use bedload_testkit::Rng;
 use quanta::Instant;
 
+use super::near_sorted::mixed_figures;
 use crate::near_sorted::input::{Degree, Input, value_of};
+use crate::near_sorted::subjects::Mapping;
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Samples, summarise};
 
@@ -18,9 +21,21 @@ struct Setting {
     buffer: Option<fn(usize) -> BufferOptions>,
 }
 
+/// What is done with each subject.
+#[derive(Clone, Copy)]
+enum Work {
+    /// Ingest; then, with the buffer as full as it is, lookups of any key.
+    IngestThenLookup,
+    /// When 80 % are there, the rest with so many lookups for ten operations.
+    Mixed,
+}
+
 /// What ratios refer to: the tree below, with the textbook's splits and no buffer.
 const PLAIN: &str = "plain";
 const PAPER: &str = "paper";
+/// The same as [`PLAIN`]: how far its ratio is from 1 is the noise of a run.
+const AGAIN: &str = "plain again";
+const NEAR_SORTED: &str = "near-sorted";
 
 fn tree(split_percent: usize) -> TreeOptions {
     TreeOptions::new().tail_leaf(false).split_percent(split_percent)
@@ -98,6 +113,26 @@ fn buffer_size_settings() -> Vec<Setting> {
     ]
 }
 
+/// Buffers of 0.05 to 1 % (Table III, Fig. 21).
+fn receipt_date_settings() -> Vec<Setting> {
+    vec![
+        plain(),
+        setting("0.05 % buffer", tree(80), |entries| {
+            BufferOptions::new(entries / 2000)
+        }),
+        setting("0.1 % buffer", tree(80), |entries| {
+            BufferOptions::new(entries / 1000)
+        }),
+        setting("0.25 % buffer", tree(80), |entries| {
+            BufferOptions::new(entries / 400)
+        }),
+        setting("0.5 % buffer", tree(80), |entries| {
+            BufferOptions::new(entries / 200)
+        }),
+        setting("1 % buffer", tree(80), paper),
+    ]
+}
+
 fn names(settings: &[Setting]) -> Vec<&'static str> {
     settings.iter().map(|setting| setting.name).collect()
 }
@@ -114,55 +149,97 @@ pub(super) fn buffer_size_subjects() -> Vec<&'static str> {
     names(&buffer_size_settings())
 }
 
+pub(super) fn receipt_date_subjects() -> Vec<&'static str> {
+    let mut names = names(&receipt_date_settings());
+    names.extend([AGAIN, NEAR_SORTED]);
+    names
+}
+
 fn entries(plan: &Plan) -> usize {
     plan.entries_of(1_000_000, 10_000_000)
 }
 
-fn run(scenario: &'static str, plan: &Plan, degrees: &[Degree], settings: &[Setting]) -> Vec<Record> {
+fn run(
+    scenario: &'static str,
+    plan: &Plan,
+    degrees: &[Degree],
+    settings: &[Setting],
+    work: Work,
+) -> Vec<Record> {
     let mut records = Vec::new();
     for &degree in degrees {
+        let name = degree.to_string();
+        if !plan.takes_degree(&name) {
+            continue;
+        }
         let input = Input::new(degree, entries(plan), 7);
         let mut samples = Samples::new();
         for number in 0..plan.rounds().min(3) {
+            let mut rng = Rng::new(number as u64);
             for setting in settings.iter().filter(|setting| plan.takes(setting.name, PLAIN)) {
-                let mut rng = Rng::new(number as u64);
+                let mut base = BPlusTree::with_options(setting.tree);
                 let figures = match setting.buffer {
-                    None => round(BPlusTree::with_options(setting.tree), &input, &mut rng),
+                    None => round(work, &mut base, &input, &mut rng),
                     Some(buffer) => {
-                        let base = BPlusTree::with_options(setting.tree);
                         let mut tree = SaTree::new(base, buffer(input.keys.len()));
-                        let mut figures = round(&mut tree, &input, &mut rng);
+                        let mut figures = round(work, &mut tree, &input, &mut rng);
                         figures.push(top_inserts(&tree));
                         figures
                     }
                 };
                 samples.add(setting.name, figures);
             }
+            if let Work::Mixed = work {
+                if plan.takes(NEAR_SORTED, PLAIN) {
+                    let figures = round(work, &mut NearSortedTree::new(), &input, &mut rng);
+                    samples.add(NEAR_SORTED, figures);
+                }
+                if plan.takes(AGAIN, PLAIN) {
+                    let figures = round(work, &mut BPlusTree::with_options(tree(50)), &input, &mut rng);
+                    samples.add(AGAIN, figures);
+                }
+            }
         }
+        let measured = Sortedness::of_keys(&input.keys);
+        let percent = |count: u64| format!("{:.2} %", 100.0 * count as f64 / measured.rows as f64);
         let params = [
-            ("degree", degree.to_string()),
+            ("degree", name),
             ("entries", input.keys.len().to_string()),
+            ("K", percent(measured.k)),
+            ("L", percent(measured.l)),
         ];
         records.extend(summarise(scenario, PLAIN, &params, &samples));
     }
     records
 }
 
-/// Ingest; then, with the buffer as full as it is, lookups of any key.
-fn round(mut map: impl Mapping, input: &Input, rng: &mut Rng) -> Vec<Figure> {
+fn round(work: Work, map: &mut impl Mapping, input: &Input, rng: &mut Rng) -> Vec<Figure> {
+    match work {
+        Work::IngestThenLookup => ingest_then_lookup(map, input, rng),
+        Work::Mixed => {
+            let figures = mixed_figures(map, input, rng);
+            for &key in input.keys.iter().step_by(101) {
+                assert_eq!(map.get(key), Some(value_of(key)), "a key is lost");
+            }
+            figures
+        }
+    }
+}
+
+fn ingest_then_lookup(map: &mut impl Mapping, input: &Input, rng: &mut Rng) -> Vec<Figure> {
     let len = input.keys.len();
     let start = Instant::now();
     for &key in &input.keys {
-        map.put(key, value_of(key));
+        map.insert(key, value_of(key));
     }
     let ingest = start.elapsed().as_secs_f64() * 1e9 / len as f64;
     for &key in input.keys.iter().step_by(101) {
-        assert_eq!(map.look_up(key), Some(value_of(key)), "a key is lost");
+        assert_eq!(map.get(key), Some(value_of(key)), "a key is lost");
     }
     let probes: Vec<u64> = (0..len / 5).map(|_| input.keys[rng.index(len)]).collect();
     let start = Instant::now();
     for &key in &probes {
-        black_box(map.look_up(key));
+        black_box(map.get(key));
     }
     let lookup = start.elapsed().as_secs_f64() * 1e9 / probes.len() as f64;
     [("ingest", ingest), ("lookup", lookup)]
@@ -184,35 +261,6 @@ fn top_inserts(tree: &SaTree<BPlusTree>) -> Figure {
     }
 }
 
-/// A map whose lookups may sort.
-trait Mapping {
-    fn put(&mut self, key: u64, value: u64);
-    fn look_up(&mut self, key: u64) -> Option<u64>;
-}
-
-impl Mapping for BPlusTree {
-    fn put(&mut self, key: u64, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn look_up(&mut self, key: u64) -> Option<u64> {
-        self.get(key)
-    }
-}
-
-impl Mapping for &mut SaTree<BPlusTree> {
-    fn put(&mut self, key: u64, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn look_up(&mut self, key: u64) -> Option<u64> {
-        if self.wants_preparation() {
-            self.prepare_reads();
-        }
-        self.get(key)
-    }
-}
-
 pub(super) fn grid(plan: &Plan) -> Vec<Record> {
     let shares = [0.0, 2.0, 10.0, 20.0, 100.0];
     let displacements = [1.0, 5.0, 10.0, 50.0];
@@ -220,7 +268,13 @@ pub(super) fn grid(plan: &Plan) -> Vec<Record> {
         .iter()
         .flat_map(|&k| displacements.iter().map(move |&l| Degree::Nearly(k, l)))
         .collect();
-    run("sware-grid", plan, &degrees, &grid_settings())
+    run(
+        "sware-grid",
+        plan,
+        &degrees,
+        &grid_settings(),
+        Work::IngestThenLookup,
+    )
 }
 
 pub(super) fn ablation(plan: &Plan) -> Vec<Record> {
@@ -229,7 +283,13 @@ pub(super) fn ablation(plan: &Plan) -> Vec<Record> {
         Degree::Nearly(20.0, 10.0),
         Degree::Nearly(100.0, 50.0),
     ];
-    run("sware-ablation", plan, &degrees, &ablation_settings())
+    run(
+        "sware-ablation",
+        plan,
+        &degrees,
+        &ablation_settings(),
+        Work::IngestThenLookup,
+    )
 }
 
 pub(super) fn buffer_size(plan: &Plan) -> Vec<Record> {
@@ -238,5 +298,23 @@ pub(super) fn buffer_size(plan: &Plan) -> Vec<Record> {
         plan,
         &[Degree::Nearly(10.0, 5.0)],
         &buffer_size_settings(),
+        Work::IngestThenLookup,
+    )
+}
+
+/// Real receipt dates, and keys of the degrees that the paper made up for this: the one that it measured on them, and the
+/// other extreme.
+pub(super) fn receipt_dates(plan: &Plan) -> Vec<Record> {
+    let degrees = [
+        Degree::ReceiptDates,
+        Degree::Nearly(96.67, 0.1),
+        Degree::Nearly(5.0, 95.0),
+    ];
+    run(
+        "tpch-receiptdate",
+        plan,
+        &degrees,
+        &receipt_date_settings(),
+        Work::Mixed,
     )
 }

@@ -263,3 +263,30 @@ fn a_cursor_in_a_retired_run_does_not_bring_back_what_a_vacuum_has_deleted() {
     let expected: Vec<u64> = (1..40).filter(|key| *key < 6 || key % 2 == 0).collect();
     assert_eq!(seen, expected);
 }
+
+#[test]
+fn a_run_of_which_nothing_is_left_goes() {
+    let pages = HeapPages::new(PAYLOAD_LEN);
+    let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
+    let empty = tree.verify().expect("sound").pages.len();
+    for keys in [10..50_u64, 0..30] {
+        let mut batch = tree.batch().expect("begun");
+        for key in keys {
+            let row = Row::default();
+            let key = U64Order::key(key);
+            batch
+                .put(Entry {
+                    key: &key,
+                    tie: 7,
+                    row,
+                })
+                .expect("ascending");
+        }
+        batch.publish().expect("published");
+    }
+    assert_eq!(tree.verify().expect("sound").entries, 70);
+    assert_eq!(tree.bulk_delete(&mut |tie| tie == 7).expect("deleted"), 70);
+    assert_eq!(tree.verify().expect("sound").pages.len(), empty);
+    pages.reclaim().expect("reclaimed");
+    assert_eq!(pages.live_pages(), empty);
+}

@@ -1,14 +1,14 @@
 //! Runs against an oracle: built, read in every way, merged with tombstones, damaged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use bedload_index::paged::bplus_tree::{OwnedEntry, OwnedRow};
 use bedload_index::paged::contract::CarelessOrder;
 use bedload_index::paged::run::{Merge, Run, RunBuilder, RunConfig, RunCursor, RunEntry, RunReader, merge};
 use bedload_index::paged::{
-    ByteOrder, Columns, Error, FaultyPages, HeapPages, I64Order, MimicPages, NoRow, PageRead, PageStore,
-    Position, RowLayout, U64Order,
+    ByteOrder, Columns, Error, FaultyPages, HeapPages, I64Order, KeyOrder, MimicPages, NoRow, PageRead,
+    PageStore, Position, RowLayout, U64Order,
 };
 use bedload_testkit::Rng;
 use proptest::prelude::*;
@@ -177,6 +177,37 @@ fn check<O: Supply, L: RowLayout, S: PageRead + Clone>(
     }
 }
 
+/// The filter denies no key of the run, and few that the run has not got; without filter or hash, none at all.
+fn check_filter<O: Supply, L: RowLayout, S: PageRead>(
+    reader: &RunReader<O, L, S>,
+    order: &O,
+    oracle: &Oracle,
+    numbers: u64,
+) {
+    let keys: BTreeSet<&[u8]> = oracle.keys().map(|(key, _)| key.as_slice()).collect();
+    let (mut absent, mut admitted) = (0, 0);
+    for number in 0..numbers {
+        let key = order.key(number, number);
+        let Some(hash) = order.hash(&key) else {
+            assert_eq!(reader.run().filter, None, "a filter without hashes");
+            continue;
+        };
+        let may_contain = reader.may_contain(hash).expect("sound pages");
+        if keys.contains(order.canonical(&key).as_slice()) {
+            assert!(may_contain, "the filter denies key {number}");
+        } else {
+            absent += 1;
+            admitted += u64::from(may_contain);
+        }
+    }
+    if reader.run().filter.is_some() {
+        assert!(
+            admitted <= 4 + absent / 40,
+            "{admitted} of {absent} absent keys admitted"
+        );
+    }
+}
+
 /// Builds runs, reads each, and merges them, the first being the newest.
 fn exercise<O: Supply, L: RowLayout, S: PageStore>(
     pages: &S,
@@ -196,6 +227,7 @@ fn exercise<O: Supply, L: RowLayout, S: PageStore>(
         let Some(run) = run else { continue };
         let reader = RunReader::new(pages, order.clone(), layout.clone(), config, run);
         check(&reader, order, layout, &oracle, numbers);
+        check_filter(&reader, order, &oracle, numbers);
         runs.push(reader);
         for (place, entry) in oracle {
             merged.entry(place).or_insert(entry);
@@ -210,12 +242,14 @@ fn exercise<O: Supply, L: RowLayout, S: PageStore>(
         if let Some(run) = run {
             let reader = RunReader::new(pages, order.clone(), layout.clone(), config, run);
             check(&reader, order, layout, &merged, numbers);
+            check_filter(&reader, order, &merged, numbers);
         }
     }
 }
 
 fn exercise_all(seed: u64, sizes: &[u64], numbers: u64, max_entries: u16, payload_len: usize) {
-    let config = RunConfig::new().max_entries(max_entries);
+    let filter_bits = if seed.is_multiple_of(4) { 0 } else { 12 };
+    let config = RunConfig::new().max_entries(max_entries).filter_bits(filter_bits);
     let heap = HeapPages::new(payload_len);
     exercise(&heap, &U64Order, &NoRow, config, seed, sizes, numbers);
     exercise(
@@ -328,6 +362,41 @@ fn keys_with_row_addresses_take_less_than_ten_bytes() {
     assert!(bytes < 10.0, "{bytes} bytes an entry");
 }
 
+/// A filter of thousands of pages, under two levels of page ids, each of which a question meets.
+#[test]
+fn a_filter_of_many_pages_denies_no_key() {
+    let pages = HeapPages::new(256);
+    let config = RunConfig::new().filter_bits(12);
+    let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
+    for key in 0..400_000_u64 {
+        for tie in 0..1 + key % 2 {
+            let entry = bedload_index::paged::Entry {
+                key: &U64Order::key(3 * key),
+                tie,
+                row: bedload_index::paged::Row::default(),
+            };
+            builder.push(entry).expect("ascending");
+        }
+    }
+    let run = builder.finish().expect("finished").expect("entries");
+    let filter = run.filter.expect("it was asked for");
+    assert_eq!(
+        u64::from(filter.pages),
+        (400_000 * 12_u64).div_ceil(512).div_ceil(3)
+    );
+    let reader = RunReader::new(&pages, U64Order, NoRow, config, run);
+    let may_contain = |key| {
+        let hash = U64Order.hash(&U64Order::key(key)).expect("numbers have one");
+        reader.may_contain(hash).expect("sound pages")
+    };
+    assert!((0..400_000).all(|key| may_contain(3 * key)));
+    let admitted = (0..400_000).filter(|key| may_contain(3 * key + 1)).count();
+    assert!(
+        admitted < 400_000 / 150,
+        "{admitted} of 400,000 absent keys admitted"
+    );
+}
+
 #[test]
 fn what_does_not_ascend_or_fit_is_refused() {
     let pages = HeapPages::new(512);
@@ -357,7 +426,8 @@ fn what_does_not_ascend_or_fit_is_refused() {
 fn flipped_bits_do_no_more_than_harm() {
     for seed in 0..300 {
         let pages = FaultyPages::new(MimicPages::new(512, seed), []);
-        let (order, layout, config) = (ByteOrder, Columns::new(&[3, 9], 2), RunConfig::new());
+        let (order, layout) = (ByteOrder, Columns::new(&[3, 9], 2));
+        let config = RunConfig::new().filter_bits(12);
         let oracle = oracle(&order, &layout, seed, 300, 500);
         let run = build(&pages, &order, &layout, config, &oracle).expect("entries");
         let mut rng = Rng::new(seed);
@@ -387,7 +457,9 @@ fn flipped_bits_do_no_more_than_harm() {
             }
         }
         for number in 0..50 {
-            let _ = reader.get_with(&order.key(number, 0), 1, |entry| seen(&order, &layout, &entry));
+            let key = order.key(number, 0);
+            let _ = reader.may_contain(order.hash(&key).expect("bytes have one"));
+            let _ = reader.get_with(&key, 1, |entry| seen(&order, &layout, &entry));
         }
         let runs = [RunReader::new(&pages, order, layout.clone(), config, run)];
         let _ = merge(

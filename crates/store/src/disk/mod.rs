@@ -51,6 +51,11 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
+    /// Gives the space of some bytes back, which read as zero from then on; `Ok(false)` if the file system cannot, and
+    /// nothing happened.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool>;
+    /// Bytes that the file takes on the disk: less than its length if it has holes.
+    fn disk_bytes(&self) -> io::Result<u64>;
     /// Makes every byte written so far durable, and the length.
     fn sync(&self) -> io::Result<()>;
 }

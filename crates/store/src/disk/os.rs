@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{Disk, DiskFile, DiskLock};
@@ -92,6 +92,21 @@ impl DiskFile for OsFile {
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
+        use rustix::fs::FallocateFlags;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.0, flags, offset, len) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn disk_bytes(&self) -> io::Result<u64> {
+        // The unit of the field is 512 bytes whatever the block size of the file system.
+        Ok(self.0.metadata()?.blocks() * 512)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bedload_index::paged::PageId;
+use bedload_index::paged::{PageId, PageRead};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::pages::COUNTER_MAX;
 use crate::rows::{ColumnRecord, TableId, TableSchema};
+use crate::sparse::{SparseEntry, SparseRecord};
+use crate::store::Layout;
 
 /// A table, as of one checkpoint.
 #[derive(Debug, Clone)]
@@ -27,6 +29,17 @@ pub(crate) struct TableEntry {
     pub(crate) rows: u64,
     /// The first sequence number that no row in the tree reaches.
     pub(crate) end_sequence: u64,
+    /// What a table of the sparse layout has instead of rows in its tree.
+    pub(crate) sparse: Option<SparseEntry>,
+}
+
+impl TableEntry {
+    /// How the table's rows are kept.
+    pub(crate) fn layout(&self) -> Layout {
+        self.sparse
+            .as_ref()
+            .map_or(Layout::Indexed, |sparse| Layout::Sparse(sparse.grid))
+    }
 }
 
 /// All tables, as of one checkpoint.
@@ -52,6 +65,8 @@ struct TableRecord {
     root: u32,
     rows: u64,
     end_sequence: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sparse: Option<SparseRecord>,
 }
 
 impl Catalogue {
@@ -91,6 +106,7 @@ impl Catalogue {
         schema: Arc<TableSchema>,
         since: u64,
         root: PageId,
+        sparse: Option<SparseEntry>,
     ) -> Result<()> {
         let id = TableId(self.next_table);
         self.next_table = self
@@ -105,6 +121,7 @@ impl Catalogue {
             root,
             rows: 0,
             end_sequence: 0,
+            sparse,
         });
         Ok(())
     }
@@ -119,8 +136,29 @@ impl Catalogue {
         id.0 < self.next_table && self.get(id).is_none()
     }
 
+    /// Whether a sparse table has a file.
+    pub(crate) fn has_file(&self, table: u32, file: i64) -> bool {
+        let sparse = self.get(TableId(table)).and_then(|table| table.sparse.as_ref());
+        sparse.is_some_and(|sparse| sparse.files.contains_key(&file))
+    }
+
     pub(crate) fn remove(&mut self, id: TableId) {
         self.tables.remove(&id);
+    }
+
+    /// Reads which files the sparse tables have.
+    pub(crate) fn load_files(&mut self, pages: &impl PageRead, file: &Path) -> Result<()> {
+        for table in self.tables.values_mut() {
+            if table.sparse.is_some() {
+                let mut entry = TableEntry::clone(table);
+                let root = entry.root;
+                if let Some(sparse) = &mut entry.sparse {
+                    sparse.load_files(pages, root, file)?;
+                }
+                *table = Arc::new(entry);
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -133,6 +171,7 @@ impl Catalogue {
             root: table.root.get(),
             rows: table.rows,
             end_sequence: table.end_sequence,
+            sparse: table.sparse.as_ref().map(SparseEntry::record),
         };
         let record = CatalogueRecord {
             next_table: self.next_table,
@@ -142,7 +181,9 @@ impl Catalogue {
     }
 
     /// The catalogue that `encode` wrote; `file` names where it was read from.
-    pub(crate) fn decode(file: &Path, bytes: &[u8]) -> Result<Self> {
+    ///
+    /// Which files a sparse table has is in its tree, and not known yet.
+    pub(crate) fn decode(file: &Path, bytes: &[u8], payload_len: usize) -> Result<Self> {
         let damaged = |reason: String| Error::corrupt(file, "the catalogue", reason);
         let record: CatalogueRecord =
             serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
@@ -159,6 +200,11 @@ impl Catalogue {
             }
             let root = PageId::new(table.root)
                 .ok_or_else(|| damaged(format!("table {:?} has no root page", table.name)))?;
+            let sparse = table
+                .sparse
+                .as_ref()
+                .map(|record| SparseEntry::of_record(record, file, &table.name, &schema, payload_len));
+            let sparse = sparse.transpose()?;
             catalogue.put(TableEntry {
                 id: table.id,
                 name: table.name,
@@ -167,6 +213,7 @@ impl Catalogue {
                 root,
                 rows: table.rows,
                 end_sequence: table.end_sequence,
+                sparse,
             });
         }
         Ok(catalogue)

@@ -11,18 +11,40 @@ use super::{CommitState, Engine, TableEntry};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{Deletion, RowBlock, TableId};
+use crate::sparse::{Placed, Snap, SparseEntry, Target};
+use crate::store::Appended;
 use crate::wal::Record;
 
 /// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
 
 impl Engine {
-    /// Appends the rows of a batch; returns the sequence number of the first and how many there are.
-    pub(crate) fn append(&self, table: &TableEntry, batch: &RecordBatch) -> Result<(u64, u64)> {
+    /// Appends the rows of a batch.
+    pub(crate) fn append(&self, table: &TableEntry, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
+        let mut appended = Appended {
+            rows: batch.num_rows() as u64,
+            first_sequence: self.visible.load(Ordering::Acquire),
+            moved: 0,
+            collided: 0,
+        };
+        let mut placed = None;
+        if let Some(sparse) = &table.sparse {
+            RowBlock::check(&table.schema, batch)?;
+            let times = RowBlock::times_of(&table.schema, batch);
+            let times = Placed::new(&table.schema, sparse.grid, &times, snap)?;
+            (appended.moved, appended.collided) = (times.moved, times.collided);
+            if let Some(first) = self.append_blocks(table, sparse, batch, &times.times)? {
+                appended.first_sequence = first;
+                return Ok(appended);
+            }
+            placed = Some(times.times);
+        }
         let mut block = RowBlock::of_batch(&table.schema, batch, self.row_limit(table))?;
-        let rows = block.len() as u64;
-        if rows == 0 {
-            return Ok((self.visible.load(Ordering::Acquire), 0));
+        if let Some(times) = placed {
+            block.set_times(times);
+        }
+        if block.len() == 0 {
+            return Ok(appended);
         }
         let mut body = Record::append_body(table.id, &block);
         self.make_room()?;
@@ -31,10 +53,62 @@ impl Engine {
         block.first_sequence = first;
         Record::set_first_sequence(&mut body, first);
         let position = self.log.append(&body)?;
-        commit.next_sequence += rows;
+        commit.next_sequence += block.len() as u64;
         self.view().active().append(table.id, Arc::new(block));
         self.end_commit(commit, position)?;
-        Ok((first, rows))
+        appended.first_sequence = first;
+        Ok(appended)
+    }
+
+    /// Appends a batch for a sparse table as blocks, if it fills any; returns the first sequence number.
+    fn append_blocks(
+        &self,
+        table: &TableEntry,
+        sparse: &SparseEntry,
+        batch: &RecordBatch,
+        times: &[i64],
+    ) -> Result<Option<u64>> {
+        self.check_writable()?;
+        let target = Target {
+            files: &self.blocks,
+            table,
+            sparse,
+        };
+        let written = target.write(batch, times, (|| self.view(), self.next_sequence()));
+        let Some(direct) = written.map_err(|error| self.fail_if_unknown(error))? else {
+            return Ok(None);
+        };
+        let committed = target.rest(&direct, batch, times).and_then(|rest| {
+            let mut body = Record::blocks_body(table.id, &rest, direct.blocks());
+            self.make_room()?;
+            let mut commit = self.begin_commit(table.id)?;
+            if !target.still_holds(&direct, &self.view())? {
+                return Ok(None);
+            }
+            let first = commit.next_sequence;
+            Record::set_first_sequence(&mut body, first);
+            let position = self.log.append(&body)?;
+            commit.next_sequence = self
+                .view()
+                .active()
+                .append_blocks(table.id, rest, first, direct.blocks());
+            Ok(Some((commit, position, first)))
+        });
+        match committed {
+            Ok(Some((commit, position, first))) => {
+                self.end_commit(commit, position)?;
+                Ok(Some(first))
+            }
+            // Somebody was quicker; what is in the way is merged by the next flush.
+            Ok(None) => {
+                target.give_up(&direct);
+                Ok(None)
+            }
+            Err(error) => {
+                target.give_up(&direct);
+                Err(error)
+            }
+        }
     }
 
     /// Removes the rows that `deletion_at` describes, given the sequence number of the deletion.

@@ -14,6 +14,7 @@ use super::view::{Generation, View};
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
 use crate::rows::{Deletion, Head, RowsInOrder, TableSchema};
+use crate::sparse::{Grid, SparseEntry, SparseFlush, drop_files, file_columns};
 use crate::wal::Record;
 
 /// The tree of a table, over pages that are being changed.
@@ -36,7 +37,12 @@ impl Engine {
     }
 
     /// Creates a table.
-    pub(crate) fn create_table(&self, name: &str, schema: Arc<TableSchema>) -> Result<()> {
+    pub(crate) fn create_table(
+        &self,
+        name: &str,
+        schema: Arc<TableSchema>,
+        grid: Option<Grid>,
+    ) -> Result<()> {
         if name.is_empty() {
             return Err(Error::schema("a table needs a name"));
         }
@@ -48,8 +54,13 @@ impl Engine {
         self.seal(true)?;
         let since = self.view().pages.number() + 1;
         self.flush_sealed(|pages, catalogue| {
-            let tree = Tree::create(pages, I64Order, schema.layout().clone(), tree_config())?;
-            catalogue.add(name, schema.clone(), since, tree.root())
+            let sparse = grid.map(|grid| SparseEntry::new(grid, &schema, pages.payload_len()));
+            let columns = match &sparse {
+                Some(_) => file_columns(),
+                None => schema.layout().clone(),
+            };
+            let tree = Tree::create(pages, I64Order, columns, tree_config())?;
+            catalogue.add(name, schema.clone(), since, tree.root(), sparse)
         })
     }
 
@@ -59,17 +70,46 @@ impl Engine {
         self.check_writable()?;
         let table = self.view().catalogue.named(name)?.clone();
         self.seal(true)?;
+        let view = self.view();
         self.flush_sealed(|pages, catalogue| {
+            let table = catalogue.get(table.id).unwrap_or(&table).clone();
+            if let Some(sparse) = &table.sparse {
+                let flush = SparseFlush {
+                    pages,
+                    files: &self.blocks,
+                };
+                let heads = view
+                    .generations()
+                    .iter()
+                    .filter_map(|generation| generation.head(table.id));
+                let written = heads.flat_map(|head| head.blocks(u64::MAX).into_keys());
+                drop_files(&flush, &table, sparse, written);
+            }
             let tree = tree_of(pages, &table)?;
             let owned: Vec<_> = tree.verify()?.pages.into_iter().collect();
             pages.retire(&owned);
             catalogue.remove(table.id);
             Ok(())
-        })
+        })?;
+        self.blocks.forget(table.id.0);
+        self.release_blocks();
+        Ok(())
+    }
+
+    /// Gives back the space of blocks that no view needs. The caller holds the flush lock.
+    fn release_blocks(&self) {
+        let catalogue = self.view().catalogue.clone();
+        self.blocks.release(
+            |born, dead| self.pages.holds_version_in(born, dead),
+            |table, file| catalogue.has_file(table, file),
+        );
     }
 
     /// Bytes the columns of a row may have.
     pub(super) fn row_limit(&self, table: &TableEntry) -> usize {
+        if let Some(sparse) = &table.sparse {
+            return sparse.shape.row_limit();
+        }
         let payload_len = self.pages.payload_len();
         Tree::row_len_max(
             payload_len,
@@ -102,12 +142,18 @@ impl Engine {
     fn flush_sealed(&self, change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>) -> Result<()> {
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
+        let sparse = SparseFlush {
+            pages: &self.pages,
+            files: &self.blocks,
+        };
         let flushed = view
             .sealed()
             .iter()
-            .try_for_each(|generation| flush_generation(&self.pages, &mut catalogue, generation));
-        if let Err(error) = flushed.and_then(|()| change(&self.pages, &mut catalogue)) {
+            .try_for_each(|generation| flush_generation(&sparse, &mut catalogue, generation));
+        let changed = flushed.and_then(|()| change(&self.pages, &mut catalogue));
+        if let Err(error) = changed.and_then(|()| self.blocks.sync()) {
             self.pages.roll_back();
+            self.blocks.roll_back();
             return Err(self.fail_if_unknown(error));
         }
         let active = view.active().clone();
@@ -120,11 +166,22 @@ impl Engine {
             Ok(version) => version,
             Err(CheckpointError::Clean(error)) => {
                 self.pages.roll_back();
+                self.blocks.roll_back();
                 return Err(error);
             }
             Err(CheckpointError::Unknown(error)) => return Err(self.fail(error)),
         };
-        self.publish(View::new(version, Arc::new(catalogue), active.clone()));
+        let number = version.number();
+        self.blocks.before_publishing(number);
+        self.publish(View::new(
+            version,
+            Arc::new(catalogue),
+            self.blocks.clone(),
+            active.clone(),
+        ));
+        self.blocks.after_publishing(number);
+        drop(view);
+        self.release_blocks();
         if let Err(error) = self.log.remove_before(active.log_start) {
             // It takes space and nothing else, until the next checkpoint.
             tracing::warn!(%error, "a part of the log that is no longer needed could not be removed");
@@ -143,21 +200,27 @@ pub(super) fn tree_of<'p>(pages: &'p WorkingPages, table: &TableEntry) -> Result
         pages,
         table.root,
         I64Order,
-        table.schema.layout().clone(),
+        match table.sparse {
+            Some(_) => file_columns(),
+            None => table.schema.layout().clone(),
+        },
         tree_config(),
     )?)
 }
 
 /// Applies the rows and deletions of a sealed generation to the trees.
 pub(super) fn flush_generation(
-    pages: &WorkingPages,
+    sparse: &SparseFlush<'_>,
     catalogue: &mut Catalogue,
     generation: &Generation,
 ) -> Result<()> {
     for id in generation.tables() {
         // A table that was dropped since takes its rows with it.
         if let (Some(table), Some(head)) = (catalogue.get(id).cloned(), generation.head(id)) {
-            let table = flush_head(pages, &table, &head)?;
+            let table = match &table.sparse {
+                Some(of_sparse) => sparse.flush(&table, of_sparse, &head)?,
+                None => flush_head(sparse.pages, &table, &head)?,
+            };
             catalogue.put(table);
         }
     }

@@ -31,8 +31,10 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::disk::DiskLock;
 use crate::error::{Error, Result};
+use crate::info::DiskCounts;
 use crate::options::Options;
 use crate::pages::WorkingPages;
+use crate::sparse::BlockFiles;
 use crate::wal::Log;
 
 #[cfg(any(test, fuzzing))]
@@ -55,6 +57,7 @@ pub(crate) struct Engine {
     store_id: [u8; 16],
     log: Log,
     pages: WorkingPages,
+    blocks: Arc<BlockFiles>,
     view: RwLock<Arc<View>>,
     visible: AtomicU64,
     commit: Mutex<CommitState>,
@@ -104,6 +107,16 @@ impl Engine {
         let view = self.view();
         let log_start = view.generations()[0].log_start;
         (used, all, self.log.bytes_since(log_start))
+    }
+
+    /// How often the disk was gone to since the store was opened.
+    pub(crate) fn disk_counts(&self) -> DiskCounts {
+        let (block_reads, block_writes) = self.blocks.counts();
+        DiskCounts {
+            page_reads: self.pages.reads(),
+            block_reads,
+            block_writes,
+        }
     }
 
     fn publish(&self, view: View) {

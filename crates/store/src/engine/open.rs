@@ -51,19 +51,21 @@ impl Engine {
         let Recovered {
             store_id,
             pages,
+            blocks,
             catalogue,
             log_end,
             next_sequence,
-        } = recover(&*disk, &dir.join(DATA_FILE), &dir.join(LOG_DIR), &options)?;
+        } = recover(&disk, dir, &options)?;
         let log = Log::begin(disk, dir.join(LOG_DIR), store_id, log_end)?;
         let active = Arc::new(Generation::new(log_end, next_sequence));
-        let view = View::new(pages.published(), Arc::new(catalogue), active);
+        let view = View::new(pages.published(), Arc::new(catalogue), blocks.clone(), active);
         Ok(Self {
             dir: dir.into(),
             options,
             store_id,
             log,
             pages,
+            blocks,
             view: RwLock::new(Arc::new(view)),
             visible: AtomicU64::new(next_sequence),
             commit: Mutex::new(CommitState { next_sequence }),

@@ -8,13 +8,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bedload_index::paged::PageRead;
+
 use super::catalogue::Catalogue;
 use super::flush::flush_generation;
+use super::open::{DATA_FILE, LOG_DIR};
 use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{COUNTER_MAX, CheckpointError, CheckpointMeta, PageFile, WorkingPages};
+use crate::sparse::{BlockFiles, SparseFlush};
 use crate::wal::{Record, replay};
 
 /// A quarter of the page memory holds changed pages, the rest pages that were read.
@@ -24,14 +28,16 @@ const DIRTY_SHARE: usize = 4;
 pub(super) struct Recovered {
     pub(super) store_id: [u8; 16],
     pub(super) pages: WorkingPages,
+    pub(super) blocks: Arc<BlockFiles>,
     pub(super) catalogue: Catalogue,
     /// Where the log ends; everything before is in pages.
     pub(super) log_end: u64,
     pub(super) next_sequence: u64,
 }
 
-/// Recovers the store whose data file is `path` and whose log is in `log_dir`.
-pub(super) fn recover(disk: &dyn Disk, path: &Path, log_dir: &Path, options: &Options) -> Result<Recovered> {
+/// Recovers the store in `dir`.
+pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Recovered> {
+    let (path, log_dir) = (&dir.join(DATA_FILE), &dir.join(LOG_DIR));
     let file = disk
         .open(path)
         .map_err(|source| Error::io(path, "open", source))?;
@@ -40,17 +46,27 @@ pub(super) fn recover(disk: &dyn Disk, path: &Path, log_dir: &Path, options: &Op
     let dirty = pages / DIRTY_SHARE;
     let (working, catalogue) = WorkingPages::open(path.into(), file, &superblock, pages - dirty, dirty)?;
     working.renew_superblock(&superblock)?;
+    let blocks = BlockFiles::new(
+        disk.clone(),
+        dir,
+        superblock.store_id,
+        working.cache(),
+        superblock.checkpoint,
+    );
+    let mut catalogue = Catalogue::decode(path, &catalogue, working.payload_len())?;
+    catalogue.load_files(&*working.published(), path)?;
     let mut recovery = Recovery {
         path,
         store_id: superblock.store_id,
-        catalogue: Catalogue::decode(path, &catalogue)?,
+        catalogue,
+        blocks,
         working,
         generation: Generation::new(superblock.log_start, superblock.next_sequence),
         next_sequence: superblock.next_sequence,
         head_bytes: options.head_bytes,
     };
     let end = replay(
-        disk,
+        &**disk,
         log_dir,
         superblock.store_id,
         superblock.log_start,
@@ -65,13 +81,17 @@ pub(super) fn recover(disk: &dyn Disk, path: &Path, log_dir: &Path, options: &Op
     let Recovery {
         store_id,
         working,
+        blocks,
         catalogue,
         next_sequence,
         ..
     } = recovery;
+    // Files that were begun and that nothing names, and those whose removal a crash came before.
+    blocks.remove_unknown(|table, file| catalogue.has_file(table, file))?;
     Ok(Recovered {
         store_id,
         pages: working,
+        blocks: Arc::new(blocks),
         catalogue,
         log_end: end.position,
         next_sequence,
@@ -84,6 +104,7 @@ pub(super) struct Recovery<'p> {
     pub(super) path: &'p Path,
     pub(super) store_id: [u8; 16],
     pub(super) working: WorkingPages,
+    pub(super) blocks: BlockFiles,
     pub(super) catalogue: Catalogue,
     pub(super) generation: Generation,
     pub(super) next_sequence: u64,
@@ -102,6 +123,14 @@ impl Recovery<'_> {
         let (table, first, next) = match &record {
             Record::Append { table, block } => (*table, block.first_sequence, block.end_sequence()),
             Record::Delete { table, deletion } => (*table, deletion.at, deletion.at.checked_add(1)),
+            Record::Blocks { table, rest, blocks } => {
+                let end = rest.end_sequence();
+                (
+                    *table,
+                    rest.first_sequence,
+                    end.and_then(|end| end.checked_add(blocks.len() as u64)),
+                )
+            }
             Record::NoOp => return Ok(()),
         };
         let next = next.filter(|&next| next <= COUNTER_MAX);
@@ -113,10 +142,32 @@ impl Recovery<'_> {
         if known.is_none() && !self.catalogue.was_dropped(table) {
             return Err(damaged("it names a table that never was"));
         }
-        if let (Record::Append { block, .. }, Some(known)) = (&record, known)
+        let rows = match &record {
+            Record::Append { block, .. } => Some(block),
+            Record::Blocks { rest, .. } => Some(rest),
+            _ => None,
+        };
+        if let (Some(block), Some(known)) = (rows, known)
             && !block.fits(&known.schema)
         {
             return Err(damaged("its rows do not have the columns of their table"));
+        }
+        let grid = known
+            .and_then(|known| known.sparse.as_ref())
+            .map(|sparse| sparse.grid);
+        if let (Some(block), Some(grid)) = (rows, grid)
+            && !block.times().iter().all(|&time| grid.tick(time).1)
+        {
+            return Err(damaged("its rows do not stand on the grid of their table"));
+        }
+        if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
+            let sparse = known
+                .sparse
+                .as_ref()
+                .ok_or_else(|| damaged("it names blocks of a table that has none"))?;
+            if !blocks.iter().all(|(_, block)| sparse.shape.admits(block)) {
+                return Err(damaged("it names blocks that its table cannot have"));
+            }
         }
         self.next_sequence = next;
         // Rows may have been on their way to a table while it was dropped.
@@ -125,6 +176,13 @@ impl Recovery<'_> {
                 self.generation.append(table, Arc::new(block))
             }
             Record::Delete { table, deletion } if known.is_some() => self.generation.delete(table, deletion),
+            Record::Blocks { table, rest, blocks } if known.is_some() => {
+                for (block, written) in &blocks {
+                    self.blocks.take(table.0, *block, written.layer);
+                }
+                self.generation
+                    .append_blocks(table, rest, first, blocks.into_iter());
+            }
             _ => {}
         }
         if self.generation.bytes() >= self.head_bytes {
@@ -136,14 +194,26 @@ impl Recovery<'_> {
 
     /// Bounds the memory that a long log takes: what was replayed so far goes to pages.
     pub(super) fn checkpoint(&mut self, log_start: u64) -> Result<()> {
-        flush_generation(&self.working, &mut self.catalogue, &self.generation)?;
+        let sparse = SparseFlush {
+            pages: &self.working,
+            files: &self.blocks,
+        };
+        flush_generation(&sparse, &mut self.catalogue, &self.generation)?;
+        self.blocks.sync()?;
         let meta = CheckpointMeta {
             log_start,
             next_sequence: self.next_sequence,
             catalogue: self.catalogue.encode(),
         };
         match self.working.checkpoint(self.store_id, &meta) {
-            Ok(_) => {
+            Ok(version) => {
+                let number = version.number();
+                drop(version);
+                self.blocks.before_publishing(number);
+                self.blocks.after_publishing(number);
+                let is_held = |born, dead| self.working.holds_version_in(born, dead);
+                self.blocks
+                    .release(is_held, |table, file| self.catalogue.has_file(table, file));
                 self.generation = Generation::new(log_start, self.next_sequence);
                 Ok(())
             }

@@ -11,6 +11,7 @@ use bedload_index::paged::{self, I64Order, PageId};
 use super::Engine;
 use super::flush::tree_config;
 use crate::error::{Error, Result};
+use crate::sparse::verify_table;
 
 /// What [`Store::verify`](crate::Store::verify) found.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +19,9 @@ use crate::error::{Error, Result};
 pub struct VerifyReport {
     /// Pages that were read and checked.
     pub pages: u64,
-    /// Rows found in pages.
+    /// Blocks of sparse tables that were read and checked.
+    pub blocks: u64,
+    /// Rows found in pages and blocks.
     pub rows: u64,
     /// Records read from the log.
     pub log_records: u64,
@@ -111,6 +114,23 @@ impl Engine {
                 reason,
             };
             let place = |page: PageId| format!("page {page} (table {:?})", table.name);
+            if let Some(sparse) = &table.sparse {
+                let found = match verify_table(&view, table, sparse, &data) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        report.note(error)?;
+                        continue;
+                    }
+                };
+                report.rows += found.rows;
+                report.blocks += found.blocks;
+                found
+                    .problems
+                    .into_iter()
+                    .try_for_each(|damage| report.note(damage))?;
+                reachable.extend(found.pages);
+                continue;
+            }
             let layout = table.schema.layout().clone();
             let pages = Arc::clone(&view.pages);
             let verified = BPlusTree::open(pages, table.root, I64Order, layout, tree_config())

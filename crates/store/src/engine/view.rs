@@ -9,9 +9,13 @@ use parking_lot::RwLock;
 use super::catalogue::Catalogue;
 use crate::pages::PageVersion;
 use crate::rows::{Deletion, Head, RowBlock, TableId};
+use crate::sparse::{BlockFiles, BlockRef};
 
 /// Bytes a deletion counts for, so that their number stays small: each is asked about every row near it.
 const DELETION_BYTES: usize = 4096;
+
+/// Bytes that a block which stands on the disk counts for.
+const BLOCK_BYTES: usize = 128;
 
 /// The rows and deletions of all tables between two seals.
 #[derive(Debug)]
@@ -37,6 +41,33 @@ impl Generation {
     pub(crate) fn append(&self, table: TableId, block: Arc<RowBlock>) {
         let bytes = self.head_or_new(table).append(block);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Adds what one commit wrote to a sparse table: rows, whose sequence numbers begin at `first`, and blocks, whose
+    /// follow. Returns the next one.
+    pub(crate) fn append_blocks(
+        &self,
+        table: TableId,
+        mut rest: RowBlock,
+        first: u64,
+        blocks: impl Iterator<Item = (i64, BlockRef)>,
+    ) -> u64 {
+        let mut next = first + rest.len() as u64;
+        rest.first_sequence = first;
+        if rest.len() > 0 {
+            self.append(table, Arc::new(rest));
+        }
+        for (block, written) in blocks {
+            self.put_block(table, block, next, written);
+            next += 1;
+        }
+        next
+    }
+
+    /// Adds a block of a sparse table that is written, and counts as one write of this sequence number.
+    fn put_block(&self, table: TableId, block: i64, sequence: u64, written: BlockRef) {
+        self.head_or_new(table).put_block(block, sequence, written);
+        self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);
     }
 
     pub(crate) fn delete(&self, table: TableId, deletion: Deletion) {
@@ -77,15 +108,23 @@ impl Generation {
 pub(crate) struct View {
     pub(crate) pages: Arc<PageVersion>,
     pub(crate) catalogue: Arc<Catalogue>,
+    /// The files of sparse tables.
+    pub(crate) blocks: Arc<BlockFiles>,
     /// Oldest first; the last one is active, the others are sealed and wait to be flushed.
     generations: Vec<Arc<Generation>>,
 }
 
 impl View {
-    pub(crate) fn new(pages: Arc<PageVersion>, catalogue: Arc<Catalogue>, active: Arc<Generation>) -> Self {
+    pub(crate) fn new(
+        pages: Arc<PageVersion>,
+        catalogue: Arc<Catalogue>,
+        blocks: Arc<BlockFiles>,
+        active: Arc<Generation>,
+    ) -> Self {
         Self {
             pages,
             catalogue,
+            blocks,
             generations: vec![active],
         }
     }
@@ -112,6 +151,7 @@ impl View {
         Self {
             pages: self.pages.clone(),
             catalogue: self.catalogue.clone(),
+            blocks: self.blocks.clone(),
             generations,
         }
     }

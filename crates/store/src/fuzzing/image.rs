@@ -27,7 +27,8 @@ const PAGE_BYTES: usize = 4096;
 /// a store. A change is what, which, an offset of two bytes, a length, and as many bytes.
 pub fn store(data: &[u8]) {
     let disk = image(data);
-    let _ = inspect(&disk, Path::new(STORE));
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let _ = inspect(&shared, Path::new(STORE));
     if salvage(Arc::new(disk.clone()), Path::new(STORE), Path::new("/saved")).is_ok() {
         let saved = open(&disk, "/saved").expect("a new store");
         assert_eq!(saved.verify().expect("a new store").problems, []);

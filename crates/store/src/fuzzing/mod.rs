@@ -15,6 +15,9 @@ use crate::wal::{Log, LogRemains, Record, replay};
 
 pub use image::store;
 
+/// Bytes of a page that a tree may use.
+const PAYLOAD_LEN: usize = 4064;
+
 /// A superblock, with the checksum that it has and with the one that it should have.
 pub fn superblock(data: &[u8]) {
     let path = Path::new("data");
@@ -39,9 +42,9 @@ pub fn lock(data: &[u8]) {
 /// A catalogue.
 pub fn catalogue(data: &[u8]) {
     let path = Path::new("data");
-    if let Ok(read) = Catalogue::decode(path, data) {
+    if let Ok(read) = Catalogue::decode(path, data, PAYLOAD_LEN) {
         let text = read.encode();
-        let again = Catalogue::decode(path, &text).expect("what was written");
+        let again = Catalogue::decode(path, &text, PAYLOAD_LEN).expect("what was written");
         assert_eq!(again.encode(), text);
     }
 }
@@ -52,6 +55,7 @@ pub fn record(data: &[u8]) {
     let body = match &read {
         Record::Append { table, block } => Record::append_body(*table, block),
         Record::Delete { table, deletion } => Record::delete_body(*table, deletion),
+        Record::Blocks { table, rest, blocks } => Record::blocks_body(*table, rest, blocks.iter().copied()),
         Record::NoOp => Record::no_op_body(),
     };
     assert_eq!(body, data, "what is read is what was written");

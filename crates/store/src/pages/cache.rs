@@ -1,9 +1,9 @@
-//! The page cache: whole, immutable pages under their place in the data file.
+//! The cache: whole, immutable pages under their place in the data file, and blocks of sparse tables under theirs.
 //!
 //! Rules:
 //! 1. A page in the cache never changes. A place whose page becomes free is dropped from the cache before anything
 //!    else is written there.
-//! 2. The cache holds at most `capacity` pages. A page that a reader holds is not evicted; when all are held, a
+//! 2. The cache holds at most `capacity` bytes. A page that a reader holds is not evicted; when all are held, a
 //!    page is handed out without being kept, and belongs to its reader alone.
 //! 3. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since its last visit.
 
@@ -16,6 +16,21 @@ use super::page::Page;
 
 const SHARDS: usize = 16;
 
+/// Where something stands that is in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum CacheKey {
+    /// A place of the data file.
+    Page(u32),
+    /// A place of a block of a sparse table: table, block, layer.
+    Block(u32, i64, u8),
+}
+
+impl From<u32> for CacheKey {
+    fn from(place: u32) -> Self {
+        Self::Page(place)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
@@ -24,22 +39,23 @@ pub(crate) struct Cache {
 #[derive(Debug, Default)]
 struct Shard {
     capacity: usize,
-    places: HashMap<u32, usize>,
+    bytes: usize,
+    places: HashMap<CacheKey, usize>,
     slots: Vec<Held>,
     hand: usize,
 }
 
 #[derive(Debug)]
 struct Held {
-    place: u32,
+    key: CacheKey,
     page: Arc<Page>,
     used: bool,
 }
 
 impl Cache {
-    /// A cache of at most `capacity` pages, and at least one in each shard.
-    pub(crate) fn new(capacity: usize) -> Self {
-        let capacity = (capacity / SHARDS).max(1);
+    /// A cache of at most `capacity` bytes, and at least one page of `page_bytes` in each shard.
+    pub(crate) fn new(capacity: usize, page_bytes: usize) -> Self {
+        let capacity = (capacity / SHARDS).max(page_bytes);
         Self {
             shards: std::array::from_fn(|_| {
                 Mutex::new(Shard {
@@ -50,55 +66,70 @@ impl Cache {
         }
     }
 
-    pub(crate) fn get(&self, place: u32) -> Option<Arc<Page>> {
-        let mut shard = self.shard(place).lock();
-        let &slot = shard.places.get(&place)?;
+    pub(crate) fn get(&self, key: impl Into<CacheKey>) -> Option<Arc<Page>> {
+        let key = key.into();
+        let mut shard = self.shard(key).lock();
+        let &slot = shard.places.get(&key)?;
         let held = &mut shard.slots[slot];
         held.used = true;
         Some(held.page.clone())
     }
 
-    /// Keeps the page, evicting another if need be (rule 2). If two readers loaded it at once, the first one's stays.
-    pub(crate) fn insert(&self, place: u32, page: Arc<Page>) -> Arc<Page> {
-        let mut shard = self.shard(place).lock();
-        if let Some(&slot) = shard.places.get(&place) {
+    /// Keeps the page, evicting others if need be (rule 2). If two readers loaded it at once, the first one's stays.
+    pub(crate) fn insert(&self, key: impl Into<CacheKey>, page: Arc<Page>) -> Arc<Page> {
+        let key = key.into();
+        let mut shard = self.shard(key).lock();
+        if let Some(&slot) = shard.places.get(&key) {
             return shard.slots[slot].page.clone();
         }
-        let held = Held {
-            place,
+        let len = page.bytes().len();
+        if len > shard.capacity {
+            return page;
+        }
+        while shard.bytes + len > shard.capacity {
+            let Some(slot) = shard.victim() else { return page };
+            shard.remove(slot);
+        }
+        let slot = shard.slots.len();
+        shard.bytes += len;
+        shard.slots.push(Held {
+            key,
             page: page.clone(),
             used: false,
-        };
-        if shard.slots.len() < shard.capacity {
-            let slot = shard.slots.len();
-            shard.slots.push(held);
-            shard.places.insert(place, slot);
-        } else if let Some(slot) = shard.victim() {
-            let evicted = std::mem::replace(&mut shard.slots[slot], held);
-            shard.places.remove(&evicted.place);
-            shard.places.insert(place, slot);
-        }
+        });
+        shard.places.insert(key, slot);
         page
     }
 
     /// Forgets the page at a place that is about to be free (rule 1).
-    pub(crate) fn remove(&self, place: u32) {
-        let mut shard = self.shard(place).lock();
-        if let Some(slot) = shard.places.remove(&place) {
-            shard.slots.swap_remove(slot);
-            if let Some(moved) = shard.slots.get(slot).map(|held| held.place) {
-                shard.places.insert(moved, slot);
-            }
+    pub(crate) fn remove(&self, key: impl Into<CacheKey>) {
+        let key = key.into();
+        let mut shard = self.shard(key).lock();
+        if let Some(&slot) = shard.places.get(&key) {
+            shard.remove(slot);
         }
     }
 
-    fn shard(&self, place: u32) -> &Mutex<Shard> {
+    fn shard(&self, key: CacheKey) -> &Mutex<Shard> {
         // Neighbouring places are read together; spread them over the shards.
-        &self.shards[place as usize % SHARDS]
+        let number = match key {
+            CacheKey::Page(place) => u64::from(place),
+            CacheKey::Block(_, block, layer) => block.cast_unsigned().wrapping_add(layer.into()),
+        };
+        &self.shards[usize::try_from(number % SHARDS as u64).unwrap_or_default()]
     }
 }
 
 impl Shard {
+    fn remove(&mut self, slot: usize) {
+        let removed = self.slots.swap_remove(slot);
+        self.bytes -= removed.page.bytes().len();
+        self.places.remove(&removed.key);
+        if let Some(moved) = self.slots.get(slot).map(|held| held.key) {
+            self.places.insert(moved, slot);
+        }
+    }
+
     /// The slot to give up: one pass clears every mark, so a second finds whatever nobody holds.
     fn victim(&mut self) -> Option<usize> {
         for _ in 0..2 * self.slots.len() {
@@ -122,7 +153,7 @@ mod tests {
 
     #[test]
     fn capacity_bounds_the_pages_kept() {
-        let cache = Cache::new(32);
+        let cache = Cache::new(32 * 4096, 4096);
         for place in 1..=1000 {
             cache.insert(place, page());
         }
@@ -131,7 +162,7 @@ mod tests {
 
     #[test]
     fn held_pages_are_not_evicted() {
-        let cache = Cache::new(16);
+        let cache = Cache::new(16 * 4096, 4096);
         let held = cache.insert(16, page());
         for place in (32..=16_000).step_by(16) {
             cache.insert(place, page());
@@ -145,7 +176,7 @@ mod tests {
 
     #[test]
     fn recently_used_pages_outlive_a_scan() {
-        let cache = Cache::new(4 * SHARDS);
+        let cache = Cache::new(4 * SHARDS * 4096, 4096);
         let places: Vec<u32> = (1..=3).map(|i| i * 16).collect();
         for &place in &places {
             cache.insert(place, page());
@@ -161,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_removed_place_is_forgotten_and_others_stay() {
-        let cache = Cache::new(64);
+        let cache = Cache::new(64 * 4096, 4096);
         for place in 1..=64 {
             cache.insert(place, page());
         }

@@ -19,10 +19,11 @@ mod tests;
 mod version;
 mod working;
 
+pub(crate) use cache::{Cache, CacheKey};
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
 #[cfg(any(test, fuzzing))]
 pub(crate) use content::Content;
-pub(crate) use page::HEADER_BYTES;
+pub(crate) use page::{HEADER_BYTES, Page, PageRef};
 pub(crate) use page_file::PageFile;
 pub(crate) use page_map::Slot;
 pub(crate) use remains::{FoundPage, Remains, Standing};

@@ -42,6 +42,11 @@ impl Page {
         Self(vec![0; page_bytes].into())
     }
 
+    /// Bytes that are no page of a data file, and have no header: a block of a sparse table.
+    pub(crate) fn of_bytes(bytes: Box<[u8]>) -> Self {
+        Self(bytes)
+    }
+
     pub(crate) fn payload(&self) -> &[u8] {
         &self.0[HEADER_BYTES..]
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -22,8 +23,10 @@ pub(crate) struct PageFile {
     pub(super) path: PathBuf,
     pub(super) file: Box<dyn DiskFile>,
     pub(super) page_bytes: usize,
-    pub(super) cache: Cache,
+    pub(super) cache: Arc<Cache>,
     pub(super) space: Mutex<Space>,
+    /// How often a page was read from the disk.
+    reads: AtomicU64,
 }
 
 /// A page to be written: what it is, and under which logical id.
@@ -39,9 +42,15 @@ impl PageFile {
             path,
             file,
             page_bytes,
-            cache: Cache::new(cache_pages),
+            cache: Arc::new(Cache::new(cache_pages * page_bytes, page_bytes)),
             space: Mutex::new(Space::of_used(&[])),
+            reads: AtomicU64::new(0),
         }
+    }
+
+    /// How often a page was read from the disk.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -73,6 +82,7 @@ impl PageFile {
             Error::corrupt(&self.path, place, reason)
         };
         let mut page = Page::zeroed(self.page_bytes);
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.file
             .read_at(self.offset(slot.page), page.bytes_mut())
             .map_err(|source| {

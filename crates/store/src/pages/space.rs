@@ -91,6 +91,11 @@ impl Space {
         }
     }
 
+    /// Whether a version from `born` on and before `dead` is held.
+    pub(crate) fn holds_version_in(&self, born: u64, dead: u64) -> bool {
+        born < dead && self.held.range(born..dead).next().is_some()
+    }
+
     /// Takes the places out of waiting that no held version needs; they are to be [freed](Self::free) once nothing
     /// remembers what stood there.
     pub(crate) fn released(&mut self) -> Vec<u32> {

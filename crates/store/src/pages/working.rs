@@ -21,6 +21,7 @@ use bedload_index::paged::{
 };
 use parking_lot::Mutex;
 
+use super::cache::Cache;
 use super::latches::{ExclusiveLatch, Latches, SharedLatch};
 use super::page::{HEADER_BYTES, Page, PageKind, PageRef};
 use super::page_file::{PageFile, Unwritten};
@@ -143,6 +144,21 @@ impl WorkingPages {
     /// durable.
     pub(crate) fn renew_superblock(&self, superblock: &Superblock) -> Result<()> {
         self.file.write_superblock(superblock)
+    }
+
+    /// The cache of the data file, which other files of the store share.
+    pub(crate) fn cache(&self) -> Arc<Cache> {
+        self.file.cache.clone()
+    }
+
+    /// How many pages were read from the disk since the store was opened.
+    pub(crate) fn reads(&self) -> u64 {
+        self.file.reads()
+    }
+
+    /// Whether a version from `born` on and before `dead` is held.
+    pub(crate) fn holds_version_in(&self, born: u64, dead: u64) -> bool {
+        self.file.space.lock().holds_version_in(born, dead)
     }
 
     /// Bytes of the data file in use, and all of them.

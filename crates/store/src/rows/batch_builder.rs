@@ -15,6 +15,12 @@ use crate::error::{Error, Result};
 /// Rows that can be copied out column by column.
 pub(crate) trait RowSource {
     fn place(&self, row: usize) -> Place;
+    /// Appends the times of some rows.
+    fn times(&self, rows: Range<usize>, out: &mut MutableBuffer) {
+        rows.for_each(|row| out.push(self.place(row).0));
+    }
+    /// Appends a bit of the flags of some rows; `flags` is the column of flags.
+    fn bits(&self, flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder);
     /// Appends a fixed column of some rows, end to end.
     fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer);
     /// A variable column of a row.
@@ -78,8 +84,7 @@ impl Projection {
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
     projection: Arc<Projection>,
-    flags: Option<FixedColumn>,
-    flag_bytes: MutableBuffer,
+    flags: FixedColumn,
     columns: Vec<Column>,
     sequences: Vec<u64>,
     rows: usize,
@@ -101,12 +106,11 @@ struct Column {
 impl BatchBuilder {
     pub(crate) fn new(projection: Arc<Projection>) -> Self {
         let schema = projection.schema();
-        let flag_width = schema.flag_bytes();
-        let flags = (flag_width > 0).then_some(FixedColumn {
+        let flags = FixedColumn {
             column: 0,
             offset: 0,
-            width: flag_width,
-        });
+            width: schema.flag_bytes(),
+        };
         let column = |&position: &usize| {
             let place = schema.places()[position];
             Column {
@@ -123,12 +127,8 @@ impl BatchBuilder {
             }
         };
         let columns: Vec<Column> = projection.columns().iter().map(column).collect();
-        let needs_flags = columns
-            .iter()
-            .any(|column| column.valid_bit.is_some() || matches!(column.place, ColumnPlace::Bit(_)));
         Self {
-            flags: flags.filter(|_| needs_flags),
-            flag_bytes: MutableBuffer::new(0),
+            flags,
             columns,
             sequences: Vec::new(),
             rows: 0,
@@ -147,22 +147,13 @@ impl BatchBuilder {
         if self.projection.with_sequence() {
             self.sequences.extend(rows.clone().map(|row| source.place(row).1));
         }
-        let flag_width = self.flags.map_or(0, |flags| flags.width);
-        if let Some(flags) = self.flags {
-            self.flag_bytes.clear();
-            source.fixed(flags, rows.clone(), &mut self.flag_bytes);
-        }
-        let flag_bytes = self.flag_bytes.as_slice();
-        let is_set = |bit: usize, row: usize| flag_bytes[row * flag_width + bit / 8] >> (bit % 8) & 1 == 1;
         for column in &mut self.columns {
             if let Some(bit) = column.valid_bit {
-                (0..rows.len()).for_each(|row| column.valid.append(is_set(bit, row)));
+                source.bits(self.flags, bit, rows.clone(), &mut column.valid);
             }
             match column.place {
-                ColumnPlace::Time => rows
-                    .clone()
-                    .for_each(|row| column.bytes.push(source.place(row).0)),
-                ColumnPlace::Bit(bit) => (0..rows.len()).for_each(|row| column.bits.append(is_set(bit, row))),
+                ColumnPlace::Time => source.times(rows.clone(), &mut column.bytes),
+                ColumnPlace::Bit(bit) => source.bits(self.flags, bit, rows.clone(), &mut column.bits),
                 ColumnPlace::Fixed {
                     column: number,
                     offset,

@@ -4,12 +4,13 @@
 //! its place: what the rest of the store knows of it is this file.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
 use super::{Deletion, Place, RowBlock};
+use crate::sparse::BlockRef;
 
 /// Bytes of memory the index takes for a row, beside the row: measured on ascending and scrambled times.
 const INDEX_BYTES_PER_ROW: usize = 48;
@@ -27,6 +28,8 @@ struct Inner {
     /// (time, sequence) to block and row.
     index: BTreeMap<Place, (u32, u32)>,
     deletions: Vec<Deletion>,
+    /// Blocks of a sparse table that commits have written, each with the sequence number it counts as, ascending.
+    written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
 }
 
 /// A row of a head.
@@ -88,6 +91,59 @@ impl Head {
             .filter(|deletion| deletion.at < before)
             .cloned()
             .collect()
+    }
+
+    /// Whether there is, or was, a row with a time in a range.
+    pub(crate) fn has_rows(&self, times: RangeInclusive<i64>) -> bool {
+        let places = (*times.start(), 0)..=(*times.end(), u64::MAX);
+        self.inner.read().index.range(places).next().is_some()
+    }
+
+    /// Adds a block of a sparse table that is written.
+    pub(crate) fn put_block(&self, block: i64, sequence: u64, written: BlockRef) {
+        self.inner
+            .write()
+            .written
+            .entry(block)
+            .or_default()
+            .push((sequence, written));
+    }
+
+    /// The newest of the writings of a block whose sequence number is below `before`.
+    pub(crate) fn newest_block(&self, block: i64, before: u64) -> Option<(u64, BlockRef)> {
+        let inner = self.inner.read();
+        let written = inner.written.get(&block)?;
+        written
+            .iter()
+            .rev()
+            .find(|(sequence, _)| *sequence < before)
+            .copied()
+    }
+
+    /// The first block in a range that was written before sequence number `before`; in reverse, the last.
+    pub(crate) fn next_block(&self, range: RangeInclusive<i64>, before: u64, reverse: bool) -> Option<i64> {
+        let inner = self.inner.read();
+        let is_visible = |(_, written): &(&i64, &Vec<(u64, BlockRef)>)| written[0].0 < before;
+        let mut blocks = inner
+            .written
+            .range(range)
+            .filter(is_visible)
+            .map(|(&block, _)| block);
+        if reverse {
+            blocks.next_back()
+        } else {
+            blocks.next()
+        }
+    }
+
+    /// All writings of blocks before sequence number `before`.
+    pub(crate) fn blocks(&self, before: u64) -> BTreeMap<i64, Vec<(u64, BlockRef)>> {
+        let mut blocks = self.inner.read().written.clone();
+        blocks.retain(|_, written| {
+            written.retain(|(sequence, _)| *sequence < before);
+            !written.is_empty()
+        });
+        blocks
     }
 
     /// Rows between two bounds whose sequence number is below `before`: the first `limit` of them, or, in reverse,

@@ -10,8 +10,8 @@ pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource}
 pub(crate) use deletion::Deletion;
 pub(crate) use head::{Head, HeadRow, RowsInOrder};
 pub(crate) use row_block::RowBlock;
-pub(crate) use schema::ColumnRecord;
 pub use schema::TableSchema;
+pub(crate) use schema::{ColumnPlace, ColumnRecord};
 
 /// Names a table within its store, for ever: a dropped table's number is not given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]

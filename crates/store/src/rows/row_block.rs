@@ -2,6 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
+use arrow_buffer::ScalarBuffer;
 use bedload_index::paged::{Row, RowLayout};
 
 use super::schema::{ColumnPlace, TableSchema};
@@ -25,6 +26,58 @@ pub(crate) struct RowBlock {
 const ENCODED_HEADER_BYTES: usize = 24;
 
 impl RowBlock {
+    /// No rows, of so many bytes of fixed columns and so many variable ones.
+    pub(crate) fn empty(fixed_len: usize, variable_columns: usize) -> Self {
+        Self {
+            first_sequence: 0,
+            times: Vec::new(),
+            fixed_len,
+            fixed: Vec::new(),
+            variable_columns,
+            ends: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Adds a row, all of whose text together is far shorter than 4 GiB.
+    pub(crate) fn push<'v>(&mut self, time: i64, fixed: &[u8], variable: impl Iterator<Item = &'v [u8]>) {
+        self.times.push(time);
+        self.fixed.extend_from_slice(fixed);
+        for text in variable {
+            self.bytes.extend_from_slice(text);
+            self.ends
+                .push(u32::try_from(self.bytes.len()).expect("a block has far less text"));
+        }
+    }
+
+    /// Adds the rows of another block of the same columns.
+    pub(crate) fn append(&mut self, other: &Self) -> Result<()> {
+        let text_before = self.bytes.len();
+        self.times.extend_from_slice(&other.times);
+        self.fixed.extend_from_slice(&other.fixed);
+        self.bytes.extend_from_slice(&other.bytes);
+        for &end in &other.ends {
+            let end = text_before + end as usize;
+            self.ends.push(u32::try_from(end).map_err(|_| Error::TooLarge {
+                what: "the batch's text".into(),
+                len_bytes: end,
+                limit_bytes: u32::MAX as usize,
+            })?);
+        }
+        Ok(())
+    }
+
+    /// The times of the rows of a batch that has the columns of a table.
+    pub(crate) fn times_of(schema: &TableSchema, batch: &RecordBatch) -> ScalarBuffer<i64> {
+        let data = batch.column(schema.time_column()).to_data();
+        ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), batch.num_rows())
+    }
+
+    /// Fails unless a batch has the columns of a table, and values where they are required.
+    pub(crate) fn check(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
+        check_columns(schema, batch)
+    }
+
     /// The rows of `batch`, which must have the table's columns. `row_limit` bounds the bytes of a row's columns.
     pub(crate) fn of_batch(schema: &TableSchema, batch: &RecordBatch, row_limit: usize) -> Result<Self> {
         check_columns(schema, batch)?;
@@ -133,6 +186,12 @@ impl RowBlock {
 
     pub(crate) fn times(&self) -> &[i64] {
         &self.times
+    }
+
+    /// Gives each row another time.
+    pub(crate) fn set_times(&mut self, times: Vec<i64>) {
+        debug_assert_eq!(times.len(), self.times.len());
+        self.times = times;
     }
 
     /// The first sequence number behind the block, if there is one.

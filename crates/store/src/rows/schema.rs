@@ -1,6 +1,7 @@
 //! Schemas of tables, and where each column stands in a row.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -15,8 +16,8 @@ pub(crate) const SEQUENCE_COLUMN: &str = "_sequence";
 /// The columns of a table, one of which is its time.
 ///
 /// The time column is an Arrow `Timestamp` of any unit, with or without a time zone, and never null. The other
-/// columns are of type `Boolean`, `Int8` … `Int64`, `UInt8` … `UInt64`, `Float32`, `Float64`, `Utf8`, `Timestamp` or
-/// `Date32`, nullable or not. A time zone is kept with the type; it does not change what is stored, which is, as in
+/// columns are of type `Boolean`, `Int8` … `Int64`, `UInt8` … `UInt64`, `Float32`, `Float64`, `Utf8`,
+/// `FixedSizeBinary` of 1 to 4,096 bytes, `Timestamp` or `Date32`, nullable or not. A time zone is kept with the type; it does not change what is stored, which is, as in
 /// Arrow, the time in UTC if there is a zone and local time if there is none.
 ///
 /// ```
@@ -217,6 +218,9 @@ impl TableSchema {
     }
 }
 
+/// Bytes that values of a binary column may have.
+const BINARY_BYTES: RangeInclusive<usize> = 1..=4096;
+
 /// Bytes of a value of a fixed-width type; `None` for other types.
 fn fixed_width(data_type: &DataType) -> Option<usize> {
     match data_type {
@@ -224,6 +228,9 @@ fn fixed_width(data_type: &DataType) -> Option<usize> {
         DataType::Int16 | DataType::UInt16 => Some(2),
         DataType::Int32 | DataType::UInt32 | DataType::Float32 | DataType::Date32 => Some(4),
         DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Timestamp(..) => Some(8),
+        DataType::FixedSizeBinary(width) => usize::try_from(*width)
+            .ok()
+            .filter(|width| BINARY_BYTES.contains(width)),
         _ => None,
     }
 }
@@ -236,6 +243,9 @@ pub(crate) struct ColumnRecord {
     kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     zone: Option<String>,
+    /// Bytes of a value of a binary column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    width: Option<i32>,
     nullable: bool,
 }
 
@@ -255,6 +265,8 @@ const PLAIN_TYPES: [(DataType, &str); 13] = [
     (DataType::Utf8, "utf8"),
     (DataType::Date32, "date32"),
 ];
+/// The name in the catalogue of byte strings of fixed width.
+const BINARY: &str = "binary";
 const TIMESTAMPS: [(TimeUnit, &str); 4] = [
     (TimeUnit::Second, "timestamp_s"),
     (TimeUnit::Millisecond, "timestamp_ms"),
@@ -283,10 +295,16 @@ impl ColumnRecord {
                     None,
                 ),
             };
+            let width = match field.data_type() {
+                DataType::FixedSizeBinary(width) => Some(*width),
+                _ => None,
+            };
+            let kind = kind.or(width.map(|_| BINARY));
             let kind = kind.expect("a schema has only types that a table stores").into();
             Self {
                 name: field.name().clone(),
                 kind,
+                width,
                 zone: zone.map(Into::into),
                 nullable: field.is_nullable(),
             }
@@ -304,7 +322,9 @@ impl ColumnRecord {
             let timestamp = TIMESTAMPS.iter().find(|(_, name)| *name == column.kind);
             let timestamp =
                 timestamp.map(|&(unit, _)| DataType::Timestamp(unit, column.zone.as_deref().map(Into::into)));
-            let kind = plain.or(timestamp).ok_or_else(|| {
+            let binary = column.width.filter(|_| column.kind == BINARY);
+            let binary = binary.map(DataType::FixedSizeBinary);
+            let kind = plain.or(timestamp).or(binary).ok_or_else(|| {
                 Error::schema(format!(
                     "column {:?} has the unknown type {:?}",
                     column.name, column.kind
@@ -332,7 +352,8 @@ mod tests {
                 false,
             )
         });
-        plain.chain(stamps).collect()
+        let binary = Field::new("binary", DataType::FixedSizeBinary(32), false);
+        plain.chain(stamps).chain([binary]).collect()
     }
 
     #[test]

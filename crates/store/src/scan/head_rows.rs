@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use arrow_buffer::MutableBuffer;
+use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 
 use crate::rows::{FixedColumn, Head, HeadRow, Place, RowSource};
 
@@ -13,7 +13,7 @@ const FIRST_ROWS: usize = 64;
 const MOST_ROWS: usize = 4096;
 
 /// The rows of some heads between two places.
-pub(super) struct HeadRows {
+pub(crate) struct HeadRows {
     heads: Vec<Ahead>,
     visible: u64,
     reverse: bool,
@@ -29,7 +29,7 @@ struct Ahead {
 }
 
 impl HeadRows {
-    pub(super) fn new(
+    pub(crate) fn new(
         heads: Vec<Arc<Head>>,
         bounds: (Bound<Place>, Bound<Place>),
         visible: u64,
@@ -50,12 +50,12 @@ impl HeadRows {
     }
 
     /// The place of the next row.
-    pub(super) fn peek(&mut self) -> Option<Place> {
+    pub(crate) fn peek(&mut self) -> Option<Place> {
         self.next_head().and_then(|at| self.heads[at].first())
     }
 
     /// The next row.
-    pub(super) fn pop(&mut self) -> Option<HeadRow> {
+    pub(crate) fn pop(&mut self) -> Option<HeadRow> {
         self.next_head().and_then(|at| self.heads[at].rows.pop_front())
     }
 
@@ -101,6 +101,10 @@ impl Ahead {
 impl RowSource for HeadRow {
     fn place(&self, _row: usize) -> Place {
         HeadRow::place(self)
+    }
+
+    fn bits(&self, _flags: FixedColumn, bit: usize, _rows: Range<usize>, out: &mut BooleanBufferBuilder) {
+        out.append(self.block.fixed(self.row)[bit / 8] >> (bit % 8) & 1 == 1);
     }
 
     fn fixed(&self, column: FixedColumn, _rows: Range<usize>, out: &mut MutableBuffer) {

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, Range};
 
-use arrow_buffer::MutableBuffer;
+use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 use bedload_index::paged::bplus_tree::{BPlusTree, Cursor, LeafSlice};
 use bedload_index::paged::{Columns, I64Order, Position};
 
@@ -99,6 +99,22 @@ impl LeafRows<'_> {
 impl RowSource for LeafRows<'_> {
     fn place(&self, row: usize) -> Place {
         LeafRows::place(self, row)
+    }
+
+    fn bits(&self, flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
+        let range = self.range_in_leaf(rows);
+        let bytes =
+            &self.slice.fixed_column(flags.column)[range.start * flags.width..range.end * flags.width];
+        let is_set = |flags: &[u8]| flags[bit / 8] >> (bit % 8) & 1 == 1;
+        if self.reverse {
+            bytes
+                .rchunks_exact(flags.width)
+                .for_each(|flags| out.append(is_set(flags)));
+        } else {
+            bytes
+                .chunks_exact(flags.width)
+                .for_each(|flags| out.append(is_set(flags)));
+        }
     }
 
     fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer) {

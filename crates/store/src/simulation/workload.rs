@@ -17,9 +17,14 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::options::Options;
 use crate::rows::TableSchema;
-use crate::store::{Mark, Store, Table};
+use crate::sparse::Grid;
+use crate::store::{Layout, Mark, Store, Table};
 
-pub(super) const WRITERS: usize = 4;
+pub(super) const WRITERS: usize = 5;
+/// The writer whose table is sparse.
+const SPARSE: usize = WRITERS - 1;
+/// Its interval.
+const INTERVAL: i64 = 1000;
 pub(super) const STORE: &str = "/store";
 
 /// Small pages, small heads, a small cache: everything happens often.
@@ -52,9 +57,21 @@ pub(super) fn table_name(writer: usize) -> String {
     format!("writer {writer}")
 }
 
+fn layout(writer: usize) -> Layout {
+    if writer == SPARSE {
+        Layout::Sparse(Grid::every(INTERVAL).expect("positive"))
+    } else {
+        Layout::Indexed
+    }
+}
+
 pub(super) fn create_tables(store: &Store) -> Result<()> {
     for writer in 0..WRITERS {
-        store.create_table(&table_name(writer), TableSchema::new(columns(), "at")?)?;
+        store.create_table_as(
+            &table_name(writer),
+            TableSchema::new(columns(), "at")?,
+            layout(writer),
+        )?;
     }
     Ok(())
 }
@@ -89,6 +106,11 @@ pub(super) struct Writer {
     marks: Vec<Mark>,
 }
 
+/// Times of rows of the sparse table, many of which were taken by earlier rows. Longer batches fill blocks.
+fn sparse_time_of(id: i64) -> i64 {
+    INTERVAL * (id - 100 - if id / 150 % 2 == 1 { 60 } else { 0 })
+}
+
 fn time_of(id: i64) -> i64 {
     // A few rows are late by a little, some by much.
     id - if id % 17 == 0 { 300 } else { id * id % 13 }
@@ -101,6 +123,12 @@ fn text_of(id: i64) -> Option<String> {
 impl Writer {
     pub(super) fn new(number: usize, operations: usize, seed: u64) -> Self {
         let mut rng = Rng::stream(seed, number as u64);
+        let is_sparse = number == SPARSE;
+        let (time_of, unit) = if is_sparse {
+            (sparse_time_of as fn(i64) -> i64, INTERVAL)
+        } else {
+            (time_of as fn(i64) -> i64, 1)
+        };
         let mut below = |bound: i64| i64::try_from(rng.below(bound.unsigned_abs())).unwrap_or_default();
         let mut ops = Vec::new();
         let mut states = vec![Vec::new()];
@@ -109,13 +137,13 @@ impl Writer {
         for number in 0..operations {
             let op = match below(10) {
                 0 => {
-                    let from = below(id + 1) - 50;
+                    let from = below(id + 1) - if is_sparse { 150 } else { 50 };
                     Op::Delete {
-                        from,
-                        to: from + below(200),
+                        from: from * unit,
+                        to: (from + below(200)) * unit,
                     }
                 }
-                1 if number > 2 => Op::Retract,
+                1 if number > 2 && !is_sparse => Op::Retract,
                 2 => Op::Append {
                     rows: 100 + below(300),
                 },
@@ -128,6 +156,12 @@ impl Writer {
                 Op::Append { rows: count } => {
                     rows.extend((id..id + count).map(|id| (time_of(id), id)));
                     rows.sort_unstable();
+                    if is_sparse {
+                        // The last of each time has taken the place of the others.
+                        rows.reverse();
+                        rows.dedup_by_key(|(time, _)| *time);
+                        rows.reverse();
+                    }
                     id += count;
                 }
                 Op::Delete { from, to } => rows.retain(|(time, _)| !(from..=to).contains(time)),
@@ -160,7 +194,12 @@ impl Writer {
         match self.ops[number] {
             Op::Append { rows } => {
                 let first = self.first_ids[number];
-                append(&table, first..first + rows)
+                let time_of = if self.number == SPARSE {
+                    sparse_time_of
+                } else {
+                    time_of
+                };
+                append(&table, first..first + rows, time_of)
             }
             Op::Delete { from, to } => table.delete_range(from..=to),
             Op::Retract => table.retract_since(self.marks[number - 1]),
@@ -227,7 +266,7 @@ impl Writer {
     }
 }
 
-fn append(table: &Table, ids: std::ops::Range<i64>) -> Result<()> {
+fn append(table: &Table, ids: std::ops::Range<i64>, time_of: fn(i64) -> i64) -> Result<()> {
     let texts: StringArray = ids.clone().map(text_of).collect();
     let batch = RecordBatch::try_new(
         columns(),

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::codec::{Reader, Writer};
 use crate::rows::{Deletion, RowBlock, TableId};
+use crate::sparse::BlockRef;
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;
@@ -19,6 +20,15 @@ pub(crate) enum Record {
         table: TableId,
         /// The rows, the first of which has the block's first sequence number.
         block: RowBlock,
+    },
+    /// Rows of one batch for a sparse table, most of which stand in blocks.
+    Blocks {
+        /// Their table.
+        table: TableId,
+        /// The rows that are in no block. Their sequence numbers come first.
+        rest: RowBlock,
+        /// The blocks, each of which counts as one write and has one sequence number.
+        blocks: Vec<(i64, BlockRef)>,
     },
     /// Rows declared gone.
     Delete {
@@ -36,6 +46,7 @@ pub(crate) enum Record {
 const APPEND: u8 = 1;
 const DELETE: u8 = 2;
 const NO_OP: u8 = 3;
+const BLOCKS: u8 = 4;
 /// Behind the kind and the table.
 const FIRST_SEQUENCE_OFFSET: usize = 5;
 
@@ -46,6 +57,24 @@ impl Record {
         out.u8(APPEND);
         out.u32(table.0);
         block.encode(&mut out);
+        out.into_bytes()
+    }
+
+    /// The body of the record that appends blocks, and rows besides.
+    pub(crate) fn blocks_body(
+        table: TableId,
+        rest: &RowBlock,
+        blocks: impl ExactSizeIterator<Item = (i64, BlockRef)>,
+    ) -> Vec<u8> {
+        let mut out = Writer::with_capacity(32 + rest.encoded_len() + 24 * blocks.len());
+        out.u8(BLOCKS);
+        out.u32(table.0);
+        rest.encode(&mut out);
+        out.u32(u32::try_from(blocks.len()).expect("a batch has fewer rows"));
+        for (number, block) in blocks {
+            out.i64(number);
+            block.encode(&mut out);
+        }
         out.into_bytes()
     }
 
@@ -81,6 +110,18 @@ impl Record {
                 let table = TableId(fields.u32().ok_or(short)?);
                 let block = RowBlock::decode(&mut fields)?;
                 Self::Append { table, block }
+            }
+            BLOCKS => {
+                let table = TableId(fields.u32().ok_or(short)?);
+                let rest = RowBlock::decode(&mut fields)?;
+                let count = fields.u32().ok_or(short)?;
+                let block = |_| {
+                    let number = fields.i64().ok_or(short)?;
+                    let block = BlockRef::decode(&mut fields).ok_or(short)?;
+                    Ok((number, block.ok_or("it names a block without rows")?))
+                };
+                let blocks = (0..count).map(block).collect::<Result<_, &'static str>>()?;
+                Self::Blocks { table, rest, blocks }
             }
             DELETE => {
                 let mut delete = || {

@@ -8,3 +8,4 @@ mod model;
 mod rows;
 mod salvage;
 mod space;
+mod sparse;

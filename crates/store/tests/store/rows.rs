@@ -95,24 +95,30 @@ pub(crate) fn collect(scan: Scan) -> Result<Vec<(u64, TestRow)>> {
 }
 
 fn rows_of(batch: &RecordBatch) -> Vec<(u64, TestRow)> {
+    let sequences = batch.column(6).as_primitive::<UInt64Type>().values();
+    sequences
+        .iter()
+        .copied()
+        .zip(rows_without_sequence(batch))
+        .collect()
+}
+
+/// The rows of a batch of all columns.
+pub(crate) fn rows_without_sequence(batch: &RecordBatch) -> Vec<TestRow> {
     let numbers = batch.column(0).as_primitive::<Int32Type>();
     let times = batch.column(1).as_primitive::<TimestampMillisecondType>();
     let measures = batch.column(2).as_primitive::<Float64Type>();
     let flags = batch.column(3).as_boolean();
     let texts = batch.column(4).as_string::<i32>();
     let names = batch.column(5).as_string::<i32>();
-    let sequences = batch.column(6).as_primitive::<UInt64Type>();
     (0..batch.num_rows())
-        .map(|i| {
-            let row = TestRow {
-                time: times.value(i),
-                number: numbers.value(i),
-                measure: measures.is_valid(i).then(|| measures.value(i)),
-                flag: flags.is_valid(i).then(|| flags.value(i)),
-                text: texts.is_valid(i).then(|| texts.value(i).to_owned()),
-                name: names.value(i).to_owned(),
-            };
-            (sequences.value(i), row)
+        .map(|i| TestRow {
+            time: times.value(i),
+            number: numbers.value(i),
+            measure: measures.is_valid(i).then(|| measures.value(i)),
+            flag: flags.is_valid(i).then(|| flags.value(i)),
+            text: texts.is_valid(i).then(|| texts.value(i).to_owned()),
+            name: names.value(i).to_owned(),
         })
         .collect()
 }

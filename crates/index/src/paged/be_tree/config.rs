@@ -111,6 +111,13 @@ impl Config {
         self
     }
 
+    /// Bits of a filter for each key of the runs above the leaves, which most lookups have no entry in; 0 for no filters.
+    /// See [`RunConfig::filter_bits`]. Default: 0.
+    pub const fn filter_bits(mut self, bits: u8) -> Self {
+        self.run = self.run.filter_bits(bits);
+        self
+    }
+
     /// Runs for which a node keeps room, whatever its children take: what it may have, and as many again while
     /// maintenance is behind.
     pub(super) const fn reserved_runs(&self) -> usize {

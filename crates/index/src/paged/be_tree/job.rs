@@ -307,12 +307,18 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
         newest_first: Vec<RunCursor<O, L, &'t S>>,
         is_last: bool,
     ) -> Result<Merge<'t, O, L, S>> {
+        // A lookup that gets as far as a leaf most often finds what it looks for there.
+        let config = if is_last {
+            self.config.run.filter_bits(0)
+        } else {
+            self.config.run
+        };
         Merge::of_cursors(
             &self.store,
             newest_first,
             self.order.clone(),
             self.layout.clone(),
-            self.config.run,
+            config,
             is_last,
         )
     }

@@ -38,8 +38,9 @@
 //!    written in batches before the one that names them, as runs are.
 //! 9. Runs are read and written without a latch. Whoever publishes what was made of runs checks that their node still has
 //!    them, in their place, and that no vacuum has cleaned them since they were read; else it was for nothing.
-//! 10. Who merges, pushes down, splits or trims has the right to maintain each node it changes
-//!     ([`PageStore::try_maintain`](super::PageStore::try_maintain)). Others only add: a run behind the others, a rightmost leaf.
+//! 10. Who merges, pushes down, splits, or takes out a run has the right to maintain each node it changes
+//!     ([`PageStore::try_maintain`](super::PageStore::try_maintain)). Others only add a run behind
+//!     the others, or a rightmost leaf. So whoever reads a run with the right to maintain its node reads it to the end.
 //! 11. When runs are unlinked, who did it retires their pages.
 //!
 //! # Readers
@@ -51,9 +52,10 @@
 //! # Vacuum
 //!
 //! 13. See [`BulkDelete`]. A run's cycle says of when it is clean: that of a merged run is the least of its inputs', as
-//!     they were when the merge began; that of a fresh one is the present one. A pass goes from left to right, looking at
-//!     each interval from the root down. Entries keep their place in the order and only ever move down, so none gets from
-//!     where the pass has yet to come to where it has been, and a pass that finds nothing older is the last.
+//!     they were when the merge began; that of a fresh one is the present one. It goes from left to right, and
+//!     looks at each interval, with all the runs on the way to its leaf, until none of them is older. A run that some
+//!     child has not its slice of is on the way to that child. Entries keep their place in the order and only ever move
+//!     down, and what moves is as old as where it comes from: so nothing older gets behind it.
 //!
 //! # Settings
 //!

@@ -8,7 +8,7 @@
 //! | 4 | 2 | runs |
 //! | 6 | 2 | children, none in a leaf |
 //! | 8 | 8 | generation of the page |
-//! | 16 | 8 | zero: room for the page of a filter over all runs |
+//! | 16 | 8 | zero |
 //! | 24 | 88 each | runs, the oldest first |
 //! | … | 32 each | children, in the order of their pivots |
 //! | … | … | key bytes of the pivots, end to end, where prefixes are not exact |
@@ -26,13 +26,14 @@
 //! | 40 | 8 | vacuum cycle that cleaned it last | | | |
 //! | 48 | 16 | prefix and tie of its first entry | | | |
 //! | 64 | 16 | prefix and tie of its last entry | | | |
-//! | 80 | 8 | zero: room for the page of a filter | | | |
+//! | 80 | 4 | the page at the top of its filter, 0 for none | | | |
+//! | 84 | 4 | pages of bits of its filter | | | |
 //!
 //! The pivot of the first child is not looked at: the parent says where the node begins.
 
 use super::bytes::{Reader, put};
 use crate::paged::point::{Point, PointBuf};
-use crate::paged::run::{Run, RunEdge};
+use crate::paged::run::{Filter, Run, RunEdge};
 use crate::paged::{Error, KeyOrder, PageId, Result};
 
 const MAGIC: u16 = 0xBED3;
@@ -49,7 +50,7 @@ pub(super) struct LiveRun {
 }
 
 impl LiveRun {
-    /// Whether entries at the point might be in the run. Here a filter would be asked, too.
+    /// Whether entries at the point might be in the run, as far as its edges say.
     pub(super) fn may_hold(&self, order: &impl KeyOrder, point: &Point<'_>) -> bool {
         if order.prefix_is_exact() {
             let edge = RunEdge {
@@ -97,7 +98,12 @@ impl LiveRun {
             })
         };
         let (first, last) = (edge()?, edge()?);
-        bytes.take(8)?;
+        let filter_root = PageId::new(bytes.u32()?);
+        let filter_pages = bytes.u32()?;
+        let filter = filter_root.map(|root| Filter {
+            root,
+            pages: filter_pages,
+        });
         let run = Run {
             root,
             first_page,
@@ -106,6 +112,7 @@ impl LiveRun {
             pages,
             entries,
             tombstones,
+            filter,
             first,
             last,
         };
@@ -131,6 +138,10 @@ impl LiveRun {
         ];
         for (index, number) in numbers.into_iter().enumerate() {
             put(out, 24 + 8 * index, &number.to_le_bytes());
+        }
+        if let Some(filter) = run.filter {
+            put(out, 80, &filter.root.get().to_le_bytes());
+            put(out, 84, &filter.pages.to_le_bytes());
         }
     }
 }
@@ -226,6 +237,14 @@ impl Node {
             put(page, key_at, &child.pivot.key);
             key_at += child.pivot.key.len();
         }
+    }
+
+    /// Takes out a run that has nothing for anybody.
+    pub(super) fn remove_run(&mut self, at: usize) -> Run {
+        for child in &mut self.children {
+            child.pushed -= usize::from(child.pushed > at);
+        }
+        self.runs.remove(at).run
     }
 
     /// The slot of a child.

@@ -124,8 +124,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         }
     }
 
-    /// What `view` makes of an entry; `None` if there is none. A page for each level and each run that might hold the
-    /// entry, until one does.
+    /// What `view` makes of an entry; `None` if there is none. Some pages for each level and each run that might hold the
+    /// entry, until one does; one or two where the run's filter says that it does not.
     ///
     /// # Errors
     ///
@@ -140,12 +140,18 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         let point = Point::new(&self.order, position)?;
         let mut view = Some(view);
         let mut runs = self.runs_at(&point)?;
+        let hash = self.order.hash(key);
         let mut next = 0;
         while let Some(live) = runs.get(next) {
-            let seen = self.reader(live.run).get_with(key, tie, |entry| {
-                let view = if entry.is_tombstone() { None } else { view.take() };
-                view.map(|view| view(entry))
-            });
+            let reader = self.reader(live.run);
+            let may_contain = hash.map_or(Ok(true), |hash| reader.may_contain(hash));
+            let seen = match may_contain {
+                Ok(true) => reader.get_with(key, tie, |entry| {
+                    let view = if entry.is_tombstone() { None } else { view.take() };
+                    view.map(|view| view(entry))
+                }),
+                other => other.map(|_| None),
+            };
             match seen {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => next += 1,

@@ -12,8 +12,8 @@ use crate::paged::{Batch, Error, KeyOrder, PageId, PageStore, Result, RowLayout,
 
 /// A bulk deletion under way: it takes the entries whose ties are dead out of every run, in place.
 ///
-/// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and goes through the tree until it
-/// finds no run of an older one; a merge that had read a run before it was cleaned is lost when it wants to publish. At
+/// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and looks at each interval until none
+/// of the runs that it is made of is of an older one; a merge that had read a run before it was cleaned is lost when it wants to publish. At
 /// last it goes through the pages of what is retired and not reclaimed, which a cursor may still be reading.
 ///
 /// So when it is done no entry that was in the tree when it began and whose tie is dead is left, or can come back. The
@@ -54,10 +54,9 @@ pub struct BulkDelete<'t, O, L, S: PageStore + 't> {
 }
 
 enum Phase {
-    /// Going through the tree, from left to right; the next interval, and whether a run was found to clean.
+    /// Going through the tree, from left to right; where the next interval begins.
     Tree {
         at: Option<PointBuf>,
-        found: bool,
     },
     /// Going through pages.
     Pages(VecDeque<PageId>),
@@ -101,10 +100,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
                 self.store.payload_len(),
             ),
             cycle: meta.cycle,
-            phase: Phase::Tree {
-                at: None,
-                found: false,
-            },
+            phase: Phase::Tree { at: None },
             run: None,
             deleted_in_run: 0,
             cleaned: HashSet::new(),
@@ -145,9 +141,10 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
     }
 
-    /// Looks for a run of an older cycle in the nodes above the next interval, and in its leaf.
+    /// Looks for a run of an older cycle among those that the next interval is made of, and goes on to the next interval
+    /// only if there is none.
     fn find_run(&mut self) -> Result<()> {
-        let Phase::Tree { at, found } = &mut self.phase else {
+        let Phase::Tree { at } = &mut self.phase else {
             return Ok(());
         };
         let target = match &at {
@@ -155,15 +152,13 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             Some(point) => Target::At(point.as_point()),
         };
         let interval = self.tree.interval(target)?;
-        for &(id, _) in &interval.nodes {
-            let node = self.tree.node(id)?;
-            // Also one of which the leaf has its slice already: others have not.
-            let Some(&live) = node.runs.iter().find(|live| live.cycle < self.cycle) else {
+        let mut runs = interval.runs.iter();
+        for &(id, count) in &interval.nodes {
+            let Some(&live) = runs.by_ref().take(count).find(|live| live.cycle < self.cycle) else {
                 continue;
             };
             match self.tree.reader(live.run).pages() {
                 Ok(pages) => {
-                    *found = true;
                     self.run = Some((id, live, pages.leaves.into()));
                     self.deleted_in_run = 0;
                     return Ok(());
@@ -180,13 +175,9 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
         *at = interval.high;
         if at.is_none() {
-            if *found {
-                *found = false;
-            } else {
-                let mut pages = self.tree.store.run_pages()?;
-                pages.retain(|page| !self.cleaned.contains(page));
-                self.phase = Phase::Pages(pages.into());
-            }
+            let mut pages = self.tree.store.run_pages()?;
+            pages.retain(|page| !self.cleaned.contains(page));
+            self.phase = Phase::Pages(pages.into());
         }
         Ok(())
     }
@@ -207,7 +198,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
                 if now.runs.iter().any(|other| other.run.is(&live.run)) {
                     return Err(error);
                 }
-                // It has been retired since: what took its place is found in the next pass.
+                // It has been retired since: what took its place is found at the next look.
                 self.run = None;
                 return Ok(());
             }
@@ -219,13 +210,20 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         }
         let batch = self.tree.store.batch(&[*id])?;
         let mut node = Node::decode(batch.page(0), *id)?;
-        if let Some(found) = node.runs.iter_mut().find(|other| other.run.is(&live.run)) {
+        // Whoever has the right may be reading the run.
+        let right = self.tree.store.try_maintain(*id);
+        let mut gone = None;
+        if let Some(at) = node.runs.iter().position(|other| other.run.is(&live.run)) {
+            let found = &mut node.runs[at];
             found.cycle = self.cycle;
             found.run.entries = found.run.entries.saturating_sub(self.deleted_in_run);
+            if found.run.entries == 0 && right.is_some() {
+                gone = Some(node.remove_run(at));
+            }
             batch.commit(|pages| node.encode(pages[0]));
         }
         self.run = None;
-        Ok(())
+        self.tree.retire(gone.as_slice())
     }
 
     /// Cleans a page of whatever run.

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::columns::{Columns, Pick};
+use super::filter::FilterBuilder;
 use super::page::{Plan, RunName};
 use super::shape::Shape;
 use super::{Run, RunConfig, RunEdge};
@@ -29,6 +30,7 @@ pub struct RunBuilder<'s, O, L, S: PageStore + 's> {
     leaves: Level,
     branches: Vec<Level>,
     last: Last,
+    filter: FilterBuilder,
     /// The least and the greatest entry.
     edges: Option<(RunEdge, RunEdge)>,
     name: Option<RunName>,
@@ -91,6 +93,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             child_shape,
             branches: Vec::new(),
             last: Last::default(),
+            filter: FilterBuilder::default(),
             edges: None,
             name: None,
             entries: 0,
@@ -148,6 +151,11 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             });
         }
         self.check_ascends(key, tie)?;
+        if self.config.filter_bits > 0
+            && let Some(hash) = self.order.hash(key)
+        {
+            self.filter.push(hash);
+        }
         let edge = RunEdge {
             prefix: self.last.prefix,
             tie,
@@ -169,19 +177,38 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
 
     /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the last one.
     pub(super) fn push_picked(&mut self, from: &[&Columns], picked: &[Pick]) -> Result<()> {
-        let tombstones = self.shape.tombstones_at();
         let edge = |pick: &Pick| RunEdge {
-            prefix: from[pick.source].prefix(pick.index),
-            tie: from[pick.source].tie(&self.shape, pick.index),
+            prefix: from[pick.source()].prefix(pick.index()),
+            tie: from[pick.source()].tie(&self.shape, pick.index()),
         };
         if let Some((first, last)) = picked.first().map(edge).zip(picked.last().map(edge)) {
             self.widen(first, last);
         }
+        let before = self.leaves.columns.len();
         self.leaves.columns.push_picked(&self.shape, from, picked);
+        if self.config.filter_bits > 0 {
+            self.push_hashes(from, picked);
+        }
         self.entries += picked.len() as u64;
-        let is_tombstone = |pick: &&Pick| from[pick.source].numbers[tombstones][pick.index] != 0;
-        self.tombstones += picked.iter().filter(is_tombstone).count() as u64;
+        let added = &self.leaves.columns.numbers[self.shape.tombstones_at()][before..];
+        self.tombstones += added.iter().filter(|&&is_tombstone| is_tombstone != 0).count() as u64;
         self.write_when_gathered()
+    }
+
+    fn push_hashes(&mut self, from: &[&Columns], picked: &[Pick]) {
+        for pick in picked {
+            let columns = from[pick.source()];
+            let hash = if self.shape.keys {
+                self.order.hash(columns.string(&self.shape, 0, pick.index()))
+            } else {
+                self.order
+                    .key_of_prefix(columns.prefix(pick.index()), &mut self.key);
+                self.order.hash(&self.key)
+            };
+            if let Some(hash) = hash {
+                self.filter.push(hash);
+            }
+        }
     }
 
     fn widen(&mut self, first: RunEdge, last: RunEdge) {
@@ -338,6 +365,17 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             self.write_branches(at, true)?;
             at += 1;
         };
+        let filter = match self.name {
+            Some(name) if !self.filter.is_empty() => {
+                let bits = self.config.filter_bits;
+                let (filter, pages) =
+                    self.filter
+                        .write(&mut self.writer, &name, self.shape.payload_len, bits)?;
+                self.pages += pages;
+                Some(filter)
+            }
+            _ => None,
+        };
         self.writer.finish()?;
         let named = root.zip(self.name).zip(self.edges);
         Ok(named.map(|((root, name), (first, last))| Run {
@@ -348,6 +386,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
             pages: self.pages,
             entries: self.entries,
             tombstones: self.tombstones,
+            filter,
             first,
             last,
         }))

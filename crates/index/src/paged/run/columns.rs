@@ -18,8 +18,27 @@ pub(super) struct Columns {
 /// An entry of one of several columns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pick {
-    pub(super) source: usize,
-    pub(super) index: usize,
+    source: u32,
+    index: u32,
+}
+
+impl Pick {
+    /// The entry at `index` of a page's entries, of which there are less than 2^16, or of as many columns.
+    pub(super) fn new(source: usize, index: usize) -> Self {
+        let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        Self {
+            source: narrow(source),
+            index: narrow(index),
+        }
+    }
+
+    pub(super) fn source(self) -> usize {
+        self.source as usize
+    }
+
+    pub(super) fn index(self) -> usize {
+        self.index as usize
+    }
 }
 
 impl Columns {
@@ -86,21 +105,26 @@ impl Columns {
 
     /// Appends entries of other columns of the same shape.
     pub(super) fn push_picked<L: RowLayout>(&mut self, shape: &Shape<L>, from: &[&Self], picked: &[Pick]) {
+        let mut sources: Vec<&[u64]> = Vec::with_capacity(from.len());
         for column in 0..shape.ends_at() {
-            let numbers = picked
-                .iter()
-                .map(|pick| from[pick.source].numbers[column][pick.index]);
+            sources.clear();
+            sources.extend(from.iter().map(|columns| &columns.numbers[column][..]));
+            let numbers = picked.iter().map(|pick| sources[pick.source()][pick.index()]);
             self.numbers[column].extend(numbers);
         }
         for (column, &width) in shape.wide.iter().enumerate() {
             for pick in picked {
-                let bytes = &from[pick.source].wide[column];
-                self.wide[column].extend_from_slice(&bytes[pick.index * width..(pick.index + 1) * width]);
+                let bytes = &from[pick.source()].wide[column];
+                self.wide[column].extend_from_slice(&bytes[pick.index() * width..(pick.index() + 1) * width]);
             }
         }
         for column in 0..self.strings.len() {
             for pick in picked {
-                self.push_string(shape, column, from[pick.source].string(shape, column, pick.index));
+                self.push_string(
+                    shape,
+                    column,
+                    from[pick.source()].string(shape, column, pick.index()),
+                );
             }
         }
     }
@@ -134,7 +158,7 @@ impl Columns {
     pub(super) fn retain<L: RowLayout>(&mut self, shape: &Shape<L>, is_kept: impl Fn(usize) -> bool) {
         let kept: Vec<Pick> = (0..self.len())
             .filter(|&index| is_kept(index))
-            .map(|index| Pick { source: 0, index })
+            .map(|index| Pick::new(0, index))
             .collect();
         let mut retained = Self::new(shape);
         retained.push_picked(shape, &[self], &kept);

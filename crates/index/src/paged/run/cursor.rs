@@ -1,7 +1,7 @@
 //! Reading a run: one entry, or a range in either direction.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use super::builder::ChildRow;
 use super::columns::Columns;
@@ -45,6 +45,19 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         RunName {
             first_page: self.run.first_page,
             generation: self.run.generation,
+        }
+    }
+
+    /// Whether the run may have entries of a key with this [hash](KeyOrder::hash); always, if it has no filter. One page
+    /// of a filter of one page, and two of a larger one.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn may_contain(&self, hash: u64) -> Result<bool> {
+        match self.run.filter {
+            Some(filter) => filter.may_contain(&self.store, &self.name(), hash),
+            None => Ok(true),
         }
     }
 
@@ -164,6 +177,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         let mut pages = RunPages {
             leaves: Vec::new(),
             nodes: Vec::new(),
+            filter: match self.run.filter {
+                Some(filter) => filter.all_pages(&self.store, &self.name())?,
+                None => Vec::new(),
+            },
         };
         let mut below = vec![self.run.root];
         for level in (0..=self.top()?).rev() {
@@ -226,12 +243,14 @@ pub struct RunPages {
     pub leaves: Vec<PageId>,
     /// Nodes above them, the root first.
     pub nodes: Vec<PageId>,
+    /// Those of its filter.
+    pub filter: Vec<PageId>,
 }
 
 impl RunPages {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = PageId> + '_ {
-        self.nodes.iter().chain(&self.leaves).copied()
+        self.nodes.iter().chain(&self.leaves).chain(&self.filter).copied()
     }
 }
 
@@ -332,16 +351,26 @@ impl<'c, O: KeyOrder, L: RowLayout> RunEntry<'c, O, L> {
     }
 }
 
-/// Entries of a range of a run, in either direction. Each leaf is unpacked once.
+/// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a short range should not
+/// pay for all of a leaf.
+const FIRST_WINDOW: usize = 16;
+/// By how much more.
+const WINDOW_GROWTH: usize = 4;
+
+/// Entries of a range of a run, in either direction.
 pub struct RunCursor<O, L, S> {
     reader: RunReader<O, L, S>,
     is_ascending: bool,
     /// The way to the present leaf: of each node above it the children, and which of them is next.
     way: Vec<Children>,
+    /// Entries of the present leaf, and which of them are still to come.
     columns: Columns,
-    /// The entries of the leaf that are still to come.
     next: usize,
     end: usize,
+    /// The present leaf, and which of its entries are to be unpacked later.
+    leaf: Option<(PageId, Range<usize>)>,
+    /// How many are unpacked next.
+    window: usize,
     from: Bound<(Vec<u8>, u64)>,
     to: Bound<(Vec<u8>, u64)>,
 }
@@ -381,6 +410,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             columns: Columns::new(&reader.shape),
             next: 0,
             end: 0,
+            leaf: None,
+            window: FIRST_WINDOW,
             reader,
         })
     }
@@ -444,14 +475,23 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         &self.reader.run
     }
 
+    /// Unpacks whole leaves from now on: for who is going to read them all.
+    pub(super) fn unpack_whole_leaves(&mut self) {
+        self.window = usize::MAX;
+    }
+
     /// Sees to it that the present leaf has an entry to give; `false` at the end of the range.
     pub(in crate::paged) fn fill(&mut self) -> Result<bool> {
         while self.next == self.end {
+            if let Some((id, _)) = self.leaf {
+                self.unpack_more(id)?;
+                continue;
+            }
             let Some((id, level)) = self.next_page() else {
                 return Ok(false);
             };
             if level == 0 {
-                self.enter_leaf(id)?;
+                self.unpack_more(id)?;
             } else {
                 self.enter_node(id, level)?;
             }
@@ -459,8 +499,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         Ok(true)
     }
 
-    /// The columns of the present leaf, and which of its entries are to come.
-    pub(super) fn leaf(&self) -> (&Columns, std::ops::Range<usize>) {
+    /// The entries at hand of the present leaf, and which of its entries are to come.
+    pub(super) fn leaf(&self) -> (&Columns, Range<usize>) {
         (&self.columns, self.next..self.end)
     }
 
@@ -502,13 +542,33 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         Ok((begin, end.max(begin)))
     }
 
-    fn enter_leaf(&mut self, id: PageId) -> Result<()> {
+    /// Unpacks more of the present leaf, or of the next one.
+    fn unpack_more(&mut self, id: PageId) -> Result<()> {
         let reader = &self.reader;
         let guard = reader.store.read(id)?;
         let page = RunPage::parse(&guard, &reader.shape, id, &reader.name(), 0)?;
-        let range = page.kept(self.ranks(&page)?);
-        page.unpack(&mut self.columns)?;
-        (self.next, self.end) = range;
+        let mut left = match self.leaf.take() {
+            Some((_, left)) => left,
+            None => {
+                let (begin, end) = self.ranks(&page)?;
+                begin..end
+            }
+        };
+        let count = left.len().min(self.window);
+        let window = if self.is_ascending {
+            left.start..left.start + count
+        } else {
+            left.end - count..left.end
+        };
+        if self.is_ascending {
+            left.start = window.end;
+        } else {
+            left.end = window.start;
+        }
+        page.unpack(window, &mut self.columns)?;
+        (self.next, self.end) = (0, self.columns.len());
+        self.window = self.window.saturating_mul(WINDOW_GROWTH);
+        self.leaf = (!left.is_empty()).then_some((id, left));
         Ok(())
     }
 

@@ -23,6 +23,7 @@
 
 use std::iter::successors;
 use std::mem::size_of;
+use std::ops::Range;
 
 const HEADER_LEN: usize = 24;
 const PADDING_LEN: usize = size_of::<u64>();
@@ -64,7 +65,7 @@ impl Line {
             ..Self::default()
         };
         let (mut least, mut most) = (0, 0);
-        for (&number, on_line) in numbers.iter().zip(tilted.points()) {
+        for (&number, on_line) in numbers.iter().zip(tilted.points(0)) {
             let difference = number.wrapping_sub(on_line).cast_signed();
             (least, most) = (least.min(difference), most.max(difference));
         }
@@ -103,11 +104,16 @@ impl Line {
             .wrapping_add((u64::from(self.fraction) * index) >> 16)
     }
 
-    /// What the line says at each position, from the first on.
-    fn points(self) -> impl Iterator<Item = u64> {
+    /// What the line says at each position, from one on.
+    fn points(self, first: usize) -> impl Iterator<Item = u64> {
         let (slope, fraction) = (self.slope, u64::from(self.fraction));
+        let first = first as u64;
+        let begin = (
+            self.base.wrapping_add(slope.wrapping_mul(first)),
+            fraction * first,
+        );
         let next = move |&(whole, part): &(u64, u64)| Some((whole.wrapping_add(slope), part + fraction));
-        successors(Some((self.base, 0)), next).map(|(whole, part)| whole.wrapping_add(part >> 16))
+        successors(Some(begin), next).map(|(whole, part)| whole.wrapping_add(part >> 16))
     }
 
     /// Bytes of a column of `count` numbers.
@@ -125,7 +131,7 @@ impl Line {
         out.extend_from_slice(&[bits, below_gap, gap, 0, 0, 0]);
         let (mut pending, mut filled) = (0_u128, 0);
         if self.bits > 0 {
-            for (&number, on_line) in numbers.iter().zip(self.points()) {
+            for (&number, on_line) in numbers.iter().zip(self.points(0)) {
                 let difference = number.wrapping_sub(on_line);
                 let low = difference & low_bits(self.below_gap);
                 let packed = low | ((difference - low) >> self.gap);
@@ -229,14 +235,42 @@ impl<'p> Frame<'p> {
         low | ((packed - low) << self.line.gap)
     }
 
-    /// Appends all numbers to `out`.
-    pub(super) fn unpack(&self, out: &mut Vec<u64>) {
-        let differences = (0..self.count).map(|index| self.difference(index));
-        out.extend(
-            differences
-                .zip(self.line.points())
-                .map(|(difference, on_line)| on_line.wrapping_add(difference)),
-        );
+    /// Appends the numbers at some positions to `out`.
+    pub(super) fn unpack(&self, positions: Range<usize>, out: &mut Vec<u64>) {
+        assert!(positions.end <= self.count, "{positions:?} of {}", self.count);
+        let Line {
+            base,
+            slope,
+            fraction,
+            bits,
+            gap,
+            ..
+        } = self.line;
+        let begin = out.len();
+        out.resize(begin + positions.len(), base);
+        let out = &mut out[begin..];
+        if bits > 0 {
+            let bits = bits as usize;
+            let mut bit = positions.start * bits;
+            for number in out.iter_mut() {
+                let word = self.differences[bit / 8..]
+                    .first_chunk()
+                    .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                let packed = (word >> (bit % 8)) & self.mask;
+                let low = packed & self.mask_below_gap;
+                *number = number.wrapping_add(low | ((packed - low) << gap));
+                bit += bits;
+            }
+        }
+        if slope > 0 || fraction > 0 {
+            let (start, fraction) = (positions.start as u64, u64::from(fraction));
+            let (mut whole, mut part) = (slope.wrapping_mul(start), fraction * start);
+            for number in out {
+                *number = number.wrapping_add(whole.wrapping_add(part >> 16));
+                whole = whole.wrapping_add(slope);
+                part += fraction;
+            }
+        }
     }
 }
 
@@ -260,8 +294,12 @@ mod tests {
         let frame = Frame::take(&mut rest, numbers.len()).expect("what was written");
         assert!(rest.is_empty());
         let mut unpacked = Vec::new();
-        frame.unpack(&mut unpacked);
+        frame.unpack(0..numbers.len(), &mut unpacked);
         assert_eq!(unpacked, numbers);
+        unpacked.clear();
+        let middle = numbers.len() / 3;
+        frame.unpack(middle..numbers.len(), &mut unpacked);
+        assert_eq!(unpacked, numbers[middle..]);
         for (index, &number) in numbers.iter().enumerate() {
             assert_eq!(frame.get(index), number);
         }

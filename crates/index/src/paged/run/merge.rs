@@ -72,6 +72,27 @@ impl Head {
     }
 }
 
+/// Picks entries of two leaves as long as their prefixes differ, up to `most` in all. Which of the two is next cannot be
+/// foreseen, so there is no branch on it.
+fn pick_by_prefix(leaves: &[&Columns], heads: &mut [Head; 2], most: usize, picked: &mut Vec<Pick>) {
+    let left = &leaves[0].numbers[0][..heads[0].end];
+    let right = &leaves[1].numbers[0][..heads[1].end];
+    let (mut i, mut j) = (heads[0].next, heads[1].next);
+    while let Some((&a, &b)) = left.get(i).zip(right.get(j)) {
+        if a == b || picked.len() == most {
+            break;
+        }
+        let is_second = usize::from(b < a);
+        picked.push(Pick::new(is_second, if b < a { j } else { i }));
+        j += is_second;
+        i += 1 - is_second;
+    }
+    for (head, next, prefixes) in [(0, i, left), (1, j, right)] {
+        heads[head].next = next;
+        heads[head].prefix = prefixes.get(next).copied().unwrap_or_default();
+    }
+}
+
 impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
     /// Begins to merge; see [`merge`].
     ///
@@ -120,6 +141,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             taken: 0,
         };
         for mut cursor in newest_first {
+            cursor.unpack_whole_leaves();
             if cursor.fill()? {
                 merge.sources.push(cursor);
             }
@@ -157,10 +179,8 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             .iter()
             .map(|source| Head::new(source.leaf()))
             .collect();
-        if heads.is_empty() {
-            return None;
-        }
-        let entry = self.sources[self.least(&leaves, &heads)].present();
+        let least = (0..heads.len()).min_by(|&a, &b| self.order_of(&leaves, &heads, a, b))?;
+        let entry = self.sources[least].present();
         let mut scratch = Vec::new();
         key.clear();
         key.extend_from_slice(entry.key(&mut scratch));
@@ -194,30 +214,28 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             .iter()
             .map(|source| Head::new(source.leaf()))
             .collect();
-        let mut taken = 0;
-        while taken < most {
-            let least = self.least(&leaves, &heads);
-            // What older runs have of the same key and tie is passed over.
-            for other in least + 1..heads.len() {
-                if heads[other].prefix == heads[least].prefix
-                    && self.compare(&leaves, &heads, other, least).is_eq()
-                {
-                    heads[other].pass(leaves[other]);
-                }
+        let mut picked = std::mem::take(&mut self.picked);
+        match &mut heads[..] {
+            [only] => {
+                let end = only.end.min(only.next.saturating_add(most));
+                picked.extend((only.next..end).map(|index| Pick::new(0, index)));
+                only.next = end;
             }
-            let index = heads[least].next;
-            heads[least].pass(leaves[least]);
-            taken += 1;
-            let is_tombstone = leaves[least].numbers[self.shape.tombstones_at()][index] != 0;
-            if !(is_tombstone && self.is_last) {
-                self.picked.push(Pick { source: least, index });
+            [first, second] => {
+                let mut both = [*first, *second];
+                self.pick_of_two(&leaves, &mut both, most, &mut picked);
+                [*first, *second] = both;
             }
-            if heads.iter().any(|head| head.next == head.end) {
-                break;
-            }
+            heads => self.pick_of_many(&leaves, heads, most, &mut picked),
+        }
+        let taken = picked.len();
+        if self.is_last {
+            let tombstones = self.shape.tombstones_at();
+            picked.retain(|pick| leaves[pick.source()].numbers[tombstones][pick.index()] == 0);
         }
         self.taken += taken as u64;
-        self.builder.push_picked(&leaves, &self.picked)?;
+        self.builder.push_picked(&leaves, &picked)?;
+        self.picked = picked;
         for (at, head) in heads.into_iter().enumerate().rev() {
             self.sources[at].pass_to(head.next);
             if !self.sources[at].fill()? {
@@ -227,17 +245,63 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         Ok(taken)
     }
 
-    /// The source with the least entry; of equals the newest.
-    fn least(&self, leaves: &[&Columns], heads: &[Head]) -> usize {
-        let mut least = 0;
-        for other in 1..heads.len() {
-            let is_less = match heads[other].prefix.cmp(&heads[least].prefix) {
-                Ordering::Equal => self.compare(leaves, heads, other, least).is_lt(),
-                order => order.is_lt(),
-            };
-            least = if is_less { other } else { least };
+    fn pick_of_two(&self, leaves: &[&Columns], heads: &mut [Head; 2], most: usize, picked: &mut Vec<Pick>) {
+        loop {
+            pick_by_prefix(leaves, heads, most, picked);
+            if picked.len() == most || heads.iter().any(|head| head.next == head.end) {
+                return;
+            }
+            let order = self.compare(leaves, heads, 0, 1);
+            let least = usize::from(order.is_gt());
+            picked.push(Pick::new(least, heads[least].next));
+            heads[least].pass(leaves[least]);
+            if order.is_eq() {
+                // What the older run has of the same key and tie is passed over.
+                heads[1].pass(leaves[1]);
+            }
+            if heads.iter().any(|head| head.next == head.end) {
+                return;
+            }
         }
-        least
+    }
+
+    /// The sources stand in a queue in the order of their next entries.
+    fn pick_of_many(&self, leaves: &[&Columns], heads: &mut [Head], most: usize, picked: &mut Vec<Pick>) {
+        let mut queue: Vec<usize> = (0..heads.len()).collect();
+        queue.sort_unstable_by(|&a, &b| self.order_of(leaves, heads, a, b));
+        while picked.len() < most {
+            let least = queue[0];
+            picked.push(Pick::new(least, heads[least].next));
+            // What older runs have of the same key and tie is passed over; it comes next in the queue.
+            let equals = queue[1..].iter().take_while(|&&other| {
+                heads[other].prefix == heads[least].prefix
+                    && self.compare(leaves, heads, other, least).is_eq()
+            });
+            let passed = 1 + equals.count();
+            let mut is_used_up = false;
+            for &source in &queue[..passed] {
+                heads[source].pass(leaves[source]);
+                is_used_up |= heads[source].next == heads[source].end;
+            }
+            if is_used_up {
+                return;
+            }
+            for first in (0..passed).rev() {
+                let mut at = first;
+                while at + 1 < queue.len() && self.order_of(leaves, heads, queue[at + 1], queue[at]).is_lt() {
+                    queue.swap(at, at + 1);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// How the next entries of two sources stand to each other; of equals the newest comes first.
+    fn order_of(&self, leaves: &[&Columns], heads: &[Head], a: usize, b: usize) -> Ordering {
+        match heads[a].prefix.cmp(&heads[b].prefix) {
+            Ordering::Equal => self.compare(leaves, heads, a, b).then(a.cmp(&b)),
+            order => order,
+        }
     }
 
     /// How two entries of one prefix stand to each other.

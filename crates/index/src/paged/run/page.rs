@@ -25,6 +25,8 @@
 //! 3. A page never changes but for its deletion map, whose bits are only ever set: to take entries out and pack the rest
 //!    anew could need more room, since the rest may lie further from a line.
 
+use std::ops::Range;
+
 use super::columns::Columns;
 use super::frame::{Frame, Line};
 use super::shape::Shape;
@@ -288,20 +290,6 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         self.deleted_at
     }
 
-    /// How many of the first `rank` entries were not deleted.
-    fn kept_before(&self, rank: usize) -> usize {
-        rank - (0..rank).filter(|&index| self.is_deleted(index)).count()
-    }
-
-    /// Where a range of entries stands among those that were not deleted, which are all that is unpacked.
-    pub(super) fn kept(&self, (begin, end): (usize, usize)) -> (usize, usize) {
-        if self.deleted.iter().all(|&byte| byte == 0) {
-            (begin, end)
-        } else {
-            (self.kept_before(begin), self.kept_before(end))
-        }
-    }
-
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -366,39 +354,51 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         Ok(())
     }
 
-    /// Takes the entries out of the page that were not deleted.
-    pub(super) fn unpack(&self, columns: &mut Columns) -> Result<()> {
+    /// Takes those of a range of entries out of the page that were not deleted.
+    pub(super) fn unpack(&self, range: Range<usize>, columns: &mut Columns) -> Result<()> {
         columns.clear();
         for (frame, numbers) in self.numbers.iter().zip(&mut columns.numbers) {
-            frame.unpack(numbers);
+            frame.unpack(range.clone(), numbers);
         }
-        for (bytes, column) in self.wide.iter().zip(&mut columns.wide) {
-            column.extend_from_slice(bytes);
+        for ((bytes, column), &width) in self.wide.iter().zip(&mut columns.wide).zip(&self.shape.wide) {
+            column.extend_from_slice(&bytes[range.start * width..range.end * width]);
         }
-        let ends_at = self.shape.ends_at();
         for column in 0..self.strings.len() {
-            let is_key = self.shape.keys && column == 0;
-            let ends = &columns.numbers[ends_at + column];
-            if !ends.is_sorted() {
-                return Err(Error::Corrupt {
-                    page: self.id,
-                    reason: "its byte strings overlap",
-                });
-            }
-            if !is_key || self.common.is_empty() {
-                columns.strings[column].extend_from_slice(self.strings[column]);
-                continue;
-            }
-            for index in 0..self.count {
-                columns.strings[column].extend_from_slice(self.common);
-                columns.strings[column].extend_from_slice(self.string(column, index)?);
-            }
-            let lens = (1..).map(|count: u64| count * self.common.len() as u64);
-            let ends = columns.numbers[ends_at + column].iter_mut();
-            ends.zip(lens).for_each(|(end, added)| *end += added);
+            self.unpack_strings(column, range.clone(), columns)?;
         }
         if self.deleted.iter().any(|&byte| byte != 0) {
-            columns.retain(self.shape, |index| !self.is_deleted(index));
+            columns.retain(self.shape, |index| !self.is_deleted(range.start + index));
+        }
+        Ok(())
+    }
+
+    /// Takes a range of a column of byte strings out, whose ends, as the page has them, are in `columns` already.
+    fn unpack_strings(&self, column: usize, range: Range<usize>, columns: &mut Columns) -> Result<()> {
+        let corrupt = Error::Corrupt {
+            page: self.id,
+            reason: "its byte strings overlap",
+        };
+        let frame = &self.numbers[self.shape.ends_at() + column];
+        let before = range.start.checked_sub(1).map_or(0, |last| frame.get(last));
+        let ends = &mut columns.numbers[self.shape.ends_at() + column];
+        let last = ends.last().copied().unwrap_or(before);
+        if !ends.is_sorted() || ends.first().is_some_and(|&first| first < before) {
+            return Err(corrupt);
+        }
+        let strings = &mut columns.strings[column];
+        if !(self.shape.keys && column == 0) || self.common.is_empty() {
+            let at = |end: u64| usize::try_from(end).unwrap_or(usize::MAX);
+            let Some(bytes) = self.strings[column].get(at(before)..at(last)) else {
+                return Err(corrupt);
+            };
+            strings.extend_from_slice(bytes);
+            ends.iter_mut().for_each(|end| *end -= before);
+            return Ok(());
+        }
+        for (end, index) in ends.iter_mut().zip(range) {
+            strings.extend_from_slice(self.common);
+            strings.extend_from_slice(self.string(column, index)?);
+            *end = strings.len() as u64;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //!
 //! # Fault model
 //!
+//! - **Holes** are zeros that take space: a file system without sparse files. What is punched is written with zeros.
 //! - **Power loss** keeps what was synced. Of everything since, each aligned sector of 512 bytes that was written is
 //!   kept or lost by itself, whatever the order of writes; so are changes of a file's length.
 //! - **Names** are entries of their directory: creating, renaming and removing a file survives only once the
@@ -360,6 +361,23 @@ impl DiskFile for SimFile {
             state.did(Event::SetLen(self.inode, len));
         }
         Ok(())
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
+        let mut state = self.disk.state.lock();
+        let state = &mut *state;
+        state.call()?;
+        let file = &mut state.files[self.inode];
+        let from = index(offset).min(file.len());
+        let to = index(offset + len).min(file.len());
+        file[from..to].fill(0);
+        let zeros = vec![0; to - from].into();
+        state.did(Event::Write(self.inode, from as u64, zeros));
+        Ok(true)
+    }
+
+    fn disk_bytes(&self) -> io::Result<u64> {
+        self.len()
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

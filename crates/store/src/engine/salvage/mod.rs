@@ -31,16 +31,40 @@ use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
+use crate::sparse::{BlockFiles, BlockRemains, SparseEntry, file_columns};
 use crate::wal::{Log, LogRemains, Record};
 
 /// Everything that is damaged in a store, which need not be in a state to be opened.
-pub(crate) fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Vec<Problem>> {
-    let _lock = lock_source(disk, dir)?;
+pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> {
+    let _lock = lock_source(&**disk, dir)?;
     let mut problems = Vec::new();
     match Source::find(disk, dir, &mut problems) {
         Ok(source) => {
-            source.pages.visit_pages(&mut problems, |_| Ok(()))?;
-            source.replay(&mut problems, |_, _| Ok(()))?;
+            let mut sparse = source.sparse_remains();
+            source.pages.visit_pages(&mut problems, |found| {
+                sparse.iter_mut().for_each(|table| table.visit(&found));
+                Ok(())
+            })?;
+            let blocks = source.block_files();
+            sparse
+                .iter()
+                .for_each(|table| table.check(&blocks, &mut problems));
+            let mut unreadable = Vec::new();
+            source.replay(&mut problems, |record, _| {
+                if let Record::Blocks {
+                    table, blocks: named, ..
+                } = record
+                    && let Some(known) = source.catalogue.get(table)
+                    && let Some(sparse) = &known.sparse
+                {
+                    let rows = named
+                        .iter()
+                        .map(|(block, named)| blocks.rows_of(known, sparse, *block, named));
+                    unreadable.extend(rows.filter_map(Result::err));
+                }
+                Ok(())
+            })?;
+            problems.append(&mut unreadable);
         }
         Err(error @ Error::Corrupt { .. }) => problems.push(error),
         Err(error) => return Err(error),
@@ -55,11 +79,11 @@ pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Sal
         return Err(Error::AlreadyExists { path: to.into() });
     }
     let mut problems = Vec::new();
-    let source = Source::find(&*disk, from, &mut problems)?;
+    let source = Source::find(&disk, from, &mut problems)?;
 
     create_dir(&*disk, to)?;
     let _to_lock = lock(&*disk, to)?;
-    let mut target = Target::create(&*disk, to, &source)?;
+    let mut target = Target::create(&disk, to, &source)?;
     let tables = target.copy_tables(&source, &mut problems)?;
     let log_records = target.apply_log(&source, &mut problems)?;
     let rows = target.finish(disk)?;
@@ -84,6 +108,8 @@ fn lock_source(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
 
 /// A damaged store.
 struct Source<'d> {
+    disk: &'d Arc<dyn Disk>,
+    dir: &'d Path,
     superblock: Option<Superblock>,
     pages: Remains,
     catalogue: Catalogue,
@@ -93,11 +119,11 @@ struct Source<'d> {
 }
 
 impl<'d> Source<'d> {
-    fn find(disk: &'d dyn Disk, dir: &Path, problems: &mut Vec<Error>) -> Result<Self> {
+    fn find(disk: &'d Arc<dyn Disk>, dir: &'d Path, problems: &mut Vec<Error>) -> Result<Self> {
         let data = dir.join(DATA_FILE);
-        let log = LogRemains::find(disk, &dir.join(LOG_DIR)).unwrap_or_else(|error| {
+        let log = LogRemains::find(&**disk, &dir.join(LOG_DIR)).unwrap_or_else(|error| {
             problems.push(error);
-            LogRemains::none(disk, &dir.join(LOG_DIR))
+            LogRemains::none(&**disk, &dir.join(LOG_DIR))
         });
         let file = disk
             .open(&data)
@@ -118,8 +144,9 @@ impl<'d> Source<'d> {
             }
         };
         let pages = Remains::find(&data, file, superblock.clone())?;
+        let payload_len = pages.page_bytes() - crate::pages::HEADER_BYTES;
         let current = pages.catalogue(problems).and_then(|text| {
-            Catalogue::decode(&data, &text)
+            Catalogue::decode(&data, &text, payload_len)
                 .map_err(|error| problems.push(error))
                 .ok()
         });
@@ -130,13 +157,17 @@ impl<'d> Source<'d> {
                 let damaged = |reason: String| Error::corrupt(&data, "the catalogue", reason);
                 let (number, catalogue) = pages
                     .found_catalogues()
-                    .find_map(|(number, text)| Some((number, Catalogue::decode(&data, &text).ok()?)))
+                    .find_map(|(number, text)| {
+                        Some((number, Catalogue::decode(&data, &text, payload_len).ok()?))
+                    })
                     .ok_or_else(|| damaged("none can be read, so nothing is known of the tables".into()))?;
                 problems.push(damaged(format!("that of checkpoint {number} was used")));
                 catalogue
             }
         };
         Ok(Self {
+            disk,
+            dir,
             superblock,
             pages,
             catalogue,
@@ -147,6 +178,20 @@ impl<'d> Source<'d> {
 }
 
 impl Source<'_> {
+    /// What is to be found of each sparse table.
+    fn sparse_remains(&self) -> Vec<BlockRemains> {
+        let sparse = self.catalogue.iter().filter(|table| table.sparse.is_some());
+        sparse
+            .map(|table| BlockRemains::new(table.clone(), self.is_catalogue_current))
+            .collect()
+    }
+
+    /// The files of its sparse tables.
+    fn block_files(&self) -> BlockFiles {
+        let id = self.superblock.as_ref().map(|found| found.store_id);
+        BlockFiles::of_damaged(self.disk.clone(), self.dir, id)
+    }
+
     /// Gives what is whole of the log behind the checkpoint to `apply`.
     fn replay(
         &self,
@@ -160,6 +205,28 @@ impl Source<'_> {
     }
 }
 
+/// What is left of a table of any layout.
+enum AnyRemains {
+    Leaves(Box<TableRemains>),
+    Blocks(BlockRemains),
+}
+
+impl AnyRemains {
+    fn entry(&self) -> &TableEntry {
+        match self {
+            Self::Leaves(table) => &table.entry,
+            Self::Blocks(table) => &table.entry,
+        }
+    }
+
+    fn report(&self, rows: u64) -> SalvagedTable {
+        match self {
+            Self::Leaves(table) => table.report(rows),
+            Self::Blocks(table) => table.report(rows),
+        }
+    }
+}
+
 /// The store that is being made.
 struct Target<'t> {
     dir: &'t Path,
@@ -169,19 +236,20 @@ struct Target<'t> {
 }
 
 impl<'t> Target<'t> {
-    fn create(disk: &dyn Disk, dir: &'t Path, source: &Source<'_>) -> Result<Self> {
+    fn create(disk: &Arc<dyn Disk>, dir: &'t Path, source: &Source<'_>) -> Result<Self> {
         let options = Options::new();
-        create_dir(disk, &dir.join(LOG_DIR))?;
+        create_dir(&**disk, &dir.join(LOG_DIR))?;
         let store_id = draw_store_id(dir)?;
         let page_bytes = source.pages.page_bytes();
         let pages = options.cache_bytes / page_bytes;
-        let file = begin_data_file(disk, dir, page_bytes, pages / 2)?;
+        let file = begin_data_file(&**disk, dir, page_bytes, pages / 2)?;
         let meta = CheckpointMeta {
             log_start: 0,
             next_sequence: 0,
             catalogue: Catalogue::empty().encode(),
         };
         let working = WorkingPages::create(file, store_id, &meta, pages / 2)?;
+        let blocks = BlockFiles::new(disk.clone(), dir, store_id, working.cache(), 1);
         let next_sequence = source.superblock.as_ref().map_or(0, |found| found.next_sequence);
         Ok(Self {
             dir,
@@ -189,6 +257,7 @@ impl<'t> Target<'t> {
                 path: dir,
                 store_id,
                 working,
+                blocks,
                 catalogue: Catalogue::empty(),
                 generation: Generation::new(0, next_sequence),
                 next_sequence,
@@ -198,12 +267,13 @@ impl<'t> Target<'t> {
         })
     }
 
-    /// Copies the rows of every leaf that is whole.
-    fn copy_tables(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<Vec<TableRemains>> {
+    /// Copies the rows of every leaf and every block that is whole.
+    fn copy_tables(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<Vec<AnyRemains>> {
         let payload_len = source.pages.page_bytes() - crate::pages::HEADER_BYTES;
+        let mut sparse = source.sparse_remains();
         let mut tables = Vec::new();
         let mut of_root: HashMap<PageId, usize> = HashMap::new();
-        for entry in source.catalogue.iter() {
+        for entry in source.catalogue.iter().filter(|table| table.sparse.is_none()) {
             of_root.insert(entry.root, tables.len());
             tables.push(TableRemains::new(
                 entry.clone(),
@@ -216,6 +286,7 @@ impl<'t> Target<'t> {
             if let Some(&table) = table {
                 tables[table].visit(&found);
             }
+            sparse.iter_mut().for_each(|table| table.visit(&found));
             Ok(())
         })?;
         let Recovery {
@@ -234,11 +305,87 @@ impl<'t> Target<'t> {
                 ..TableEntry::clone(&table.entry)
             });
         }
-        Ok(tables)
+        let blocks = source.block_files();
+        for table in &mut sparse {
+            self.copy_blocks(table, &blocks, problems)?;
+        }
+        let mut all: Vec<AnyRemains> = tables.into_iter().map(Box::new).map(AnyRemains::Leaves).collect();
+        all.extend(sparse.into_iter().map(AnyRemains::Blocks));
+        all.sort_by_key(|remains| remains.entry().id);
+        Ok(all)
+    }
+
+    /// Copies the rows of every whole block of a sparse table.
+    fn copy_blocks(
+        &mut self,
+        table: &mut BlockRemains,
+        source: &BlockFiles,
+        problems: &mut Vec<Error>,
+    ) -> Result<()> {
+        let recovery = &mut self.recovery;
+        let tree = Tree::create(
+            &recovery.working,
+            bedload_index::paged::I64Order,
+            file_columns(),
+            tree_config(),
+        )?;
+        let id = table.entry.id;
+        recovery.catalogue.put(TableEntry {
+            since: 1,
+            root: tree.root(),
+            rows: 0,
+            sparse: table.entry.sparse.as_ref().map(SparseEntry::without_files),
+            ..TableEntry::clone(&table.entry)
+        });
+        table.copy(source, problems, |rows| {
+            recovery.generation.append(id, Arc::new(rows));
+            if recovery.generation.bytes() >= recovery.head_bytes {
+                recovery.checkpoint(0)
+            } else {
+                Ok(())
+            }
+        })?;
+        // What the log has is newer than any block, whatever the numbers of its rows.
+        recovery.checkpoint(0)
     }
 
     fn apply_log(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<u64> {
-        let (records, end) = source.replay(problems, |record, end| self.recovery.apply(record, end))?;
+        let blocks = source.block_files();
+        let recovery = &mut self.recovery;
+        let mut unreadable = Vec::new();
+        let (records, end) = source.replay(problems, |record, end| {
+            // Blocks that the log names are to be taken from the files of the damaged store.
+            let Record::Blocks {
+                table,
+                rest,
+                blocks: named,
+            } = record
+            else {
+                return recovery.apply(record, end);
+            };
+            let known = recovery.catalogue.get(table).cloned();
+            let next = rest
+                .end_sequence()
+                .and_then(|end| end.checked_add(named.len() as u64));
+            recovery.apply(Record::Append { table, block: rest }, end)?;
+            recovery.next_sequence = recovery.next_sequence.max(next.unwrap_or(0));
+            let Some((known, sparse)) = known
+                .as_ref()
+                .and_then(|known| Some((known, known.sparse.as_ref()?)))
+            else {
+                return Ok(());
+            };
+            // They count as later than all rows so far, whatever the numbers of their rows.
+            recovery.checkpoint(end)?;
+            for (block, named) in named {
+                match blocks.rows_of(known, sparse, block, &named) {
+                    Ok(rows) => recovery.generation.append(table, Arc::new(rows)),
+                    Err(error) => unreadable.push(error),
+                }
+            }
+            recovery.checkpoint(end)
+        })?;
+        problems.append(&mut unreadable);
         self.log_end = end;
         Ok(records)
     }
@@ -250,9 +397,13 @@ impl<'t> Target<'t> {
         let mut rows = Vec::new();
         let tables: Vec<Arc<TableEntry>> = recovery.catalogue.iter().cloned().collect();
         for table in tables {
+            recovery.next_sequence = recovery.next_sequence.max(table.end_sequence);
+            if table.sparse.is_some() {
+                rows.push(table.rows);
+                continue;
+            }
             let found = open_tree(&recovery.working, &table)?.verify()?;
             rows.push(found.entries);
-            recovery.next_sequence = recovery.next_sequence.max(table.end_sequence);
             recovery.catalogue.put(TableEntry {
                 rows: found.entries,
                 ..TableEntry::clone(&table)

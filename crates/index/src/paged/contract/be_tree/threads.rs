@@ -30,6 +30,7 @@ pub fn check_be_tree_threads<O: NumberedKeys + Sync, S: VacuumStore + Sync>(orde
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let tree = &tree;
+        let over = Over(&is_over);
         let readers = [false, true].map(|is_back| {
             let is_over = &is_over;
             scope.spawn(move || {
@@ -70,7 +71,7 @@ pub fn check_be_tree_threads<O: NumberedKeys + Sync, S: VacuumStore + Sync>(orde
         for writer in writers {
             writer.join().expect("no panic");
         }
-        is_over.store(true, Ordering::Release);
+        drop(over);
         maintainer.join().expect("no panic");
         for reader in readers {
             reader.join().expect("no panic");
@@ -79,6 +80,15 @@ pub fn check_be_tree_threads<O: NumberedKeys + Sync, S: VacuumStore + Sync>(orde
     read_all(&tree, false, MORTAL + ROUNDS);
     let report = tree.verify().expect("sound pages");
     assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+/// Ends the test for all threads, also if one panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Publishes a batch of entries, or finds out that it has to be tried again.

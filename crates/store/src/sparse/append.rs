@@ -1,0 +1,51 @@
+//! Rows on their way into a sparse table: which time of the grid each gets.
+
+use super::grid::{Grid, Snap};
+use crate::error::{Error, Result};
+use crate::rows::TableSchema;
+
+/// Times as they stand on a grid.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) times: Vec<i64>,
+    /// Times that were moved to the grid.
+    pub(crate) moved: u64,
+    /// Rows that have the time of a later row of the same batch.
+    pub(crate) collided: u64,
+}
+
+impl Placed {
+    pub(crate) fn new(schema: &TableSchema, grid: Grid, times: &[i64], snap: Snap) -> Result<Self> {
+        let mut placed = Vec::with_capacity(times.len());
+        let mut moved = 0;
+        let mut is_ascending = true;
+        for (row, &time) in times.iter().enumerate() {
+            let Some(tick) = grid.snap(time, snap) else {
+                let name = schema.arrow().field(schema.time_column()).name().clone();
+                return Err(Error::OffGrid {
+                    column: name,
+                    row,
+                    time,
+                    interval: grid.interval(),
+                    offset: grid.offset(),
+                });
+            };
+            let at = grid.time(tick);
+            moved += u64::from(at != time);
+            is_ascending &= placed.last().is_none_or(|&before| before < at);
+            placed.push(at);
+        }
+        let collided = if is_ascending { 0 } else { repeated(&placed) };
+        Ok(Self {
+            times: placed,
+            moved,
+            collided,
+        })
+    }
+}
+
+fn repeated(times: &[i64]) -> u64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64
+}

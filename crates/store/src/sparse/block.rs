@@ -1,0 +1,378 @@
+//! A block as it is read. Format: docs/format.md, "Block".
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
+
+use super::block_map::BlockRef;
+use super::grid::Grid;
+use super::shape::{HEADER_BYTES, Shape};
+use crate::codec::Reader;
+use crate::pages::Page;
+use crate::rows::{FixedColumn, Place, RowBlock, RowSource};
+
+pub(super) const MAGIC: u16 = 0xBED3;
+
+/// What the header of a block says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) crc: u32,
+    /// Bytes of the block in use, the text included.
+    pub(super) len: usize,
+    pub(super) rows: u16,
+    pub(super) table: u32,
+    pub(super) block: i64,
+    /// Above the sequence number of everything that the block contains.
+    pub(super) end_sequence: u64,
+    pub(super) interval: i64,
+    pub(super) offset: i64,
+    pub(super) rows_per_block: u32,
+    pub(super) row_width: u32,
+    /// The first bytes of the name of its store.
+    pub(super) store: [u8; 8],
+}
+
+impl Header {
+    /// The header of `bytes`, if they are a whole block.
+    pub(super) fn of_whole(bytes: &[u8]) -> Result<Self, String> {
+        let header = Self::read(bytes).ok_or("it does not begin as a block")?;
+        let body = bytes
+            .get(4..header.len)
+            .ok_or("it says it is longer than its place")?;
+        let computed = crc32c::crc32c(body);
+        if computed != header.crc {
+            return Err(format!(
+                "its checksum is {:08x}, its bytes have {computed:08x}",
+                header.crc
+            ));
+        }
+        Ok(header)
+    }
+
+    /// How long a block says it is.
+    pub(super) fn len_of(bytes: &[u8]) -> Option<usize> {
+        Self::read(bytes).map(|header| header.len)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Reader::new(bytes);
+        let (crc, len) = (fields.u32()?, fields.u32()? as usize);
+        (fields.array().map(u16::from_le_bytes)? == MAGIC && len >= HEADER_BYTES).then_some(())?;
+        Some(Self {
+            crc,
+            len,
+            rows: fields.array().map(u16::from_le_bytes)?,
+            table: fields.u32()?,
+            block: fields.i64()?,
+            end_sequence: fields.u64()?,
+            interval: fields.i64()?,
+            offset: fields.i64()?,
+            rows_per_block: fields.u32()?,
+            row_width: fields.u32()?,
+            store: fields.array()?,
+        })
+    }
+}
+
+/// Whose block is to be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner<'t> {
+    pub(super) table: u32,
+    pub(super) store: [u8; 8],
+    pub(super) shape: &'t Shape,
+    pub(super) grid: Grid,
+}
+
+impl Owner<'_> {
+    /// Checks that `bytes` are this block of the table, whole; returns what its header says.
+    pub(super) fn check(&self, bytes: &[u8], block: i64) -> Result<Header, String> {
+        let header = Header::of_whole(bytes)?;
+        let found = (header.store, header.table, header.block);
+        if found != (self.store, self.table, block) {
+            return Err(format!(
+                "it says it is block {} of table {}",
+                header.block, header.table
+            ));
+        }
+        let shape = self.shape;
+        let found = (header.interval, header.offset, header.rows_per_block as usize);
+        if found != (self.grid.interval(), self.grid.offset(), shape.rows)
+            || header.row_width as usize != shape.row_width
+            || header.len < shape.fixed_len
+        {
+            return Err("it has another grid or other columns than its table".into());
+        }
+        let view = BlockView { shape, bytes };
+        if view.count_rows() != usize::from(header.rows) || header.rows == 0 {
+            return Err(format!(
+                "it says it has {} rows and has {}",
+                header.rows,
+                view.count_rows()
+            ));
+        }
+        let mut last = 0;
+        for column in 0..shape.ends.len() {
+            for slot in 0..shape.rows {
+                let end = view.end(column, slot);
+                if end < last || end > header.len - shape.fixed_len {
+                    return Err("its text does not fit its rows".into());
+                }
+                last = end;
+            }
+        }
+        Ok(header)
+    }
+
+    /// As [`check`](Self::check), for the block that a map names.
+    pub(super) fn check_named(&self, bytes: &[u8], block: i64, named: &BlockRef) -> Result<(), String> {
+        let header = self.check(bytes, block)?;
+        if header.crc != named.crc {
+            return Err(format!(
+                "it is whole but not the one expected here (checksum {:08x}, expected {:08x}): a write was lost or \
+                 went astray",
+                header.crc, named.crc
+            ));
+        }
+        if header.rows != named.rows {
+            return Err(format!(
+                "it has {} rows, the block map says {}",
+                header.rows, named.rows
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a sound block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockView<'b> {
+    pub(super) shape: &'b Shape,
+    pub(super) bytes: &'b [u8],
+}
+
+impl<'b> BlockView<'b> {
+    fn presence(&self) -> &'b [u8] {
+        &self.bytes[HEADER_BYTES..][..self.shape.rows.div_ceil(8)]
+    }
+
+    pub(super) fn has(&self, slot: usize) -> bool {
+        self.presence()[slot / 8] >> (slot % 8) & 1 == 1
+    }
+
+    fn count_rows(&self) -> usize {
+        self.presence()
+            .iter()
+            .map(|byte| byte.count_ones() as usize)
+            .sum()
+    }
+
+    /// The first slot from `from` on and before `to` that has a row, or has none, as `wanted` says; `to` if there is no
+    /// such.
+    fn find(&self, from: usize, to: usize, wanted: bool) -> usize {
+        let skipped = if wanted { 0 } else { u8::MAX };
+        let mut slot = from;
+        while slot < to {
+            if slot.is_multiple_of(8) && self.presence()[slot / 8] == skipped {
+                slot += 8;
+            } else if self.has(slot) == wanted {
+                return slot;
+            } else {
+                slot += 1;
+            }
+        }
+        to
+    }
+
+    /// The first stretch of slots with rows that begins at `from` or behind, and ends at `to` or before.
+    pub(super) fn next_run(&self, from: usize, to: usize) -> Option<Range<usize>> {
+        let begin = self.find(from, to, true);
+        (begin < to).then(|| begin..self.find(begin, to, false).min(to))
+    }
+
+    /// The last stretch of slots with rows that ends at `to` or before, and begins at `from` or behind.
+    pub(super) fn last_run(&self, from: usize, to: usize) -> Option<Range<usize>> {
+        let last = (from..to).rev().find(|&slot| self.has(slot))?;
+        let begin = (from..last)
+            .rev()
+            .find(|&slot| !self.has(slot))
+            .map_or(from, |gap| gap + 1);
+        Some(begin..last + 1)
+    }
+
+    pub(super) fn bit(&self, bit: usize, slot: usize) -> bool {
+        self.bytes[self.shape.bits[bit] + slot / 8] >> (slot % 8) & 1 == 1
+    }
+
+    /// A fixed column of some slots, end to end.
+    pub(super) fn fixed(&self, column: usize, slots: Range<usize>) -> &'b [u8] {
+        let (begin, width) = self.shape.fixed[column].unwrap_or_default();
+        &self.bytes[begin + slots.start * width..begin + slots.end * width]
+    }
+
+    /// All rows, as rows of a head.
+    pub(super) fn to_rows(self, grid: Grid, block: i64) -> RowBlock {
+        let shape = self.shape;
+        let mut rows = RowBlock::empty(shape.row_width, shape.ends.len());
+        let mut fixed = vec![0; shape.row_width];
+        for slot in (0..shape.rows).filter(|&slot| self.has(slot)) {
+            let flags = shape.bits.len().div_ceil(8);
+            fixed[..flags].fill(0);
+            for bit in 0..shape.bits.len() {
+                fixed[bit / 8] |= u8::from(self.bit(bit, slot)) << (bit % 8);
+            }
+            let mut at = flags;
+            for (column, &(_, width)) in shape
+                .fixed
+                .iter()
+                .enumerate()
+                .filter_map(|(n, place)| Some((n, place.as_ref()?)))
+            {
+                fixed[at..at + width].copy_from_slice(self.fixed(column, slot..slot + 1));
+                at += width;
+            }
+            let tick = shape
+                .first_tick(block)
+                .wrapping_add(i64::try_from(slot).expect("rows of a block are few"));
+            rows.push(
+                grid.time(tick),
+                &fixed,
+                (0..shape.ends.len()).map(|column| self.variable(column, slot)),
+            );
+        }
+        rows
+    }
+
+    fn end(&self, column: usize, slot: usize) -> usize {
+        let at = self.shape.ends[column] + 4 * slot;
+        u32::from_le_bytes([
+            self.bytes[at],
+            self.bytes[at + 1],
+            self.bytes[at + 2],
+            self.bytes[at + 3],
+        ]) as usize
+    }
+
+    /// A variable column of a slot.
+    pub(super) fn variable(&self, column: usize, slot: usize) -> &'b [u8] {
+        let begin = match (column, slot) {
+            (0, 0) => 0,
+            (_, 0) => self.end(column - 1, self.shape.rows - 1),
+            _ => self.end(column, slot - 1),
+        };
+        let text = &self.bytes[self.shape.fixed_len..];
+        &text[begin..self.end(column, slot)]
+    }
+}
+
+/// A block in memory: one of the cache, or one of many that were read together.
+#[derive(Debug, Clone)]
+pub(crate) struct BlockBytes {
+    pub(super) page: Arc<Page>,
+    pub(super) range: Range<usize>,
+}
+
+impl BlockBytes {
+    pub(super) fn of_page(page: Arc<Page>) -> Self {
+        let range = 0..page.bytes().len();
+        Self { page, range }
+    }
+
+    pub(super) fn view<'b>(&'b self, shape: &'b Shape) -> BlockView<'b> {
+        BlockView {
+            shape,
+            bytes: &self.page.bytes()[self.range.clone()],
+        }
+    }
+}
+
+/// The rows of a block, numbered by their slots in the direction of the scan.
+pub(super) struct BlockRows<'b> {
+    pub(super) view: BlockView<'b>,
+    pub(super) grid: Grid,
+    pub(super) first_tick: i64,
+    /// What all rows of the block count as (rule 3).
+    pub(super) sequence: u64,
+    pub(super) reverse: bool,
+}
+
+impl BlockRows<'_> {
+    /// The number of a slot, or the slot of a number.
+    pub(super) fn mirror(&self, at: usize) -> usize {
+        if self.reverse {
+            self.view.shape.rows - 1 - at
+        } else {
+            at
+        }
+    }
+
+    /// The numbers of a range of slots, or the slots of a range of numbers.
+    pub(super) fn mirror_range(&self, range: Range<usize>) -> Range<usize> {
+        let rows = self.view.shape.rows;
+        if self.reverse {
+            rows - range.end..rows - range.start
+        } else {
+            range
+        }
+    }
+
+    /// The first stretch of rows from number `from` on, and before `to`.
+    pub(super) fn next_run(&self, from: usize, to: usize) -> Option<Range<usize>> {
+        let slots = self.mirror_range(from..to);
+        let run = if self.reverse {
+            self.view.last_run(slots.start, slots.end)
+        } else {
+            self.view.next_run(slots.start, slots.end)
+        };
+        run.map(|run| self.mirror_range(run))
+    }
+
+    fn time(&self, slot: usize) -> i64 {
+        let slot = i64::try_from(slot).expect("rows of a block are few");
+        self.grid.time(self.first_tick.wrapping_add(slot))
+    }
+}
+
+impl RowSource for BlockRows<'_> {
+    fn place(&self, row: usize) -> Place {
+        (self.time(self.mirror(row)), self.sequence)
+    }
+
+    fn times(&self, rows: Range<usize>, out: &mut MutableBuffer) {
+        let step = if self.reverse {
+            self.grid.interval().wrapping_neg()
+        } else {
+            self.grid.interval()
+        };
+        let mut time = self.time(self.mirror(rows.start));
+        out.extend(rows.map(|_| {
+            let this = time;
+            time = time.wrapping_add(step);
+            this
+        }));
+    }
+
+    fn bits(&self, _flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
+        let slots = self.mirror_range(rows);
+        if self.reverse {
+            slots.rev().for_each(|slot| out.append(self.view.bit(bit, slot)));
+        } else {
+            out.append_packed_range(slots, &self.view.bytes[self.view.shape.bits[bit]..]);
+        }
+    }
+
+    fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer) {
+        let bytes = self.view.fixed(column.column, self.mirror_range(rows));
+        if self.reverse {
+            bytes
+                .rchunks_exact(column.width)
+                .for_each(|value| out.extend_from_slice(value));
+        } else {
+            out.extend_from_slice(bytes);
+        }
+    }
+
+    fn variable(&self, column: usize, row: usize) -> &[u8] {
+        self.view.variable(column, self.mirror(row))
+    }
+}

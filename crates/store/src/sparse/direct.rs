@@ -1,0 +1,219 @@
+//! Writing blocks at once, without the way through log and head: for batches that fill them.
+//!
+//! The blocks are written and synced before the log names them (rule 2). Only blocks are taken all of whose rows the
+//! batch has, or that are empty: then there is nothing to be merged, whoever else writes at the same time. Whether a
+//! block is still empty is asked once more under the commit lock.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use super::block::Owner;
+use super::block_map::{self, BlockRef};
+use super::builder::{BlockBuilder, Cells};
+use super::files::{Allocated, BlockFiles};
+use super::scan::{newest_in_heads, read_map};
+use super::table::SparseEntry;
+use super::writer::BlockWriter;
+use crate::engine::{TableEntry, View};
+use crate::error::Result;
+use crate::rows::RowBlock;
+
+/// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
+const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 256 << 10 };
+
+/// Blocks that are written and named nowhere yet.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    /// Each with whether it has a row for each of its ticks.
+    blocks: Vec<(i64, BlockRef, bool)>,
+    /// The rows of the batch that are in none of them.
+    rest: Vec<Range<usize>>,
+}
+
+/// Rows of one block in a batch.
+struct Part {
+    block: i64,
+    rows: Range<usize>,
+    is_full: bool,
+}
+
+/// What is written where.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'t> {
+    pub(crate) files: &'t BlockFiles,
+    pub(crate) table: &'t TableEntry,
+    pub(crate) sparse: &'t SparseEntry,
+}
+
+impl Target<'_> {
+    fn owner(&self) -> Owner<'_> {
+        self.sparse.owner(self.table.id, self.files.store())
+    }
+
+    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend. `times` are the
+    /// batch's, on the grid; `view` gives the newest view, `sequence` is a sequence number that is not given out yet.
+    pub(crate) fn write(
+        &self,
+        batch: &RecordBatch,
+        times: &[i64],
+        (view, sequence): (impl Fn() -> Arc<View>, u64),
+    ) -> Result<Option<Direct>> {
+        let shape = &*self.sparse.shape;
+        if times.len() * (8 + shape.row_width) < DIRECT_BYTES_MIN || !times.is_sorted_by(|a, b| a < b) {
+            return Ok(None);
+        }
+        let (parts, rest) = self.choose(times, &view())?;
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let mut direct = Direct {
+            blocks: Vec::with_capacity(parts.len()),
+            rest,
+        };
+        let cells = Cells::of_batch(&self.table.schema, batch);
+        match self.write_parts(&mut direct, &parts, &cells, times, (view, sequence)) {
+            Ok(true) => Ok(Some(direct)),
+            Ok(false) => {
+                self.give_up(&direct);
+                Ok(None)
+            }
+            Err(error) => {
+                self.give_up(&direct);
+                Err(error)
+            }
+        }
+    }
+
+    /// The blocks that are worth it, and the rows of all others.
+    fn choose(&self, times: &[i64], view: &View) -> Result<(Vec<Part>, Vec<Range<usize>>)> {
+        let (shape, grid) = (&*self.sparse.shape, self.sparse.grid);
+        let block_of = |time: i64| shape.place_of(grid.tick(time).0).0;
+        let (mut parts, mut rest): (_, Vec<Range<usize>>) = (Vec::new(), Vec::new());
+        let mut begin = 0;
+        while begin < times.len() {
+            let block = block_of(times[begin]);
+            // A block has at most so many rows, and times ascend.
+            let most = times.len().min(begin + shape.rows_per_block());
+            let rows = begin..begin + times[begin..most].partition_point(|&time| block_of(time) == block);
+            begin = rows.end;
+            let is_full = rows.len() == shape.rows_per_block();
+            let is_worth_it = is_full || rows.len() * 2 >= shape.rows_per_block();
+            if is_full || (is_worth_it && self.is_empty(view, block)?) {
+                parts.push(Part { block, rows, is_full });
+            } else {
+                match rest.last_mut() {
+                    Some(last) if last.end == rows.start => last.end = rows.end,
+                    _ => rest.push(rows),
+                }
+            }
+        }
+        Ok((parts, rest))
+    }
+
+    /// Whether a block has no row, and nobody has written one that waits to be flushed.
+    fn is_empty(&self, view: &View, block: i64) -> Result<bool> {
+        let (shape, grid) = (&*self.sparse.shape, self.sparse.grid);
+        let heads = view
+            .generations()
+            .iter()
+            .filter_map(|generation| generation.head(self.table.id));
+        let heads: Vec<_> = heads.collect();
+        let last = i64::try_from(shape.rows_per_block() - 1).expect("rows of a block are few");
+        let first = shape.first_tick(block);
+        let times = (grid.time(first), grid.time(first.wrapping_add(last)));
+        // At the ends of all numbers a block has fewer ticks than others; it is left to the other way.
+        if times.0 > times.1
+            || newest_in_heads(&heads, block, u64::MAX).is_some()
+            || heads.iter().any(|head| head.has_rows(times.0..=times.1))
+        {
+            return Ok(false);
+        }
+        Ok(self.in_map(view, block)?.is_none())
+    }
+
+    /// The block as the last checkpoint has it.
+    fn in_map(&self, view: &View, block: i64) -> Result<Option<BlockRef>> {
+        let (file, index) = self.sparse.shape.file_of(block);
+        let Some(table) = view.catalogue.get(self.table.id) else {
+            return Ok(None);
+        };
+        let page = table.sparse.as_ref().and_then(|sparse| sparse.files.get(&file));
+        match page {
+            Some(&page) => Ok(block_map::get(&read_map(view, self.owner(), file, page)?, index)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether all could be written.
+    fn write_parts(
+        &self,
+        direct: &mut Direct,
+        parts: &[Part],
+        cells: &Cells<'_>,
+        times: &[i64],
+        (view, sequence): (impl Fn() -> Arc<View>, u64),
+    ) -> Result<bool> {
+        let (owner, files) = (self.owner(), self.files);
+        let mut writer = BlockWriter::new(files, owner);
+        for part in parts {
+            let mut builder = BlockBuilder::new(owner, part.block);
+            builder.put_cells(cells, times, part.rows.clone())?;
+            let sealed = builder.seal(sequence);
+            let (layer, born) = loop {
+                let now = view();
+                let current = self.in_map(&now, part.block)?.map(|named| named.layer);
+                let number = now.pages.number();
+                match files.allocate_now(owner, part.block, current, number)? {
+                    Allocated::Layer(layer) => break (layer, number),
+                    Allocated::Stale => {}
+                    Allocated::Full => return Ok(false),
+                }
+            };
+            direct
+                .blocks
+                .push((part.block, sealed.named(owner, layer, born), part.is_full));
+            writer.write(part.block, layer, &sealed.bytes)?;
+        }
+        writer.finish()?.iter().try_for_each(|file| file.sync())?;
+        Ok(true)
+    }
+
+    /// Whether the blocks may be named: those that are not full are still empty. To be asked under the commit lock.
+    pub(crate) fn still_holds(&self, direct: &Direct, view: &View) -> Result<bool> {
+        for &(block, _, is_full) in &direct.blocks {
+            if !is_full && !self.is_empty(view, block)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Frees the places of blocks that are not named after all.
+    pub(crate) fn give_up(&self, direct: &Direct) {
+        for (block, named, _) in &direct.blocks {
+            self.files.free(self.owner(), *block, named.layer);
+        }
+    }
+
+    /// The rows of the batch that are in none of the blocks.
+    pub(crate) fn rest(&self, direct: &Direct, batch: &RecordBatch, times: &[i64]) -> Result<RowBlock> {
+        let layout = &self.table.schema;
+        let mut rest = RowBlock::of_batch(layout, &batch.slice(0, 0), self.sparse.shape.row_limit())?;
+        for rows in &direct.rest {
+            let part = batch.slice(rows.start, rows.len());
+            let mut part = RowBlock::of_batch(layout, &part, self.sparse.shape.row_limit())?;
+            part.set_times(times[rows.clone()].to_vec());
+            rest.append(&part)?;
+        }
+        Ok(rest)
+    }
+}
+
+impl Direct {
+    /// The blocks, to be named by the log.
+    pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = (i64, BlockRef)> {
+        self.blocks.iter().map(|&(block, named, _)| (block, named))
+    }
+}

@@ -1,0 +1,710 @@
+//! The files of sparse tables: names, handles, and which places are in use. Format: docs/format.md, "Sparse tables".
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::block::{BlockBytes, Header, Owner};
+use super::block_map::BlockRef;
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Error, Result};
+use crate::pages::{Cache, CacheKey, Page};
+
+pub(super) const SPARSE_DIR: &str = "sparse";
+const EXTENSION: &str = "blocks";
+/// Files that are kept open.
+const OPEN_FILES: usize = 256;
+
+/// Layers that are given out outside of flushes: what is written there takes space until the next flush, which needs a
+/// layer, too.
+const DIRECT_LAYERS: u8 = 8;
+
+/// The answer to a request for a place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Allocated {
+    Layer(u8),
+    /// There is a newer map: ask again.
+    Stale,
+    /// The block was written too often since the last flush.
+    Full,
+}
+
+/// The files of all sparse tables of a store.
+#[derive(Debug)]
+pub(crate) struct BlockFiles {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    store: [u8; 8],
+    cache: Arc<Cache>,
+    state: Mutex<State>,
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashMap<FileName, Arc<BlockFile>>,
+    dirs: HashSet<u32>,
+    /// Places in use, beside those that the newest map names (rule 1).
+    busy: BTreeMap<BlockName, LayerSet>,
+    waiting: Vec<Waiting>,
+    /// What the flush under way has done.
+    pending: Pending,
+    /// The checkpoint whose map tells which places are in use.
+    settled: u64,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// Places that the map will name.
+    allocated: HashSet<(BlockName, u8)>,
+    /// Places that are in use no more if the flush fails.
+    discarded: Vec<(BlockName, u8)>,
+    /// Places of blocks that are written already, which the map will name.
+    adopted: Vec<(BlockName, u8)>,
+    replaced: Vec<Waiting>,
+    written: Vec<Arc<BlockFile>>,
+}
+
+/// Table and number.
+type FileName = (u32, i64);
+type BlockName = (u32, i64);
+
+/// Something that is to go once no view from `born` on and before `dead` is held.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    what: Replaced,
+    born: u64,
+    dead: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Replaced {
+    Place(Place),
+    /// A file that had no block left; the first and last block that it may have.
+    File {
+        table: u32,
+        file: i64,
+        first: i64,
+        last: i64,
+    },
+}
+
+/// Where a block stands.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    table: u32,
+    file: i64,
+    block: i64,
+    layer: u8,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Waiting {
+    fn place(&self) -> Option<Place> {
+        match self.what {
+            Replaced::Place(place) => Some(place),
+            Replaced::File { .. } => None,
+        }
+    }
+}
+
+/// A set of layers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct LayerSet([u64; 4]);
+
+impl LayerSet {
+    /// Whether the layer was not in it.
+    fn insert(&mut self, layer: u8) -> bool {
+        let (word, bit) = (&mut self.0[usize::from(layer / 64)], 1 << (layer % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    fn remove(&mut self, layer: u8) {
+        self.0[usize::from(layer / 64)] &= !(1 << (layer % 64));
+    }
+
+    fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The lowest layer that is not in it.
+    fn first_free(self) -> Option<u8> {
+        let word = self.0.iter().position(|&word| word != u64::MAX)?;
+        u8::try_from(64 * word + self.0[word].trailing_ones() as usize).ok()
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct BlockFile {
+    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn DiskFile>,
+}
+
+impl BlockFile {
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_at(offset, bytes);
+        written.map_err(|source| Error::io(&self.path, "write", source))
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file
+            .sync()
+            .map_err(|source| Error::io(&self.path, "sync", source))
+    }
+}
+
+impl BlockFiles {
+    /// The files of the store in `dir`, as of a checkpoint.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        store_id: [u8; 16],
+        cache: Arc<Cache>,
+        checkpoint: u64,
+    ) -> Self {
+        let [store, _] = store_id.as_chunks().0 else {
+            unreachable!("16 bytes are twice 8")
+        };
+        let state = State {
+            settled: checkpoint,
+            ..State::default()
+        };
+        Self {
+            disk,
+            dir: dir.join(SPARSE_DIR),
+            store: *store,
+            cache,
+            state: Mutex::new(state),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        }
+    }
+
+    /// The files of a damaged store; if its name is lost, it is that of the first block that is whole.
+    pub(crate) fn of_damaged(disk: Arc<dyn Disk>, dir: &Path, store_id: Option<[u8; 16]>) -> Self {
+        let cache = Arc::new(Cache::new(0, 0));
+        let mut files = Self::new(disk, dir, store_id.unwrap_or_default(), cache, 0);
+        if store_id.is_none() {
+            files.store = files.find_store().unwrap_or_default();
+        }
+        files
+    }
+
+    fn find_store(&self) -> Option<[u8; 8]> {
+        const STEP_BYTES: usize = 512;
+        for (_, dir) in self.list_tables().ok()? {
+            for (_, path) in self.list_files(&dir).ok()? {
+                let Ok(file) = self.disk.open(&path) else { continue };
+                let mut bytes = vec![0; usize::try_from(file.len().ok()?).ok()?.min(64 << 20)];
+                if file.read_at(0, &mut bytes).is_err() {
+                    continue;
+                }
+                let places = (0..bytes.len()).step_by(STEP_BYTES);
+                let whole = places.filter_map(|at| Header::of_whole(&bytes[at..]).ok());
+                if let Some(header) = whole.into_iter().next() {
+                    return Some(header.store);
+                }
+            }
+        }
+        None
+    }
+
+    /// What the blocks of this store carry.
+    pub(super) fn store(&self) -> [u8; 8] {
+        self.store
+    }
+
+    fn table_dir(&self, table: u32) -> PathBuf {
+        self.dir.join(table.to_string())
+    }
+
+    pub(super) fn path_of(&self, table: u32, file: i64) -> PathBuf {
+        // With the sign inverted, names sort as numbers do.
+        let number = file.cast_unsigned() ^ (1 << 63);
+        self.table_dir(table).join(format!("{number:016x}.{EXTENSION}"))
+    }
+
+    /// A file that is there.
+    pub(super) fn open(&self, table: u32, file: i64) -> Result<Arc<BlockFile>> {
+        if let Some(open) = self.state.lock().open.get(&(table, file)) {
+            return Ok(open.clone());
+        }
+        let path = self.path_of(table, file);
+        let opened = self.disk.open(&path).map_err(|source| {
+            if source.kind() == io::ErrorKind::NotFound {
+                Error::corrupt(&path, "the file", "it is missing")
+            } else {
+                Error::io(&path, "open", source)
+            }
+        })?;
+        Ok(self.remember(table, file, BlockFile { path, file: opened }))
+    }
+
+    /// A file that is there, or is created now, durably.
+    pub(super) fn open_or_create(&self, table: u32, file: i64) -> Result<Arc<BlockFile>> {
+        if let Some(open) = self.state.lock().open.get(&(table, file)) {
+            return Ok(open.clone());
+        }
+        let path = self.path_of(table, file);
+        let opened = match self.disk.open(&path) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                self.create_dirs(table)?;
+                let created = self
+                    .disk
+                    .create(&path)
+                    .map_err(|source| Error::io(&path, "create", source))?;
+                self.sync_dir(&self.table_dir(table))?;
+                created
+            }
+            opened => opened.map_err(|source| Error::io(&path, "open", source))?,
+        };
+        Ok(self.remember(table, file, BlockFile { path, file: opened }))
+    }
+
+    fn remember(&self, table: u32, file: i64, opened: BlockFile) -> Arc<BlockFile> {
+        let mut state = self.state.lock();
+        if state.open.len() >= OPEN_FILES
+            && let Some(&other) = state.open.keys().next()
+        {
+            state.open.remove(&other);
+        }
+        state
+            .open
+            .entry((table, file))
+            .or_insert_with(|| Arc::new(opened))
+            .clone()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.disk
+            .sync_dir(dir)
+            .map_err(|source| Error::io(dir, "sync", source))
+    }
+
+    fn create_dirs(&self, table: u32) -> Result<()> {
+        if self.state.lock().dirs.contains(&table) {
+            return Ok(());
+        }
+        let dir = self.table_dir(table);
+        for dir in [&self.dir, &dir] {
+            match self.disk.create_dir(dir) {
+                Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io(dir, "create", source));
+                }
+                _ => self.sync_dir(dir.parent().unwrap_or(Path::new(".")))?,
+            }
+        }
+        self.state.lock().dirs.insert(table);
+        Ok(())
+    }
+
+    /// Takes a place for a block, of which the newest map names `current`, within the flush under way.
+    pub(super) fn allocate(&self, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
+        let mut state = self.state.lock();
+        let name = (owner.table, block);
+        let layer = self.take_layer(&mut state, owner, block, current)?;
+        state.pending.allocated.insert((name, layer));
+        Ok(layer)
+    }
+
+    fn take_layer(&self, state: &mut State, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
+        let busy = state.busy.entry((owner.table, block)).or_default();
+        let mut taken = *busy;
+        if let Some(layer) = current {
+            taken.insert(layer);
+        }
+        let layer = taken.first_free().ok_or_else(|| Error::NoSpace {
+            path: self.path_of(owner.table, owner.shape.file_of(block).0),
+            action: "find a place that no snapshot needs in",
+        })?;
+        busy.insert(layer);
+        self.cache.remove(CacheKey::Block(owner.table, block, layer));
+        Ok(layer)
+    }
+
+    /// As [`allocate`](Self::allocate), outside of any flush; `current` is what the map of checkpoint `number` names.
+    pub(super) fn allocate_now(
+        &self,
+        owner: Owner<'_>,
+        block: i64,
+        current: Option<u8>,
+        number: u64,
+    ) -> Result<Allocated> {
+        let mut state = self.state.lock();
+        if number < state.settled {
+            return Ok(Allocated::Stale);
+        }
+        let busy = state.busy.get(&(owner.table, block)).copied().unwrap_or_default();
+        if busy.first_free().is_none_or(|layer| layer >= DIRECT_LAYERS) {
+            return Ok(Allocated::Full);
+        }
+        self.take_layer(&mut state, owner, block, current)
+            .map(Allocated::Layer)
+    }
+
+    /// Takes the place of a block that the log names.
+    pub(crate) fn take(&self, table: u32, block: i64, layer: u8) {
+        self.state
+            .lock()
+            .busy
+            .entry((table, block))
+            .or_default()
+            .insert(layer);
+    }
+
+    /// Gives up a place that [`allocate_now`](Self::allocate_now) took.
+    pub(super) fn free(&self, owner: Owner<'_>, block: i64, layer: u8) {
+        self.state.lock().free((owner.table, block), layer);
+    }
+
+    /// Takes note of files that the flush under way has written to.
+    pub(super) fn written(&self, mut files: Vec<Arc<BlockFile>>) {
+        self.state.lock().pending.written.append(&mut files);
+    }
+
+    /// Gives up a block that the map named, within the flush under way.
+    pub(super) fn replace(&self, owner: Owner<'_>, block: i64, named: &BlockRef) {
+        let shape = owner.shape;
+        let place = Place {
+            table: owner.table,
+            file: shape.file_of(block).0,
+            block,
+            layer: named.layer,
+            offset: shape.offset(block, named.layer),
+            bytes: u64::from(named.units) * shape.unit_bytes as u64,
+        };
+        let mut state = self.state.lock();
+        let place_name = ((owner.table, block), named.layer);
+        // Until the flush is published the last checkpoint needs it; behind that, perhaps a snapshot.
+        let is_new = state.busy.entry(place_name.0).or_default().insert(named.layer);
+        if state.pending.allocated.remove(&place_name) || is_new {
+            state.pending.discarded.push(place_name);
+        }
+        state.wait(Replaced::Place(place), named.born);
+    }
+
+    /// Gives up a file all of whose blocks were replaced.
+    pub(super) fn replace_file(&self, owner: Owner<'_>, file: i64) {
+        let (first, last) = owner.shape.blocks_of(file);
+        let what = Replaced::File {
+            table: owner.table,
+            file,
+            first,
+            last,
+        };
+        self.state.lock().wait(what, 0);
+    }
+
+    /// Lets the map name a block that is written already, within the flush under way.
+    pub(super) fn adopt(&self, owner: Owner<'_>, block: i64, named: &BlockRef) {
+        let adopted = ((owner.table, block), named.layer);
+        self.state.lock().pending.adopted.push(adopted);
+    }
+
+    /// Makes everything that the flush under way has written durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let written = std::mem::take(&mut self.state.lock().pending.written);
+        written.iter().try_for_each(|file| file.sync())
+    }
+
+    /// The flush failed, and no checkpoint names what it has written.
+    pub(crate) fn roll_back(&self) {
+        let mut state = self.state.lock();
+        let pending = std::mem::take(&mut state.pending);
+        for (name, layer) in pending.allocated.into_iter().chain(pending.discarded) {
+            state.free(name, layer);
+        }
+    }
+
+    /// The flush is part of this checkpoint, whose view is about to be published.
+    pub(crate) fn before_publishing(&self, checkpoint: u64) {
+        let mut state = self.state.lock();
+        let replaced = std::mem::take(&mut state.pending.replaced);
+        for mut waiting in replaced {
+            waiting.dead = checkpoint;
+            state.waiting.push(waiting);
+        }
+    }
+
+    /// The checkpoint's view has been published: its map tells which places are in use.
+    pub(crate) fn after_publishing(&self, checkpoint: u64) {
+        let mut state = self.state.lock();
+        let pending = std::mem::take(&mut state.pending);
+        for (name, layer) in pending.allocated.into_iter().chain(pending.adopted) {
+            state.free(name, layer);
+        }
+        state.settled = checkpoint;
+    }
+
+    /// Gives back the space of what no view needs: `is_held(born, dead)` says whether one from `born` on and before
+    /// `dead` is held, `is_live(table, file)` whether the newest checkpoint has a file. What fails costs space alone.
+    pub(crate) fn release(&self, is_held: impl Fn(u64, u64) -> bool, is_live: impl Fn(u32, i64) -> bool) {
+        let mut free = self.take_released(is_held, is_live);
+        // Neighbours are given back together.
+        free.sort_unstable_by_key(|place| (place.table, place.file, place.offset));
+        let mut holes: Vec<Place> = Vec::new();
+        for place in &free {
+            match holes.last_mut() {
+                Some(hole)
+                    if (hole.table, hole.file, hole.offset + hole.bytes)
+                        == (place.table, place.file, place.offset) =>
+                {
+                    hole.bytes += place.bytes;
+                }
+                _ => holes.push(*place),
+            }
+        }
+        for hole in holes {
+            let punched = self.open(hole.table, hole.file).and_then(|file| {
+                let punched = file.file.punch(hole.offset, hole.bytes);
+                punched.map_err(|source| Error::io(&file.path, "punch a hole into", source))
+            });
+            if let Err(error) = punched {
+                tracing::debug!(%error, "the space of blocks that are no longer needed is not given back");
+            }
+        }
+        let mut state = self.state.lock();
+        for place in free {
+            self.cache
+                .remove(CacheKey::Block(place.table, place.block, place.layer));
+            state.free((place.table, place.block), place.layer);
+        }
+    }
+
+    /// Takes what no view needs out of waiting. Files are removed at once; places in them, too.
+    fn take_released(
+        &self,
+        is_held: impl Fn(u64, u64) -> bool,
+        is_live: impl Fn(u32, i64) -> bool,
+    ) -> Vec<Place> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let waiting = std::mem::take(&mut state.waiting);
+        let (held, free): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .partition(|waiting| is_held(waiting.born, waiting.dead));
+        state.waiting = held;
+        let places: Vec<Place> = free.iter().filter_map(Waiting::place).collect();
+        let mut freed: HashMap<BlockName, LayerSet> = HashMap::new();
+        for place in &places {
+            freed
+                .entry((place.table, place.block))
+                .or_default()
+                .insert(place.layer);
+        }
+        let mut removed = HashSet::new();
+        for waiting in free {
+            let Replaced::File {
+                table,
+                file,
+                first,
+                last,
+            } = waiting.what
+            else {
+                continue;
+            };
+            if is_live(table, file) {
+                continue;
+            }
+            let mut busy = state.busy.range((table, first)..=(table, last));
+            // Somebody may be writing a block of the file at this moment (rule 1); the removal then waits.
+            let is_unused = busy.all(|(name, &set)| freed.get(name).is_some_and(|free| *free == set));
+            let path = self.path_of(table, file);
+            if is_unused && self.disk.remove(&path).or_else(ignore_missing).is_ok() {
+                state.open.remove(&(table, file));
+                removed.insert((table, file));
+            } else {
+                state.waiting.push(waiting);
+            }
+        }
+        let (gone, left): (Vec<Place>, Vec<Place>) = places
+            .into_iter()
+            .partition(|place| removed.contains(&(place.table, place.file)));
+        for place in gone {
+            self.cache
+                .remove(CacheKey::Block(place.table, place.block, place.layer));
+            state.free((place.table, place.block), place.layer);
+        }
+        left
+    }
+
+    /// Forgets which places of a dropped table are in use: nobody writes there any more.
+    pub(crate) fn forget(&self, table: u32) {
+        self.state.lock().busy.retain(|name, _| name.0 != table);
+    }
+
+    /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has. Nobody may read or
+    /// write yet.
+    pub(crate) fn remove_unknown(&self, is_live: impl Fn(u32, i64) -> bool) -> Result<()> {
+        for (table, dir) in self.list_tables()? {
+            for (file, path) in self.list_files(&dir)? {
+                if !is_live(table, file) {
+                    self.disk
+                        .remove(&path)
+                        .map_err(|source| Error::io(&path, "remove", source))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories of tables that there are.
+    pub(super) fn list_tables(&self) -> Result<Vec<(u32, PathBuf)>> {
+        let number = |path: &Path| path.file_name()?.to_str()?.parse().ok();
+        let entries = self.list(&self.dir)?.into_iter();
+        Ok(entries.filter_map(|path| Some((number(&path)?, path))).collect())
+    }
+
+    /// The files in the directory of a table, in the order of their blocks.
+    pub(super) fn list_files(&self, dir: &Path) -> Result<Vec<(i64, PathBuf)>> {
+        let number = |path: &Path| {
+            let name = path.file_stem()?.to_str()?;
+            let is_ours = path.extension()? == EXTENSION && name.len() == 16;
+            let number = is_ours.then(|| u64::from_str_radix(name, 16).ok())??;
+            Some((number ^ (1 << 63)).cast_signed())
+        };
+        let entries = self.list(dir)?.into_iter();
+        let mut files: Vec<_> = entries.filter_map(|path| Some((number(&path)?, path))).collect();
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        match self.disk.list(dir) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(|source| Error::io(dir, "read", source)),
+        }
+    }
+
+    /// The block that the map names, from the cache or from the disk.
+    pub(super) fn load(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<BlockBytes> {
+        let key = CacheKey::Block(owner.table, block, named.layer);
+        if let Some(page) = self.cache.get(key) {
+            return Ok(BlockBytes::of_page(page));
+        }
+        let page = Arc::new(self.read(owner, block, named)?);
+        Ok(BlockBytes::of_page(self.cache.insert(key, page)))
+    }
+
+    /// Keeps a block that is being written in the cache.
+    pub(super) fn remember_block(&self, owner: Owner<'_>, block: i64, layer: u8, bytes: &[u8]) {
+        let page = Arc::new(Page::of_bytes(bytes.into()));
+        self.cache
+            .insert(CacheKey::Block(owner.table, block, layer), page);
+    }
+
+    /// The block if it is in the cache.
+    pub(super) fn cached(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<BlockBytes> {
+        self.cache
+            .get(CacheKey::Block(owner.table, block, named.layer))
+            .map(BlockBytes::of_page)
+    }
+
+    /// The block that the map names, from the disk, checked.
+    pub(super) fn read(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<Page> {
+        if !owner.shape.admits(named) {
+            let path = self.path_of(owner.table, owner.shape.file_of(block).0);
+            let reason = "its block map names a block that the table cannot have";
+            return Err(Error::corrupt(&path, format!("block {block}"), reason));
+        }
+        let mut bytes = vec![0; usize::from(named.units) * owner.shape.unit_bytes];
+        self.read_at(owner, block, named.layer, &mut bytes)?;
+        self.check(owner, block, named, &bytes)?;
+        Ok(Page::of_bytes(bytes.into()))
+    }
+
+    /// Fills `bytes` from the place of a block on.
+    pub(super) fn read_at(&self, owner: Owner<'_>, block: i64, layer: u8, bytes: &mut [u8]) -> Result<()> {
+        let (file, _) = owner.shape.file_of(block);
+        let opened = self.open(owner.table, file)?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let offset = owner.shape.offset(block, layer);
+        opened.file.read_at(offset, bytes).map_err(|source| {
+            if source.kind() == io::ErrorKind::UnexpectedEof {
+                let place = format!("block {block} at offset {offset}");
+                Error::corrupt(&opened.path, place, "the file ends before it")
+            } else {
+                Error::io(&opened.path, "read", source)
+            }
+        })
+    }
+
+    /// Checks that `bytes` are the block that the map names.
+    pub(super) fn check(&self, owner: Owner<'_>, block: i64, named: &BlockRef, bytes: &[u8]) -> Result<()> {
+        owner.check_named(bytes, block, named).map_err(|reason| {
+            let offset = owner.shape.offset(block, named.layer);
+            let path = self.path_of(owner.table, owner.shape.file_of(block).0);
+            Error::corrupt(&path, format!("block {block} at offset {offset}"), reason)
+        })
+    }
+
+    /// The numbers of the files of a table that are there.
+    pub(super) fn files_of(&self, table: u32) -> Result<Vec<i64>> {
+        let files = self.list_files(&self.table_dir(table))?;
+        Ok(files.into_iter().map(|(file, _)| file).collect())
+    }
+
+    /// The length of the file of a block, if it can be opened.
+    pub(super) fn file_len(&self, owner: Owner<'_>, block: i64) -> Option<u64> {
+        let file = self.open(owner.table, owner.shape.file_of(block).0).ok()?;
+        file.file.len().ok()
+    }
+
+    /// How many calls have read blocks, and how many blocks were written, since the store was opened.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (
+            self.reads.load(Ordering::Relaxed),
+            self.writes.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Counts a block that is written.
+    pub(super) fn count_write(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes that the files of a table take on the disk, and how long they are.
+    pub(crate) fn disk_bytes(&self, table: u32) -> Result<u64> {
+        let mut bytes = 0;
+        for (file, path) in self.list_files(&self.table_dir(table))? {
+            let opened = self.open(table, file)?;
+            bytes += opened
+                .file
+                .disk_bytes()
+                .map_err(|source| Error::io(&path, "read", source))?;
+        }
+        Ok(bytes)
+    }
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound {
+        Ok(())
+    } else {
+        Err(error)
+    }
+}
+
+impl State {
+    fn wait(&mut self, what: Replaced, born: u64) {
+        self.pending.replaced.push(Waiting { what, born, dead: 0 });
+    }
+
+    fn free(&mut self, name: BlockName, layer: u8) {
+        if let Some(set) = self.busy.get_mut(&name) {
+            set.remove(layer);
+            if set.is_empty() {
+                self.busy.remove(&name);
+            }
+        }
+    }
+}

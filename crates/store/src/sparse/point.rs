@@ -1,0 +1,113 @@
+//! Reading one row: a touch of the block map, and one of a block.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::block::BlockBytes;
+use super::block_map;
+use super::scan::{newest_in_heads, read_map};
+use super::shape::Shape;
+use super::table::SparseEntry;
+use crate::engine::{TableEntry, View};
+use crate::error::Result;
+use crate::rows::{Deletion, Head, HeadRow};
+
+/// A row that was found.
+#[derive(Debug, Clone)]
+pub(crate) enum FoundRow {
+    InHead(HeadRow),
+    InBlock {
+        shape: Arc<Shape>,
+        bytes: BlockBytes,
+        slot: usize,
+    },
+}
+
+/// The row of a time, as of a view.
+pub(crate) fn find(
+    view: &View,
+    table: &TableEntry,
+    sparse: &SparseEntry,
+    visible: u64,
+    time: i64,
+) -> Result<Option<FoundRow>> {
+    let (tick, is_exact) = sparse.grid.tick(time);
+    if !is_exact {
+        return Ok(None);
+    }
+    let owner = sparse.owner(table.id, view.blocks.store());
+    let (block, slot) = sparse.shape.place_of(tick);
+    let heads: Vec<Arc<Head>> = view
+        .generations()
+        .iter()
+        .filter_map(|generation| generation.head(table.id))
+        .collect();
+    let bounds = (Bound::Included((time, 0)), Bound::Included((time, u64::MAX)));
+    let row = heads
+        .iter()
+        .rev()
+        .find_map(|head| head.rows(bounds, visible, true, 1).pop());
+    let written = newest_in_heads(&heads, block, visible);
+    let covers = |deletion: &Deletion, sequence| deletion.covers(time, sequence);
+    let is_gone = |sequence| {
+        heads.iter().any(|head| {
+            head.deletions(visible)
+                .iter()
+                .any(|deletion| covers(deletion, sequence))
+        })
+    };
+    if let Some(row) = row
+        && written.is_none_or(|(sequence, _)| row.sequence > sequence)
+    {
+        return Ok((!is_gone(row.sequence)).then_some(FoundRow::InHead(row)));
+    }
+    let (sequence, named) = match written {
+        Some(written) => written,
+        None => {
+            let (file, index) = sparse.shape.file_of(block);
+            let Some(&page) = sparse.files.get(&file) else {
+                return Ok(None);
+            };
+            match block_map::get(&read_map(view, owner, file, page)?, index) {
+                Some(named) => (0, named),
+                None => return Ok(None),
+            }
+        }
+    };
+    if is_gone(sequence) {
+        return Ok(None);
+    }
+    let bytes = view.blocks.load(owner, block, &named)?;
+    let is_there = bytes.view(&sparse.shape).has(slot);
+    Ok(is_there.then(|| FoundRow::InBlock {
+        shape: sparse.shape.clone(),
+        bytes,
+        slot,
+    }))
+}
+
+impl FoundRow {
+    /// A bit of the row's flags.
+    pub(crate) fn bit(&self, bit: usize) -> bool {
+        match self {
+            Self::InHead(row) => row.block.fixed(row.row)[bit / 8] >> (bit % 8) & 1 == 1,
+            Self::InBlock { shape, bytes, slot } => bytes.view(shape).bit(bit, *slot),
+        }
+    }
+
+    /// A fixed column: its number in the layout, and where it stands in a packed row.
+    pub(crate) fn fixed(&self, column: usize, offset: usize, width: usize) -> &[u8] {
+        match self {
+            Self::InHead(row) => &row.block.fixed(row.row)[offset..offset + width],
+            Self::InBlock { shape, bytes, slot } => bytes.view(shape).fixed(column, *slot..slot + 1),
+        }
+    }
+
+    /// A variable column.
+    pub(crate) fn variable(&self, column: usize) -> &[u8] {
+        match self {
+            Self::InHead(row) => row.block.variable(row.row, column),
+            Self::InBlock { shape, bytes, slot } => bytes.view(shape).variable(column, *slot),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Scanning a sparse table: blocks in the order of their numbers, rows of heads in between.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bedload_index::paged::{PageId, PageRead};
+
+use super::block::{BlockBytes, BlockRows, Owner};
+use super::block_map::{self, BlockRef};
+use super::flush::slots_in;
+use super::table::SparseEntry;
+use crate::engine::{TableEntry, View};
+use crate::error::{Error, Result};
+use crate::pages::{Page, PageRef};
+use crate::rows::{Deletion, Head, HeadRow, Place};
+use crate::scan::{HeadRows, Output};
+
+/// Bytes of blocks that are read in one call.
+const READ_BYTES: usize = 2 << 20;
+
+/// A scan between two ticks.
+pub(crate) struct BlockScan<'s> {
+    owner: Owner<'s>,
+    view: &'s View,
+    files: &'s BTreeMap<i64, PageId>,
+    heads: Vec<Arc<Head>>,
+    visible: u64,
+    deletions: &'s [Deletion],
+    reverse: bool,
+    /// The first and the last tick.
+    ticks: (i64, i64),
+    map: Option<(i64, PageRef)>,
+    /// Blocks that were read ahead.
+    ahead: VecDeque<(i64, BlockBytes)>,
+}
+
+/// A block as a scan finds it: what its rows count as, and where it stands.
+type Found = (u64, BlockRef);
+
+impl<'s> BlockScan<'s> {
+    /// A scan of a table as of a view; `ticks` are the first and the last.
+    pub(crate) fn new(
+        view: &'s View,
+        table: &'s TableEntry,
+        sparse: &'s SparseEntry,
+        (visible, deletions): (u64, &'s [Deletion]),
+        ticks: (i64, i64),
+        reverse: bool,
+    ) -> Self {
+        let heads = view
+            .generations()
+            .iter()
+            .filter_map(|generation| generation.head(table.id));
+        Self {
+            owner: sparse.owner(table.id, view.blocks.store()),
+            view,
+            files: &sparse.files,
+            heads: heads.collect(),
+            visible,
+            deletions,
+            reverse,
+            ticks,
+            map: None,
+            ahead: VecDeque::new(),
+        }
+    }
+
+    /// Gives rows to the output until it is full or nothing is left; `heads` has the rows of the heads in the range of
+    /// the scan.
+    pub(crate) fn fill(&mut self, heads: &mut HeadRows, output: &mut Output) -> Result<()> {
+        let shape = self.owner.shape;
+        let (from, to) = (shape.place_of(self.ticks.0).0, shape.place_of(self.ticks.1).0);
+        let mut at = Some(if self.reverse { to } else { from });
+        while let Some(begin) = at {
+            let of_heads = heads
+                .peek()
+                .map(|(time, _)| shape.place_of(self.owner.grid.tick(time).0).0);
+            let of_blocks = self.next_block(begin, if self.reverse { from } else { to })?;
+            let block = match (of_heads, of_blocks) {
+                (Some(head), Some(block)) if self.reverse => head.max(block),
+                (Some(head), Some(block)) => head.min(block),
+                (head, block) => match head.or(block) {
+                    Some(block) => block,
+                    None => return Ok(()),
+                },
+            };
+            self.block(block, heads, output)?;
+            if output.is_full() {
+                return Ok(());
+            }
+            let next = if self.reverse {
+                block.checked_sub(1)
+            } else {
+                block.checked_add(1)
+            };
+            at = next.filter(|next| (from..=to).contains(next));
+        }
+        Ok(())
+    }
+
+    /// The first block from `begin` on in the direction of the scan that is there, up to `end`.
+    fn next_block(&mut self, begin: i64, end: i64) -> Result<Option<i64>> {
+        let range = if self.reverse { end..=begin } else { begin..=end };
+        let mut nearest: Option<i64> = None;
+        for head in &self.heads {
+            let found = head.next_block(range.clone(), self.visible, self.reverse);
+            nearest = match (nearest, found) {
+                (Some(a), Some(b)) => Some(if self.reverse { a.max(b) } else { a.min(b) }),
+                (a, b) => a.or(b),
+            };
+        }
+        let shape = self.owner.shape;
+        let (first, last) = (shape.file_of(*range.start()).0, shape.file_of(*range.end()).0);
+        let mut file = if self.reverse {
+            self.files.range(first..=last).next_back()
+        } else {
+            self.files.range(first..=last).next()
+        };
+        while let Some((&number, &page)) = file {
+            let map = self.map(number, page)?;
+            let (low, high) = shape.blocks_of(number);
+            let index = |block: i64| shape.file_of(block.clamp(low, high)).1;
+            let mut within = index(*range.start())..=index(*range.end());
+            let is_there = |index: &usize| block_map::get(&map, *index).is_some();
+            let found = if self.reverse {
+                within.rfind(is_there)
+            } else {
+                within.find(is_there)
+            };
+            if let Some(index) = found {
+                let block = shape.block_of(number, index);
+                return Ok(Some(match nearest {
+                    Some(other) if self.reverse => other.max(block),
+                    Some(other) => other.min(block),
+                    None => block,
+                }));
+            }
+            file = if self.reverse {
+                self.files.range(first..number).next_back()
+            } else {
+                self.files
+                    .range((std::ops::Bound::Excluded(number), std::ops::Bound::Included(last)))
+                    .next()
+            };
+        }
+        Ok(nearest)
+    }
+
+    fn map(&mut self, file: i64, page: PageId) -> Result<PageRef> {
+        if let Some((of, map)) = &self.map
+            && *of == file
+        {
+            return Ok(map.clone());
+        }
+        let map = read_map(self.view, self.owner, file, page)?;
+        self.map = Some((file, map.clone()));
+        Ok(map)
+    }
+
+    /// The block that counts, if there is one.
+    fn find(&mut self, block: i64) -> Result<Option<Found>> {
+        if let Some(found) = newest_in_heads(&self.heads, block, self.visible) {
+            return Ok(Some(found));
+        }
+        let (file, index) = self.owner.shape.file_of(block);
+        let Some(&page) = self.files.get(&file) else {
+            return Ok(None);
+        };
+        let map = self.map(file, page)?;
+        Ok(block_map::get(&map, index).map(|named| (0, named)))
+    }
+
+    /// Gives the rows of one block.
+    fn block(&mut self, block: i64, heads: &mut HeadRows, output: &mut Output) -> Result<()> {
+        let (shape, grid) = (self.owner.shape, self.owner.grid);
+        let Some((first, last)) = slots_in(shape, block, self.ticks) else {
+            return Ok(());
+        };
+        let found = self.find(block)?;
+        let bytes = match &found {
+            Some((_, named)) => Some(self.read(block, named)?),
+            None => None,
+        };
+        let sequence = found.map_or(0, |(sequence, _)| sequence);
+        let rows = bytes.as_ref().map(|bytes| BlockRows {
+            view: bytes.view(shape),
+            grid,
+            first_tick: shape.first_tick(block),
+            sequence,
+            reverse: self.reverse,
+        });
+        let mirror = |slot: usize| {
+            if self.reverse {
+                shape.rows_per_block() - 1 - slot
+            } else {
+                slot
+            }
+        };
+        let (mut at, end) = (
+            mirror(first).min(mirror(last)),
+            mirror(first).max(mirror(last)) + 1,
+        );
+        let in_block = |place: Place| {
+            let (other, slot) = shape.place_of(grid.tick(place.0).0);
+            (other == block).then(|| mirror(slot))
+        };
+        while !output.is_full() {
+            let number = heads.peek().and_then(in_block);
+            if let Some(rows) = &rows {
+                at = take_rows(rows, at..number.unwrap_or(end), self.deletions, output)?;
+            }
+            let Some(number) = number.filter(|_| !output.is_full()) else {
+                break;
+            };
+            let row = newest_row(heads, self.reverse);
+            let is_later = row
+                .as_ref()
+                .is_some_and(|row| found.is_none() || row.sequence > sequence);
+            if let Some(row) = row.filter(|_| is_later) {
+                output.take(&row, 0..1, self.deletions)?;
+                at = number + 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a block: from the cache, or together with its neighbours.
+    fn read(&mut self, block: i64, named: &BlockRef) -> Result<BlockBytes> {
+        while let Some((ahead, bytes)) = self.ahead.pop_front() {
+            if ahead == block {
+                return Ok(bytes);
+            }
+        }
+        let files = &self.view.blocks;
+        if let Some(cached) = files.cached(self.owner, block, named) {
+            return Ok(cached);
+        }
+        let run = self.run(block, named)?;
+        if run.len() == 1 {
+            return files.load(self.owner, block, named);
+        }
+        let stride = usize::try_from(self.owner.shape.stride).expect("a place fits in memory");
+        let first = run.iter().map(|(block, _)| *block).min().unwrap_or(block);
+        let mut bytes = vec![0; run.len() * stride];
+        files.read_at(self.owner, first, named.layer, &mut bytes)?;
+        let at = |block: i64| usize::try_from(block - first).expect("in the run") * stride;
+        for (block, named) in &run {
+            let begin = at(*block);
+            files.check(self.owner, *block, named, &bytes[begin..begin + stride])?;
+        }
+        let page = Arc::new(Page::of_bytes(bytes.into()));
+        let part = |block: i64| {
+            let range: Range<usize> = at(block)..at(block) + stride;
+            BlockBytes {
+                page: page.clone(),
+                range,
+            }
+        };
+        self.ahead = run[1..].iter().map(|(block, _)| (*block, part(*block))).collect();
+        Ok(part(block))
+    }
+
+    /// The block and those that stand behind it in the direction of the scan, as far as one call can read them all
+    /// and the scan will want them.
+    fn run(&mut self, block: i64, named: &BlockRef) -> Result<Vec<(i64, BlockRef)>> {
+        let shape = self.owner.shape;
+        let mut run = vec![(block, *named)];
+        if shape.has_text() || !shape.admits(named) {
+            return Ok(run);
+        }
+        let stride = usize::try_from(shape.stride).expect("a place fits in memory");
+        let step = if self.reverse { -1 } else { 1 };
+        let (low, high) = shape.blocks_of(shape.file_of(block).0);
+        let (from, to) = (shape.place_of(self.ticks.0).0, shape.place_of(self.ticks.1).0);
+        let mut next = block;
+        while run.len() * stride < READ_BYTES {
+            next += step;
+            if !(low.max(from)..=high.min(to)).contains(&next) {
+                break;
+            }
+            let Some((_, found)) = self.find(next)? else { break };
+            let is_sound = found.units == named.units && shape.admits(&found);
+            if !is_sound
+                || found.layer != named.layer
+                || self.view.blocks.cached(self.owner, next, &found).is_some()
+            {
+                break;
+            }
+            run.push((next, found));
+        }
+        Ok(run)
+    }
+}
+
+/// Gives those rows of a block that are numbered within a range; returns the number of the first that was not looked at.
+fn take_rows(
+    rows: &BlockRows<'_>,
+    range: Range<usize>,
+    deletions: &[Deletion],
+    output: &mut Output,
+) -> Result<usize> {
+    let mut at = range.start;
+    while at < range.end && !output.is_full() {
+        let Some(run) = rows.next_run(at, range.end) else {
+            return Ok(range.end);
+        };
+        at = output.take(rows, run, deletions)?;
+    }
+    Ok(at.max(range.start))
+}
+
+/// The next row of the heads, the newest of its time.
+fn newest_row(heads: &mut HeadRows, reverse: bool) -> Option<HeadRow> {
+    let mut newest = heads.pop()?;
+    while heads.peek().is_some_and(|(time, _)| time == newest.time) {
+        let other = heads.pop()?;
+        // In reverse the newest comes first.
+        if !reverse {
+            newest = other;
+        }
+    }
+    Some(newest)
+}
+
+/// The newest block that was written since the checkpoint and is visible.
+pub(super) fn newest_in_heads(heads: &[Arc<Head>], block: i64, visible: u64) -> Option<Found> {
+    heads
+        .iter()
+        .rev()
+        .find_map(|head| head.newest_block(block, visible))
+}
+
+/// The map of a file.
+pub(super) fn read_map(view: &View, owner: Owner<'_>, file: i64, page: PageId) -> Result<PageRef> {
+    let map = view.pages.read(page)?;
+    if block_map::owner(&map) == Some((owner.table, file)) {
+        Ok(map)
+    } else {
+        let reason = format!("it is not the block map of file {file} of table {}", owner.table);
+        Err(Error::corrupt(view.pages.path(), format!("page {page}"), reason))
+    }
+}

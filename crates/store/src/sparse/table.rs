@@ -1,0 +1,161 @@
+//! A sparse table in the catalogue: its grid, its shape, and which page is the map of which file.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use bedload_index::paged::bplus_tree::BPlusTree;
+use bedload_index::paged::{Columns, Entry, I64Order, PageId, PageRead, PageStore, Row, RowLayout};
+
+use super::block::Owner;
+use super::grid::Grid;
+use super::shape::{self, Dimensions, Shape};
+use crate::engine::tree_config;
+use crate::error::{Error, Result};
+use crate::rows::{TableId, TableSchema};
+
+/// What a sparse table has beside what every table has, as of one checkpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct SparseEntry {
+    pub(crate) grid: Grid,
+    pub(crate) shape: Arc<Shape>,
+    /// The page of the block map of each file that has blocks.
+    pub(crate) files: Arc<BTreeMap<i64, PageId>>,
+    /// Rows that were written over by a later row of the same time.
+    pub(crate) replaced: u64,
+}
+
+/// As the catalogue records it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct SparseRecord {
+    interval: i64,
+    offset: i64,
+    #[serde(flatten)]
+    dimensions: Dimensions,
+    replaced: u64,
+}
+
+/// The tree of a sparse table has an entry for each file: its number, and the page of its block map.
+pub(super) type FileTree<S> = BPlusTree<I64Order, Columns, S>;
+
+/// The columns of that tree.
+pub(crate) fn file_columns() -> Columns {
+    Columns::new(&[4], 0)
+}
+
+impl SparseEntry {
+    /// A table without blocks.
+    pub(crate) fn new(grid: Grid, schema: &TableSchema, payload_len: usize) -> Self {
+        Self {
+            grid,
+            shape: Arc::new(Shape::of_schema(schema, payload_len)),
+            files: Arc::default(),
+            replaced: 0,
+        }
+    }
+
+    /// The table as it was before its first row.
+    pub(crate) fn without_files(&self) -> Self {
+        Self {
+            files: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn record(&self) -> SparseRecord {
+        SparseRecord {
+            interval: self.grid.interval(),
+            offset: self.grid.offset(),
+            dimensions: self.shape.dimensions(),
+            replaced: self.replaced,
+        }
+    }
+
+    /// The table of a record, whose files are not known yet. `file` is the data file, for messages.
+    pub(crate) fn of_record(
+        record: &SparseRecord,
+        file: &Path,
+        name: &str,
+        schema: &TableSchema,
+        payload_len: usize,
+    ) -> Result<Self> {
+        let damaged =
+            |reason: &str| Error::corrupt(file, "the catalogue", format!("table {name:?}: {reason}"));
+        let grid = Grid::every(record.interval).map_err(|_| damaged("its interval is not positive"))?;
+        if !(0..record.interval).contains(&record.offset) {
+            return Err(damaged("its grid begins beyond its first interval"));
+        }
+        Ok(Self {
+            grid: grid.from(record.offset),
+            shape: Arc::new(shape::decode(file, name, schema, record.dimensions, payload_len)?),
+            files: Arc::default(),
+            replaced: record.replaced,
+        })
+    }
+
+    /// Reads which files there are from the tree at `root`.
+    pub(crate) fn load_files(&mut self, pages: &impl PageRead, root: PageId, file: &Path) -> Result<()> {
+        let tree = open_tree(pages, root)?;
+        let mut files = BTreeMap::new();
+        let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded)?;
+        while let Some(leaf) = cursor.next_leaf()? {
+            for index in 0..leaf.len() {
+                let cell = leaf
+                    .fixed_column(0)
+                    .get(4 * index..4 * index + 4)
+                    .and_then(|cell| cell.first_chunk());
+                let page = cell.copied().map(u32::from_le_bytes).and_then(PageId::new);
+                let number = I64Order::value_of(leaf.prefix(index));
+                let page = page.ok_or_else(|| {
+                    Error::corrupt(
+                        file,
+                        format!("page {root}"),
+                        format!("file {number} has no block map"),
+                    )
+                })?;
+                files.insert(number, page);
+            }
+        }
+        self.files = Arc::new(files);
+        Ok(())
+    }
+
+    pub(super) fn owner(&self, table: TableId, store: [u8; 8]) -> Owner<'_> {
+        Owner {
+            table: table.0,
+            store,
+            shape: &self.shape,
+            grid: self.grid,
+        }
+    }
+}
+
+pub(super) fn open_tree<S: PageRead>(pages: S, root: PageId) -> Result<FileTree<S>> {
+    Ok(BPlusTree::open(
+        pages,
+        root,
+        I64Order,
+        file_columns(),
+        tree_config(),
+    )?)
+}
+
+/// Makes a file known.
+pub(super) fn insert_file<S: PageStore>(tree: &FileTree<S>, number: i64, map: PageId) -> Result<()> {
+    debug_assert_eq!(tree.layout().fixed_len(), 4);
+    Ok(tree.insert(Entry {
+        key: &I64Order::key(number),
+        tie: 0,
+        row: Row {
+            fixed: &map.get().to_le_bytes(),
+            variable: &[],
+        },
+    })?)
+}
+
+/// Forgets a file.
+pub(super) fn remove_file<S: PageStore>(tree: &FileTree<S>, number: i64) -> Result<()> {
+    tree.remove(&I64Order::key(number), 0)?;
+    Ok(())
+}
