@@ -2,10 +2,10 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo test lint soak fuzz race
+.PHONY: help demo test lint soak fuzz race pg-costs pg-install pg-lint pg-test
 
 help: ## Print these targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 demo: ## Load a year of real departures, query it, check it, draw its disorder
 	$(CARGO) build --release --locked -p bedload-cli
@@ -25,6 +25,29 @@ soak: ## Run the long tests, the benchmarks' among them: more operations, more p
 
 race: ## Run the tests of the in-memory indexes under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	./scripts/thread-sanitizer
+
+PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
+PG_CARGO = cd crates/pg && PGRX_PG_CONFIG_PATH=$(PG_CONFIG) $(CARGO)
+
+pg-lint: ## Check the PostgreSQL extension as lint does (needs postgresql-server-dev-15 and libclang-dev)
+	$(PG_CARGO) fmt --check
+	$(PG_CARGO) clippy --all-targets --features harness --locked -- -D warnings
+	$(PG_CARGO) clippy --locked -- -D warnings
+
+pg-test: ## Test the PostgreSQL extension in private clusters (needs postgresql-15 too)
+	$(PG_CARGO) build --features harness --locked
+	$(PG_CARGO) test --features harness --locked
+
+pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names
+	$(PG_CARGO) build --release --locked
+	install -m 755 crates/pg/target/release/libbedload_pg.so "$$($(PG_CONFIG) --pkglibdir)/bedload_pg.so"
+	install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--0.1.0.sql "$$($(PG_CONFIG) --sharedir)/extension/"
+
+PG_COSTS ?= 400000,3
+
+pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
+	$(PG_CARGO) build --release --features harness --locked
+	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release --features harness --locked costs -- --nocapture
 
 FUZZ_SECONDS ?= 300
 

@@ -1,6 +1,7 @@
 //! Tests that whoever brings a page store runs on it, behind the feature `contract`.
 //!
-//! - [`check_page_store`]: the store keeps the rules of [`PageStore`](super::PageStore).
+//! - [`check_page_store`]: the store keeps the rules of [`PageStore`](super::PageStore);
+//!   [`check_page_store_of_one_thread`] for hosts without threads.
 //! - [`TreeIndex`]: a [`BPlusTree`](super::bplus_tree::BPlusTree) on the store, shown to the contract suite of
 //!   `bedload-testkit`.
 //! - [`check_be_tree_schedule`], [`check_be_tree_crashes`], [`check_be_tree_threads`]: a [`BeTree`](super::be_tree::BeTree) on the store.
@@ -17,5 +18,5 @@ pub use be_tree::{
 };
 pub use careless_keys::{CarelessKeys, CarelessOrder, canonical};
 pub use damaged_tree::check_damaged_tree;
-pub use page_store::check_page_store;
+pub use page_store::{check_page_store, check_page_store_of_one_thread};
 pub use tree_index::{KeyBytes, OrderedKeys, TieKeys, TreeIndex};

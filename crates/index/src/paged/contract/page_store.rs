@@ -15,6 +15,16 @@ use crate::paged::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved
 ///
 /// If one of them does not.
 pub fn check_page_store<S: PageStore + Sync>(make: impl Fn() -> S) {
+    check_page_store_of_one_thread(&make);
+    batches_and_readers_exclude_each_other(&make());
+}
+
+/// [`check_page_store`] without threads, for stores of hosts that have none: a process of a database server.
+///
+/// # Panics
+///
+/// As for [`check_page_store`].
+pub fn check_page_store_of_one_thread<S: PageStore>(make: impl Fn() -> S) {
     batches_publish_all_or_nothing(&make());
     lives_of_a_page_are_told_apart(&make());
     only_pages_out_of_reach_are_handed_out_again(&make());
@@ -23,7 +33,6 @@ pub fn check_page_store<S: PageStore + Sync>(make: impl Fn() -> S) {
     reserving_waits_for_no_latch(&make());
     maintenance_excludes_maintenance_only(&make());
     strange_pages_are_errors_or_noise(&make());
-    batches_and_readers_exclude_each_other(&make());
 }
 
 /// The suite knows no errors: one that occurs fails the test.

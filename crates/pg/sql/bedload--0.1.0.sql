@@ -1,0 +1,47 @@
+-- Bedload as an index access method.
+\echo Use "CREATE EXTENSION bedload" to load this file. \quit
+
+CREATE FUNCTION bedload_handler(internal) RETURNS index_am_handler
+    AS 'MODULE_PATHNAME', 'bedload_handler' LANGUAGE C STRICT;
+
+CREATE ACCESS METHOD bedload TYPE INDEX HANDLER bedload_handler;
+
+-- The operators are the B-tree's, so that the planner knows the index's order. Constants of other integer types are
+-- compared as they come: k = 5 is (int8, int4).
+CREATE OPERATOR FAMILY integer_ops USING bedload;
+
+CREATE OPERATOR CLASS int8_ops DEFAULT FOR TYPE int8 USING bedload FAMILY integer_ops AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+ALTER OPERATOR FAMILY integer_ops USING bedload ADD
+    OPERATOR 1 < (int8, int4),
+    OPERATOR 2 <= (int8, int4),
+    OPERATOR 3 = (int8, int4),
+    OPERATOR 4 >= (int8, int4),
+    OPERATOR 5 > (int8, int4),
+    OPERATOR 1 < (int8, int2),
+    OPERATOR 2 <= (int8, int2),
+    OPERATOR 3 = (int8, int2),
+    OPERATOR 4 >= (int8, int2),
+    OPERATOR 5 > (int8, int2);
+
+-- Everything that is wrong with an index, a line each. Writers wait meanwhile.
+CREATE FUNCTION bedload_check(index regclass) RETURNS SETOF text
+    AS 'MODULE_PATHNAME', 'bedload_check_wrapper' LANGUAGE C STRICT VOLATILE;
+
+-- How an index is built, and how many entries wait for it in this session.
+CREATE FUNCTION bedload_info(
+    index regclass, OUT entries int8, OUT height int4, OUT nodes int8, OUT leaves int8, OUT runs_above int8,
+    OUT leaf_runs int8, OUT pages int8, OUT pending int8
+) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'bedload_info_wrapper' LANGUAGE C STRICT VOLATILE;
+
+-- Merges all that an index has into its leaves: for a table that is going to be read rather than written.
+CREATE FUNCTION bedload_drain(index regclass) RETURNS void
+    AS 'MODULE_PATHNAME', 'bedload_drain_wrapper' LANGUAGE C STRICT VOLATILE;
+
+-- Makes pages that were lost in a crash available again; returns how many. Writers wait meanwhile.
+CREATE FUNCTION bedload_sweep(index regclass) RETURNS int8
+    AS 'MODULE_PATHNAME', 'bedload_sweep_wrapper' LANGUAGE C STRICT VOLATILE;
+
+REVOKE ALL ON FUNCTION bedload_check(regclass), bedload_drain(regclass), bedload_info(regclass), bedload_sweep(regclass) FROM PUBLIC;

@@ -1,0 +1,81 @@
+//! What the planner and `CREATE` statements ask.
+
+#![expect(unsafe_code, reason = "functions of an access method")]
+
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+use pgrx::{PgSqlErrorCode, pg_guard};
+
+use crate::error::fail;
+
+/// The B-tree's estimate. It reads of the index what ours has too: strategies, order, and the column's statistics.
+#[pg_guard]
+#[expect(clippy::too_many_arguments, reason = "PostgreSQL's signature")]
+pub(super) unsafe extern "C-unwind" fn amcostestimate(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    loop_count: f64,
+    startup_cost: *mut pg_sys::Cost,
+    total_cost: *mut pg_sys::Cost,
+    selectivity: *mut pg_sys::Selectivity,
+    correlation: *mut f64,
+    pages: *mut f64,
+) {
+    unsafe extern "C-unwind" {
+        fn btcostestimate(
+            root: *mut pg_sys::PlannerInfo,
+            path: *mut pg_sys::IndexPath,
+            loop_count: f64,
+            startup_cost: *mut pg_sys::Cost,
+            total_cost: *mut pg_sys::Cost,
+            selectivity: *mut pg_sys::Selectivity,
+            correlation: *mut f64,
+            pages: *mut f64,
+        );
+    }
+    // SAFETY: the arguments are passed on as they came; the boundary catches errors.
+    #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
+    unsafe {
+        pg_guard_ffi_boundary(|| {
+            btcostestimate(
+                root,
+                path,
+                loop_count,
+                startup_cost,
+                total_cost,
+                selectivity,
+                correlation,
+                pages,
+            );
+        });
+    }
+}
+
+/// There are no storage parameters.
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amoptions(
+    options: pg_sys::Datum,
+    validate: bool,
+) -> *mut pg_sys::bytea {
+    if validate && !options.is_null() {
+        let message = "access method \"bedload\" has no storage parameters".to_owned();
+        fail(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message, None);
+    }
+    std::ptr::null_mut()
+}
+
+/// Whether an operator class is for `int8`, whose values are what the index keeps.
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amvalidate(class: pg_sys::Oid) -> bool {
+    // SAFETY: a tuple of the cache is one of its catalogue, until it is released.
+    unsafe {
+        let id = pg_sys::SysCacheIdentifier::CLAOID.cast_signed();
+        let tuple = pg_sys::SearchSysCache1(id, pg_sys::Datum::from(class));
+        if tuple.is_null() {
+            return false;
+        }
+        let is_int8 =
+            (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>()).opcintype == pg_sys::INT8OID;
+        pg_sys::ReleaseSysCache(tuple);
+        is_int8
+    }
+}

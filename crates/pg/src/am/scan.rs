@@ -1,0 +1,366 @@
+//! Scans: in order and both ways, and into a bitmap.
+//!
+//! A scan copies some entries at a time, its *window*, and holds no latch and no pin between two calls.
+//! It goes on from the last entry that it has returned, which is a place in the order and not on a page.
+//!
+//! That a row's address may become another row's while a scan has it is no matter under an MVCC snapshot, which does
+//! not see the other row. Other snapshots do not come: there are no exclusion constraints, and the catalogues use
+//! B-trees.
+
+#![expect(unsafe_code, reason = "functions of an access method")]
+
+use std::ffi::c_int;
+use std::ops::Bound;
+use std::rc::Rc;
+
+use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
+
+use super::build::is_ordered_backwards;
+use crate::error::fail;
+use crate::index::{Index, Way};
+use crate::key::Entry;
+use crate::pending;
+
+/// A scan under way.
+struct Scan {
+    /// Whether "forward" is towards lesser entries.
+    is_backward: bool,
+    /// The first and last entry there may be; `None` if there is none.
+    range: Option<(Entry, Entry)>,
+    /// What waits in this process, as it was when the scan began, within the range.
+    pending: Rc<[Entry]>,
+    position: Position,
+    marked: Option<Position>,
+    /// The most entries of the next window: small at first, as many scans end soon.
+    window_len: usize,
+}
+
+const WINDOW_LEN_MIN: usize = 32;
+const WINDOW_LEN_MAX: usize = 8192;
+
+/// Where a scan is. Cheap to copy, for marks.
+#[derive(Clone)]
+struct Position {
+    place: Place,
+    /// Entries that follow one another in the index.
+    window: Rc<[Entry]>,
+    /// The place in the window, while it is there.
+    at: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// At either end: the direction will tell.
+    Unbegun,
+    Below,
+    At(Entry),
+    Above,
+}
+
+impl Position {
+    fn new(place: Place) -> Self {
+        Self {
+            place,
+            window: Rc::new([]),
+            at: 0,
+        }
+    }
+}
+
+impl Scan {
+    fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
+        self.range = range;
+        self.pending = match range {
+            Some((from, to)) => pending::between(index, from, to).into(),
+            None => Rc::new([]),
+        };
+        self.position = Position::new(Place::Unbegun);
+        self.marked = None;
+        self.window_len = WINDOW_LEN_MIN;
+    }
+
+    /// The next entry in the direction; `None` behind the last.
+    ///
+    /// # Safety
+    ///
+    /// The index is open and locked.
+    unsafe fn next(&mut self, index: pg_sys::Relation, way: Way) -> Option<Entry> {
+        let range = self.range?;
+        let position = &mut self.position;
+        let entry = match (position.place, way) {
+            (Place::Above, Way::Up) | (Place::Below, Way::Down) => return None,
+            (Place::At(_), Way::Up) if position.at + 1 < position.window.len() => {
+                position.at += 1;
+                position.window[position.at]
+            }
+            (Place::At(_), Way::Down) if position.at > 0 => {
+                position.at -= 1;
+                position.window[position.at]
+            }
+            (place, way) => {
+                // SAFETY: the caller's.
+                let window = unsafe { self.window(index, range, place, way) };
+                let position = &mut self.position;
+                position.at = match way {
+                    Way::Up => 0,
+                    Way::Down => window.len().saturating_sub(1),
+                };
+                let Some(&entry) = window.get(position.at) else {
+                    let end = match way {
+                        Way::Up => Place::Above,
+                        Way::Down => Place::Below,
+                    };
+                    *position = Position::new(end);
+                    return None;
+                };
+                position.window = window.into();
+                entry
+            }
+        };
+        self.position.place = Place::At(entry);
+        Some(entry)
+    }
+
+    /// The entries that follow the place in the direction, ascending: a stretch of the index, and what waits between.
+    ///
+    /// # Safety
+    ///
+    /// The index is open and locked.
+    unsafe fn window(
+        &mut self,
+        index: pg_sys::Relation,
+        range: (Entry, Entry),
+        place: Place,
+        way: Way,
+    ) -> Vec<Entry> {
+        let (mut from, mut to) = (Bound::Included(range.0), Bound::Included(range.1));
+        match (place, way) {
+            (Place::At(entry), Way::Up) => from = Bound::Excluded(entry),
+            (Place::At(entry), Way::Down) => to = Bound::Excluded(entry),
+            _ => {}
+        }
+        let mut window = Vec::new();
+        // SAFETY: the caller's.
+        unsafe { Index::open(index) }.window((from, to), way, self.window_len, &mut window);
+        self.window_len = (self.window_len * 4).min(WINDOW_LEN_MAX);
+        if self.pending.is_empty() {
+            return window;
+        }
+        // What waits beyond the stretch comes with the next one, which may begin before it.
+        match (way, window.first(), window.last()) {
+            (Way::Up, _, Some(&last)) => to = Bound::Included(last),
+            (Way::Down, Some(&first), _) => from = Bound::Included(first),
+            _ => {}
+        }
+        let start = self.pending.partition_point(|&entry| match from {
+            Bound::Included(from) => entry < from,
+            Bound::Excluded(from) => entry <= from,
+            Bound::Unbounded => false,
+        });
+        let end = self.pending.partition_point(|&entry| match to {
+            Bound::Included(to) => entry <= to,
+            Bound::Excluded(to) => entry < to,
+            Bound::Unbounded => true,
+        });
+        if start < end {
+            window.extend_from_slice(&self.pending[start..end]);
+            window.sort();
+            // What waited when the scan began may have been published since.
+            window.dedup();
+        }
+        window
+    }
+}
+
+/// The range of a scan's keys; `None` if nothing can match.
+///
+/// # Safety
+///
+/// The keys are on the index's column, by the operators of its family.
+unsafe fn range_of(keys: &[pg_sys::ScanKeyData]) -> Option<(Entry, Entry)> {
+    let (mut from, mut to) = (Entry::FIRST, Entry::LAST);
+    for key in keys {
+        let flags = key.sk_flags.cast_unsigned();
+        if flags & pg_sys::SK_SEARCHNULL != 0 {
+            from = from.max(Entry::FIRST_NULL);
+            continue;
+        }
+        // Whatever else is asked is not true of a null.
+        to = to.min(Entry::LAST_VALUE);
+        if flags & pg_sys::SK_SEARCHNOTNULL != 0 {
+            continue;
+        }
+        if flags & pg_sys::SK_ISNULL != 0 {
+            return None;
+        }
+        let value = integer_of(key);
+        let (least, greatest) = match u32::from(key.sk_strategy) {
+            pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),
+            pg_sys::BTLessEqualStrategyNumber => (i64::MIN, value),
+            pg_sys::BTEqualStrategyNumber => (value, value),
+            pg_sys::BTGreaterEqualStrategyNumber => (value, i64::MAX),
+            pg_sys::BTGreaterStrategyNumber => (value.checked_add(1)?, i64::MAX),
+            strategy => fail(
+                PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+                format!("access method \"bedload\" has no strategy {strategy}"),
+                None,
+            ),
+        };
+        from = from.max(Entry::first_of(least));
+        to = to.min(Entry::last_of(greatest));
+    }
+    (from <= to).then_some((from, to))
+}
+
+/// What a column is compared with: an `int2`, `int4` or `int8`, by value.
+fn integer_of(key: &pg_sys::ScanKeyData) -> i64 {
+    let [low_0, low_1, low_2, low_3, ..] = key.sk_argument.value().to_le_bytes();
+    match key.sk_subtype {
+        pg_sys::INT2OID => i16::from_le_bytes([low_0, low_1]).into(),
+        pg_sys::INT4OID => i32::from_le_bytes([low_0, low_1, low_2, low_3]).into(),
+        _ => i64::from_le_bytes(key.sk_argument.value().to_le_bytes()),
+    }
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn ambeginscan(
+    index: pg_sys::Relation,
+    keys: c_int,
+    order_bys: c_int,
+) -> pg_sys::IndexScanDesc {
+    // SAFETY: PostgreSQL has the index open and locked. The scan is dropped with the memory that it is allocated in,
+    // so also when an error ends it.
+    unsafe {
+        if pg_sys::old_snapshot_threshold >= 0 {
+            let message = "access method \"bedload\" does not support old_snapshot_threshold".to_owned();
+            fail(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, None);
+        }
+        let descriptor = pg_sys::RelationGetIndexScan(index, keys, order_bys);
+        let scan = Scan {
+            is_backward: is_ordered_backwards(*(*index).rd_indoption),
+            range: None,
+            pending: Rc::new([]),
+            position: Position::new(Place::Unbegun),
+            marked: None,
+            window_len: WINDOW_LEN_MIN,
+        };
+        (*descriptor).opaque = PgMemoryContexts::CurrentMemoryContext
+            .leak_and_drop_on_delete(scan)
+            .cast();
+        descriptor
+    }
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amrescan(
+    descriptor: pg_sys::IndexScanDesc,
+    keys: pg_sys::ScanKey,
+    key_count: c_int,
+    _order_bys: pg_sys::ScanKey,
+    _order_by_count: c_int,
+) {
+    // SAFETY: PostgreSQL passes a scan that `ambeginscan` has begun, with room for its keys, and new keys or null.
+    unsafe {
+        let (scan, index) = parts(descriptor);
+        let count = usize::try_from(key_count).unwrap_or(0);
+        if !keys.is_null() && count > 0 {
+            std::ptr::copy(keys, (*descriptor).keyData, count);
+        }
+        let count = usize::try_from((*descriptor).numberOfKeys).unwrap_or(0);
+        let keys = if count == 0 {
+            &[]
+        } else {
+            std::slice::from_raw_parts((*descriptor).keyData, count)
+        };
+        let snapshot = (*descriptor).xs_snapshot;
+        if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
+            pending::flush(index);
+        }
+        scan.begin(index, range_of(keys));
+    }
+}
+
+/// The scan and the index of a descriptor.
+///
+/// # Safety
+///
+/// `ambeginscan` has made it, and nothing else of it is borrowed.
+unsafe fn parts<'s>(descriptor: pg_sys::IndexScanDesc) -> (&'s mut Scan, pg_sys::Relation) {
+    // SAFETY: the caller's.
+    unsafe {
+        (
+            &mut *(*descriptor).opaque.cast::<Scan>(),
+            (*descriptor).indexRelation,
+        )
+    }
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amgettuple(
+    descriptor: pg_sys::IndexScanDesc,
+    direction: pg_sys::ScanDirection::Type,
+) -> bool {
+    // SAFETY: PostgreSQL passes a scan under way, whose index is open and locked.
+    unsafe {
+        let (scan, index) = parts(descriptor);
+        let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
+        let way = if is_down { Way::Down } else { Way::Up };
+        let Some(entry) = scan.next(index, way) else {
+            return false;
+        };
+        (*descriptor).xs_heaptid = entry.address();
+        (*descriptor).xs_recheck = false;
+        true
+    }
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amgetbitmap(
+    descriptor: pg_sys::IndexScanDesc,
+    bitmap: *mut pg_sys::TIDBitmap,
+) -> i64 {
+    // SAFETY: PostgreSQL passes a scan under way, whose index is open and locked, and a bitmap.
+    unsafe {
+        let (scan, index) = parts(descriptor);
+        let mut count = 0;
+        let mut addresses = Vec::new();
+        let Some(range) = scan.range else { return 0 };
+        let mut place = Place::Unbegun;
+        loop {
+            let window = scan.window(index, range, place, Way::Up);
+            let Some(&last) = window.last() else { return count };
+            place = Place::At(last);
+            addresses.clear();
+            addresses.extend(window.iter().map(|entry| entry.address()));
+            let len = c_int::try_from(addresses.len()).expect("a window is a few pages");
+            pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, false);
+            count += i64::from(len);
+            pgrx::check_for_interrupts!();
+        }
+    }
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDesc) {
+    // SAFETY: PostgreSQL passes a scan under way. What it holds goes now; the rest with its memory.
+    let (scan, _) = unsafe { parts(descriptor) };
+    scan.pending = Rc::new([]);
+    scan.position = Position::new(Place::Unbegun);
+    scan.marked = None;
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn ammarkpos(descriptor: pg_sys::IndexScanDesc) {
+    // SAFETY: PostgreSQL passes a scan under way.
+    let (scan, _) = unsafe { parts(descriptor) };
+    scan.marked = Some(scan.position.clone());
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amrestrpos(descriptor: pg_sys::IndexScanDesc) {
+    // SAFETY: PostgreSQL passes a scan under way.
+    let (scan, _) = unsafe { parts(descriptor) };
+    if let Some(marked) = &scan.marked {
+        scan.position = marked.clone();
+    }
+}

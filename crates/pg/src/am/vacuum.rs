@@ -1,0 +1,76 @@
+//! VACUUM: removing the entries of dead rows, and finding free pages.
+//!
+//! When `ambulkdelete` has returned, no entry of a row that it was told is dead is left, nor comes back: the tree's
+//! vacuum cycle sees to what merges carry along, one VACUUM at a time works on a table, and what waits in other
+//! processes is of rows that are not dead. What is due is then merged, and pages that nobody can reach are free again.
+
+#![expect(unsafe_code, reason = "functions of an access method")]
+
+use std::ffi::c_void;
+
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+use pgrx::{PgBox, pg_guard};
+
+use bedload_index::paged::PageStore;
+
+use crate::index::Index;
+use crate::key::Entry;
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn ambulkdelete(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+    callback: pg_sys::IndexBulkDeleteCallback,
+    state: *mut c_void,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    let callback = callback.expect("a bulk deletion says what to delete");
+    let mut is_dead = |entry: Entry| {
+        let mut address = entry.address();
+        // SAFETY: called as PostgreSQL asks; the boundary catches errors, and has nothing to drop in it.
+        #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
+        unsafe {
+            pg_guard_ffi_boundary(|| callback(&raw mut address, state))
+        }
+    };
+    // SAFETY: PostgreSQL has the index open and locked; `stats` is null or what an earlier call has returned.
+    unsafe {
+        let index = Index::open((*info).index);
+        let stats = or_new(stats);
+        (*stats).tuples_removed += index.remove(&mut is_dead) as f64;
+        // Entries on their way from one run to another would be counted twice.
+        (*stats).num_index_tuples = (*info).num_heap_tuples;
+        (*stats).estimated_count = true;
+        stats
+    }
+}
+
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amvacuumcleanup(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    // SAFETY: as for `ambulkdelete`.
+    unsafe {
+        if (*info).analyze_only {
+            return stats;
+        }
+        let index = Index::open((*info).index);
+        let stats = or_new(stats);
+        (*stats).num_index_tuples = (*info).num_heap_tuples;
+        (*stats).estimated_count = true;
+        index.maintain(false);
+        let free = index.pages().reclaim().unwrap_or(0);
+        (*stats).pages_free = u32::try_from(free).unwrap_or(u32::MAX);
+        (*stats).num_pages = index.pages().block_count();
+        stats
+    }
+}
+
+unsafe fn or_new(stats: *mut pg_sys::IndexBulkDeleteResult) -> *mut pg_sys::IndexBulkDeleteResult {
+    if stats.is_null() {
+        // SAFETY: zero is "none" for every field.
+        unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0() }.into_pg()
+    } else {
+        stats
+    }
+}

@@ -1,0 +1,174 @@
+//! Functions for SQL: what an index looks like inside.
+
+#![expect(
+    unsafe_code,
+    reason = "relations are opened and locked by calls into PostgreSQL"
+)]
+
+use pgrx::iter::{SetOfIterator, TableIterator};
+use pgrx::{name, pg_extern, pg_sys};
+
+use bedload_index::paged::be_tree::Problem;
+
+use crate::am::for_each_row;
+use crate::error::{fail, name_of};
+use crate::index::Index;
+use crate::key::Entry;
+use crate::pending;
+
+/// An index and its table, open and locked until the transaction ends.
+struct Opened {
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+}
+
+impl Opened {
+    fn new(id: pg_sys::Oid, lock: u32) -> Self {
+        let lock = lock.cast_signed();
+        // SAFETY: both are locked by opening them, the table first; an error ends the transaction.
+        unsafe {
+            let table = pg_sys::IndexGetRelation(id, true);
+            if table == pg_sys::InvalidOid {
+                let message = format!("relation {} is not an index", id.to_u32());
+                fail(pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
+            }
+            let table = pg_sys::table_open(table, lock);
+            let index = pg_sys::index_open(id, lock);
+            let handler = pg_sys::get_am_oid(c"bedload".as_ptr(), true);
+            if (*(*index).rd_rel).relam != handler {
+                let message = format!("\"{}\" is not a bedload index", name_of(index));
+                fail(pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, message, None);
+            }
+            Self { table, index }
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: both were opened with `self`. The locks stay.
+            unsafe {
+                pg_sys::index_close(self.index, pg_sys::NoLock.cast_signed());
+                pg_sys::table_close(self.table, pg_sys::NoLock.cast_signed());
+            }
+        }
+    }
+}
+
+/// Everything that is wrong with an index, a line each: its structure, its order, and what it has of the rows that are
+/// visible. Writers wait meanwhile. O(rows) memory.
+#[pg_extern(sql = false)]
+fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
+    let opened = Opened::new(index, pg_sys::ShareLock);
+    // SAFETY: the index is open and locked.
+    let index = unsafe {
+        pending::flush(opened.index);
+        Index::open(opened.index)
+    };
+    let report = index.verify();
+    let describe = |problem: &Problem| format!("page {}: {}", problem.page, problem.what);
+    let mut problems: Vec<String> = report.problems.iter().map(describe).collect();
+    if problems.is_empty() {
+        let mut entries = Vec::new();
+        index.for_each(|entry| entries.push(entry));
+        if !entries.is_sorted_by(|a, b| a < b) {
+            problems.push("entries do not ascend".to_owned());
+        }
+        check_rows(&opened, &entries, &mut problems);
+    }
+    SetOfIterator::new(problems)
+}
+
+/// Each visible row has one entry, under its value.
+fn check_rows(opened: &Opened, entries: &[Entry], problems: &mut Vec<String>) {
+    let mut rows = Vec::new();
+    // SAFETY: both relations are open and locked.
+    unsafe {
+        let info = pg_sys::BuildIndexInfo(opened.index);
+        // So that the build's scan takes the rows of a snapshot, and no others.
+        (*info).ii_Concurrent = true;
+        for_each_row(opened.table, opened.index, info, &mut |row| rows.push(row));
+    }
+    rows.sort_unstable();
+    for row in rows.iter().filter(|row| entries.binary_search(row).is_err()) {
+        problems.push(format!("{} has no entry", describe(*row)));
+    }
+    let mut by_address: Vec<(u64, Entry)> = rows.iter().map(|row| (row.address_bits(), *row)).collect();
+    by_address.sort_unstable();
+    for entry in entries {
+        let found = by_address.binary_search_by_key(&entry.address_bits(), |&(address, _)| address);
+        if let Ok(at) = found
+            && by_address[at].1 != *entry
+        {
+            problems.push(format!("the entry of {} is of another row", describe(*entry)));
+        }
+    }
+}
+
+fn describe(entry: Entry) -> String {
+    let address = entry.address();
+    let block = u32::from(address.ip_blkid.bi_hi) << 16 | u32::from(address.ip_blkid.bi_lo);
+    match entry.value() {
+        Some(value) => format!("row ({block},{}) with value {value}", address.ip_posid),
+        None => format!("row ({block},{}) with null", address.ip_posid),
+    }
+}
+
+/// Pages that were lost in a crash, made available again; returns how many. Writers wait meanwhile.
+#[pg_extern(sql = false)]
+fn bedload_sweep(index: pg_sys::Oid) -> i64 {
+    let opened = Opened::new(index, pg_sys::ShareRowExclusiveLock);
+    // SAFETY: the index is open and locked.
+    let index = unsafe { Index::open(opened.index) };
+    i64::try_from(index.sweep()).unwrap_or(i64::MAX)
+}
+
+/// Merges all that an index has into its leaves: for a table that is going to be read rather than written.
+#[pg_extern(sql = false)]
+fn bedload_drain(index: pg_sys::Oid) {
+    let opened = Opened::new(index, pg_sys::ShareUpdateExclusiveLock);
+    // SAFETY: the index is open and locked.
+    unsafe {
+        pending::flush(opened.index);
+        Index::open(opened.index).maintain(true);
+    }
+}
+
+/// How an index is built, and how many entries wait for it in this session. O(pages).
+#[pg_extern(sql = false)]
+#[expect(clippy::type_complexity, reason = "pgrx reads the columns off the type")]
+fn bedload_info(
+    index: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(entries, i64),
+        name!(height, i32),
+        name!(nodes, i64),
+        name!(leaves, i64),
+        name!(runs_above, i64),
+        name!(leaf_runs, i64),
+        name!(pages, i64),
+        name!(pending, i64),
+    ),
+> {
+    let opened = Opened::new(index, pg_sys::AccessShareLock);
+    let pending = pending::len(opened.index);
+    // SAFETY: the index is open and locked.
+    let index = unsafe { Index::open(opened.index) };
+    let report = index.verify();
+    let mut entries = 0;
+    index.for_each(|_| entries += 1);
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    TableIterator::once((
+        entries,
+        report.height.into(),
+        long(report.nodes),
+        long(report.leaves),
+        long(report.runs_above),
+        long(report.leaf_runs),
+        long(report.pages.len() as u64),
+        long(pending as u64),
+    ))
+}

@@ -1,0 +1,49 @@
+//! Errors of the index as errors of the server.
+
+#![expect(unsafe_code, reason = "the name of an index is read from its descriptor")]
+
+use std::ffi::CStr;
+
+use bedload_index::paged::Error;
+use pgrx::pg_sys::{self, panic::ErrorReport};
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+/// The name of a relation, for messages.
+///
+/// # Safety
+///
+/// The relation is open.
+pub(crate) unsafe fn name_of(relation: pg_sys::Relation) -> String {
+    // SAFETY: the caller's; a name in `pg_class` ends with a zero.
+    let name = unsafe { CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr()) };
+    name.to_string_lossy().into_owned()
+}
+
+/// Ends the transaction with an error.
+pub(crate) fn fail(code: PgSqlErrorCode, message: String, hint: Option<String>) -> ! {
+    let report = ErrorReport::new(code, message, "bedload");
+    let report = match hint {
+        Some(hint) => report.set_hint(hint),
+        None => report,
+    };
+    report.report(PgLogLevel::ERROR);
+    unreachable!("an error does not return")
+}
+
+/// Ends the transaction because of what a tree said of the index.
+///
+/// # Safety
+///
+/// The relation is open.
+pub(crate) unsafe fn fail_with(index: pg_sys::Relation, error: &Error) -> ! {
+    // SAFETY: the caller's.
+    let name = unsafe { name_of(index) };
+    let (code, hint) = match error {
+        Error::Corrupt { .. } => (
+            PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
+            Some(format!("REINDEX INDEX {name}.")),
+        ),
+        _ => (PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, None),
+    };
+    fail(code, format!("index \"{name}\": {error}"), hint)
+}

@@ -1,0 +1,229 @@
+//! Functions for the tests, which call them by SQL: the contracts of stores and trees on this store, and errors where
+//! they hurt.
+
+#![expect(
+    unsafe_code,
+    reason = "relations are opened, and errors raised, by calls into PostgreSQL"
+)]
+
+use std::cell::Cell;
+
+use bedload_index::paged::be_tree::Work;
+use bedload_index::paged::bplus_tree::Config;
+use bedload_index::paged::contract::{OrderedKeys, TieKeys, TreeIndex, check_page_store_of_one_thread};
+use bedload_index::paged::{Batch, PageId, PageRead, PageStore, RunWriter};
+use bedload_testkit::contract::{ByteKeys, I64Keys, OneThread, Plan, U64Keys, check};
+use pgrx::{Array, GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, pg_extern, pg_sys};
+
+use crate::pages::PgPages;
+
+/// What numbers of entries in the settings of trees are divided by: capacities shrink, so that rare paths become common.
+static SHRUNK: GucSetting<i32> = GucSetting::<i32>::new(1);
+
+pub(crate) fn register() {
+    GucRegistry::define_int_guc(
+        c"bedload.shrunk",
+        c"What capacities of bedload indexes are divided by in tests.",
+        c"",
+        &SHRUNK,
+        1,
+        4096,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+}
+
+pub(crate) fn shrunk() -> u64 {
+    SHRUNK.get().unsigned_abs().into()
+}
+
+thread_local! {
+    static WORK: Cell<Work> = Cell::new(Work::default());
+}
+
+/// Adds to what this process has done.
+pub(crate) fn note(work: Work) {
+    let mut sum = WORK.get();
+    sum.merges += work.merges;
+    sum.push_downs += work.push_downs;
+    sum.splits += work.splits;
+    sum.lost += work.lost;
+    sum.entries_written += work.entries_written;
+    WORK.set(sum);
+}
+
+/// What this process has done: merges, push-downs, splits, work lost, entries written.
+#[pg_extern(sql = false)]
+fn harness_work() -> Vec<i64> {
+    let work = WORK.get();
+    let counts = [
+        work.merges,
+        work.push_downs,
+        work.splits,
+        work.lost,
+        work.entries_written,
+    ];
+    counts
+        .map(|count| i64::try_from(count).unwrap_or(i64::MAX))
+        .to_vec()
+}
+
+// SAFETY: a process of the server has one thread. The suites that ask for this start none.
+unsafe impl Sync for PgPages {}
+
+/// The pages of an index, whose relation stays open until the transaction ends.
+fn pages_of(index: pg_sys::Oid) -> PgPages {
+    // SAFETY: opened and locked here; the end of the transaction closes it, if with a warning.
+    unsafe {
+        PgPages::new(pg_sys::index_open(
+            index,
+            pg_sys::AccessExclusiveLock.cast_signed(),
+        ))
+    }
+}
+
+fn close(pages: &PgPages) {
+    // SAFETY: opened by `pages_of`.
+    unsafe { pg_sys::index_close(pages.relation(), pg_sys::NoLock.cast_signed()) };
+}
+
+/// Empty stores, one for each index given, which has no rows. Its own tree is no part of a check.
+struct Stores {
+    all: Vec<PgPages>,
+    used: Cell<usize>,
+}
+
+impl Stores {
+    fn new(indexes: &Array<'_, pg_sys::Oid>) -> Self {
+        let all: Vec<PgPages> = indexes.iter().flatten().map(pages_of).collect();
+        for store in &all {
+            let tree: Vec<PageId> = (1..store.block_count()).filter_map(PageId::new).collect();
+            store.retire(&tree);
+        }
+        Self {
+            all,
+            used: Cell::new(0),
+        }
+    }
+
+    fn next(&self) -> &PgPages {
+        let at = self.used.replace(self.used.get() + 1);
+        self.all
+            .get(at)
+            .expect("an index for each store that a check asks for")
+    }
+
+    fn close(&self) -> i64 {
+        self.all.iter().for_each(close);
+        i64::try_from(self.used.get()).unwrap_or(i64::MAX)
+    }
+}
+
+/// The contract of page stores; returns how many of the indexes were used.
+#[pg_extern(sql = false)]
+fn harness_store_contract(indexes: Array<'_, pg_sys::Oid>) -> i64 {
+    let stores = Stores::new(&indexes);
+    check_page_store_of_one_thread(|| stores.next());
+    stores.close()
+}
+
+/// The contract of ordered indexes, on trees in the pages of indexes; returns how many of them were used.
+#[pg_extern(sql = false)]
+fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed: i64) -> i64 {
+    fn run<K: OrderedKeys + Default>(stores: &Stores, plan: Plan) {
+        for config in [Config::new().max_entries(4), Config::new().split_percent(80)] {
+            let make =
+                || OneThread(TreeIndex::create(stores.next(), K::default(), config).expect("an empty tree"));
+            check(make, plan);
+        }
+    }
+    let stores = Stores::new(&indexes);
+    let plan = Plan {
+        seed: seed.cast_unsigned(),
+        operations: usize::try_from(operations).unwrap_or(0),
+    };
+    run::<U64Keys>(&stores, plan);
+    run::<I64Keys>(&stores, plan);
+    run::<TieKeys>(&stores, plan);
+    run::<ByteKeys<16>>(&stores, plan);
+    stores.close()
+}
+
+/// Raises an error of the server, which sets its count of held interrupts to zero, or sleeps until it is cancelled,
+/// while something is held.
+#[pg_extern(sql = false)]
+fn harness_fail(index: pg_sys::Oid, held: &str, sleep: bool) {
+    let pages = pages_of(index);
+    let root = PageId::new(1).expect("not zero");
+    // Dropped behind whatever is held.
+    let _note = NoteHeldInterrupts;
+    let fail = || {
+        if sleep {
+            // SAFETY: `pg_sleep` takes a float8.
+            unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_sleep, &[30.0.into_datum()]) };
+        } else {
+            // SAFETY: there is no such relation, which is an error of the server.
+            unsafe { pg_sys::relation_open(pg_sys::InvalidOid, pg_sys::NoLock.cast_signed()) };
+        }
+    };
+    match held {
+        "latch" => {
+            let _guard = pages.read(root);
+            fail();
+        }
+        "batch" => {
+            let fresh = pages.reserve().expect("a page");
+            let batch = pages.batch(&[root, fresh.id]).expect("both pages");
+            batch.commit(|payloads| {
+                payloads[0].fill(0xff);
+                fail();
+            });
+        }
+        "pin" => {
+            let mut writer = pages.run_writer().expect("a writer");
+            let page = writer.reserve().expect("a page");
+            let id = page.id;
+            writer.write(page, b"run").expect("written");
+            writer.finish().expect("finished");
+            let _pin = pages.pin(id).expect("pinned");
+            fail();
+        }
+        "maintenance" => {
+            let _right = pages.try_maintain(root).expect("the right to maintain");
+            fail();
+        }
+        _ => fail(),
+    }
+}
+
+/// Whether the root could be maintained now.
+#[pg_extern(sql = false)]
+fn harness_can_maintain(index: pg_sys::Oid) -> bool {
+    let pages = pages_of(index);
+    let can = PageId::new(1).is_some_and(|root| pages.try_maintain(root).is_some());
+    close(&pages);
+    can
+}
+
+thread_local! {
+    static HELD_INTERRUPTS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Notes, when it is dropped, how many holds on interrupts there are.
+struct NoteHeldInterrupts;
+
+impl Drop for NoteHeldInterrupts {
+    fn drop(&mut self) {
+        // SAFETY: a variable of this process.
+        HELD_INTERRUPTS.set(unsafe { pg_sys::InterruptHoldoffCount });
+    }
+}
+
+/// How many holds on interrupts are left, when nothing is held, and how many were left when the last error of
+/// [`harness_fail`] had unwound what it held: none, or a session could not be cancelled.
+#[pg_extern(sql = false)]
+fn harness_held_interrupts() -> i64 {
+    // SAFETY: a variable of this process.
+    let now = unsafe { pg_sys::InterruptHoldoffCount };
+    now.max(HELD_INTERRUPTS.get()).into()
+}

@@ -1,0 +1,309 @@
+//! An index: block 0, and the tree that it names.
+//!
+//! This is the seam between the access method and the tree: `am`, `pending` and `check` know entries and this type,
+//! and nothing of the design below.
+
+#![expect(unsafe_code, reason = "an index is an open relation")]
+
+use std::ops::Bound;
+
+use bedload_index::paged::be_tree::{BeTree, Config, Progress, Report, SealedBatch};
+use bedload_index::paged::{self, I64Order, NoRow, PageId, PageStore, Position, Result, Row};
+use pgrx::{PgSqlErrorCode, check_for_interrupts, pg_sys};
+
+use crate::error::{fail, fail_with, name_of};
+use crate::key::Entry;
+use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
+
+/// The version of the format of pages that this code writes and reads.
+const FORMAT: u32 = 1;
+/// The design of the tree: a Bε-tree.
+const DESIGN: u32 = 2;
+const MAGIC: [u8; 8] = *b"bedload\0";
+/// Magic, format, design, the page that names the tree.
+const META_LEN: usize = 20;
+
+/// The settings of trees, on which pages do not depend.
+fn config() -> Config {
+    #[cfg(feature = "harness")]
+    return Config::new().shrunk(crate::harness::shrunk());
+    #[cfg(not(feature = "harness"))]
+    Config::new()
+}
+
+/// Entries that are written, or looked at, between two looks for a cancelled statement.
+const INTERRUPT_ENTRIES: usize = 1024;
+/// Pages that VACUUM merges between two looks at its cost limit.
+const MAINTENANCE_PAGES: u64 = 64;
+
+type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
+
+/// Which way a range is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+/// An open index.
+pub(crate) struct Index {
+    pages: PgPages,
+    /// The page that names the tree; block 0 names it.
+    meta: PageId,
+}
+
+/// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
+#[repr(C)]
+struct Remembered {
+    meta: PageId,
+}
+
+impl Index {
+    /// Opens the index of a relation. The format is looked at when its descriptor is new to this process.
+    ///
+    /// # Safety
+    ///
+    /// The relation is an index of this access method, and stays open, and locked, as long as the result lives.
+    pub(crate) unsafe fn open(relation: pg_sys::Relation) -> Self {
+        // SAFETY: the caller's.
+        let pages = unsafe { PgPages::new(relation) };
+        // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
+        unsafe {
+            let remembered = (*relation).rd_amcache.cast::<Remembered>();
+            let meta = match remembered.as_ref() {
+                Some(remembered) => remembered.meta,
+                None => {
+                    let meta = read_meta(&pages);
+                    let memory = pg_sys::MemoryContextAlloc((*relation).rd_indexcxt, size_of::<Remembered>());
+                    memory.cast::<Remembered>().write(Remembered { meta });
+                    (*relation).rd_amcache = memory;
+                    meta
+                }
+            };
+            Self { pages, meta }
+        }
+    }
+
+    /// Creates an empty index in an empty fork.
+    pub(crate) fn create(pages: PgPages) -> Self {
+        let mut meta = pages.extend_block();
+        let tree = match BeTree::create(&pages, I64Order, NoRow, config()) {
+            Ok(tree) => tree,
+            // SAFETY: the relation is open, as the pages are.
+            Err(error) => unsafe { fail_with(pages.relation(), &error) },
+        };
+        let meta_of_tree = tree.meta();
+        let mut bytes = [0; META_LEN];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
+        bytes[16..].copy_from_slice(&meta_of_tree.get().to_le_bytes());
+        let life = Life {
+            generation: 1,
+            stamp: 0,
+            state: State::Meta,
+        };
+        pages.write_whole(&mut meta, life, &bytes);
+        drop(meta);
+        Self {
+            pages,
+            meta: meta_of_tree,
+        }
+    }
+
+    pub(crate) fn pages(&self) -> &PgPages {
+        &self.pages
+    }
+
+    /// Passes on a result of the tree; an error of it ends the transaction.
+    fn done<T>(&self, result: Result<T>) -> T {
+        match result {
+            Ok(value) => value,
+            // SAFETY: the relation is open as long as `self` lives.
+            Err(error) => unsafe { fail_with(self.pages.relation(), &error) },
+        }
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        self.done(BeTree::open(&self.pages, self.meta, I64Order, NoRow, config()))
+    }
+
+    /// Inserts entries that ascend strictly; then does what maintenance they have made due.
+    pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>) {
+        let tree = self.tree();
+        let mut batch = self.done(tree.batch());
+        for (number, entry) in entries.enumerate() {
+            if number % INTERRUPT_ENTRIES == INTERRUPT_ENTRIES - 1 {
+                check_for_interrupts!();
+            }
+            let key = entry.prefix.to_be_bytes();
+            let row = Row::default();
+            self.done(batch.put(paged::Entry {
+                key: &key,
+                tie: entry.tie,
+                row,
+            }));
+        }
+        let batch = self.done(batch.seal());
+        self.publish(&tree, batch);
+    }
+
+    fn publish(&self, tree: &Tree<'_>, mut batch: SealedBatch<'_, I64Order, NoRow, &PgPages>) {
+        let mut maintainer = tree.maintainer();
+        while self.done(batch.try_publish()).is_none() {
+            check_for_interrupts!();
+            if self.done(maintainer.finish_one()) != Progress::Paused {
+                // Another session makes room. It holds no latch that we could wait for.
+                // SAFETY: sleeps.
+                unsafe { pg_sys::pg_usleep(1000) };
+            }
+        }
+        // Whoever brings entries pays for their way down, whole merges at a time: what is left of a merge that is not
+        // done is lost with this call.
+        while self.done(maintainer.finish_one()) == Progress::Paused {
+            check_for_interrupts!();
+        }
+        #[cfg(feature = "harness")]
+        crate::harness::note(maintainer.done());
+    }
+
+    /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run and nothing is above.
+    pub(crate) fn maintain(&self, all: bool) {
+        let tree = self.tree();
+        let mut maintainer = tree.maintainer();
+        loop {
+            let progress = if all {
+                maintainer.drain(MAINTENANCE_PAGES)
+            } else {
+                maintainer.work(MAINTENANCE_PAGES)
+            };
+            if self.done(progress) != Progress::Paused {
+                #[cfg(feature = "harness")]
+                crate::harness::note(maintainer.done());
+                return;
+            }
+            // SAFETY: no latch is held; may sleep, or be cancelled.
+            unsafe { pg_sys::vacuum_delay_point() };
+        }
+    }
+
+    /// Appends to `window`, ascending, the first entries of the range in the given direction, at most `len` of them; none
+    /// if the range is empty.
+    pub(crate) fn window(
+        &self,
+        range: (Bound<Entry>, Bound<Entry>),
+        way: Way,
+        len: usize,
+        window: &mut Vec<Entry>,
+    ) {
+        let tree = self.tree();
+        let (from, to) = range;
+        let (from_key, to_key) = (key_of(from), key_of(to));
+        let (from, to) = (position(from, &from_key), position(to, &to_key));
+        let start = window.len();
+        let mut cursor = self.done(match way {
+            Way::Up => tree.range(from, to),
+            Way::Down => tree.range_back(from, to),
+        });
+        while window.len() - start < len
+            && let Some(entry) = self.done(cursor.next_entry())
+        {
+            window.push(Entry {
+                prefix: entry.prefix(),
+                tie: entry.tie(),
+            });
+        }
+        if way == Way::Down {
+            window[start..].reverse();
+        }
+    }
+
+    /// Shows all entries to `visit`, ascending.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
+        let tree = self.tree();
+        let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
+        let mut count = 0;
+        while let Some(entry) = self.done(cursor.next_entry()) {
+            visit(Entry {
+                prefix: entry.prefix(),
+                tie: entry.tie(),
+            });
+            count += 1;
+            if count % INTERRUPT_ENTRIES == 0 {
+                check_for_interrupts!();
+            }
+        }
+    }
+
+    /// Removes all entries that are there and whose rows `is_dead`, at VACUUM's pace; returns how many, those counted
+    /// twice that are on their way from one run to another.
+    pub(crate) fn remove(&self, is_dead: &mut dyn FnMut(Entry) -> bool) -> u64 {
+        let tree = self.tree();
+        let mut deletion = self.done(tree.begin_bulk_delete());
+        let mut is_dead = |tie| is_dead(Entry { prefix: 0, tie });
+        while self.done(deletion.step(&mut is_dead)) {
+            // SAFETY: no latch is held; may sleep, or be cancelled.
+            unsafe { pg_sys::vacuum_delay_point() };
+        }
+        deletion.deleted()
+    }
+
+    /// Checks the structure; to be called while nobody writes.
+    pub(crate) fn verify(&self) -> Report {
+        self.done(self.tree().verify())
+    }
+
+    /// Makes pages that were lost in a crash available again; to be called while nobody writes. Returns how many.
+    pub(crate) fn sweep(&self) -> usize {
+        let report = self.verify();
+        if !report.is_sound() {
+            return 0;
+        }
+        self.done(self.pages.sweep(&|page| report.pages.contains(&page)))
+            .len()
+    }
+}
+
+/// The page that block 0 names.
+fn read_meta(pages: &PgPages) -> PageId {
+    // SAFETY: the relation is open, as the pages are.
+    let name = unsafe { name_of(pages.relation()) };
+    let damaged = |what: &str| -> ! {
+        fail(
+            PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
+            format!("index \"{name}\": {what}"),
+            Some(format!("REINDEX INDEX {name}.")),
+        )
+    };
+    if !pages.has_block(0) {
+        damaged("it has no meta page");
+    }
+    let latch = pages.pin_block(0).latch(Mode::Shared);
+    let is_meta = pages::life(latch.page()).is_some_and(|life| life.state == State::Meta);
+    let bytes = &latch.page()[PAYLOAD][..META_LEN];
+    if !is_meta || bytes[..8] != MAGIC {
+        damaged("block 0 is not the meta page of a bedload index");
+    }
+    let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let (format, design) = (number(8), number(12));
+    if (format, design) != (FORMAT, DESIGN) {
+        damaged(&format!(
+            "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
+        ));
+    }
+    match PageId::new(number(16)) {
+        Some(meta) => meta,
+        None => damaged("its meta page names no tree"),
+    }
+}
+
+fn key_of(bound: Bound<Entry>) -> [u8; 8] {
+    match bound {
+        Bound::Included(entry) | Bound::Excluded(entry) => entry.prefix.to_be_bytes(),
+        Bound::Unbounded => [0; 8],
+    }
+}
+
+fn position(bound: Bound<Entry>, key: &[u8; 8]) -> Bound<Position<'_>> {
+    bound.map(|entry| Position { key, tie: entry.tie })
+}

@@ -1,0 +1,44 @@
+//! Bedload as a PostgreSQL index access method: `CREATE INDEX … USING bedload (column)`.
+//!
+//! | | |
+//! |---|---|
+//! | `am` | what PostgreSQL calls: building, inserting, scanning, VACUUM, planning |
+//! | `pending` | entries that wait for the end of their transaction, and when they must not |
+//! | `index` | the meta page and the tree: the seam between the two above and the design below |
+//! | `pages` | a page store on PostgreSQL's buffers and WAL |
+//! | `check` | functions for SQL: the check of an index, and what waits |
+//! | `key`, `error` | entries; errors of the server |
+
+#![expect(unsafe_code, reason = "symbols that the server looks up are exported by name")]
+
+mod am;
+mod check;
+mod error;
+#[cfg(feature = "harness")]
+mod harness;
+mod index;
+mod key;
+mod pages;
+mod pending;
+
+pgrx::pg_module_magic!();
+
+/// Called by the server when it loads the module.
+#[pgrx::pg_guard]
+pub extern "C-unwind" fn _PG_init() {
+    pending::init();
+}
+
+/// Tells the server that it calls `bedload_handler` by its version-1 convention.
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_bedload_handler() -> &'static pgrx::pg_sys::Pg_finfo_record {
+    const VERSION_1: pgrx::pg_sys::Pg_finfo_record = pgrx::pg_sys::Pg_finfo_record { api_version: 1 };
+    &VERSION_1
+}
+
+/// The handler of the access method, as SQL knows it.
+#[unsafe(no_mangle)]
+#[pgrx::pg_guard]
+pub extern "C-unwind" fn bedload_handler(_call: pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum {
+    am::routine().into()
+}

@@ -1,0 +1,292 @@
+//! A page store on PostgreSQL's buffers, for the pages of one index.
+//!
+//! How the rules of [`page_store`](bedload_index::paged::PageStore) are kept:
+//!
+//! 1. *Identity.* A page's id is its block number; block 0 is the meta page, which no tree sees. The generation is
+//!    counted up on the page itself whenever it is handed out.
+//! 2. *Latches* are the content locks of buffers. Replay of a batch takes them in the batch's order, so readers on a
+//!    standby couple theirs as those on the primary do.
+//! 3. *Atomicity.* A batch is one generic WAL record, which holds four pages. Its changes are made on copies: an error
+//!    before the record is inserted changes nothing, and inserting it is a critical section.
+//! 4. *Allocation.* A page is handed out from the free space map, once a look at the page has confirmed it, or by
+//!    extending the file; neither waits for a content lock. That it is reserved is written on the page but not
+//!    logged: after a crash it is what it was before, or reserved by a transaction that has ended, hence free.
+//! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A batch that names them
+//!    is logged behind them.
+//! 6. *Retirement.* A page is stamped with the next full transaction id, and handed out again when no snapshot is
+//!    older than that, and nobody has it pinned.
+//! 7. *State.* The store itself remembers nothing but the length of the file.
+//!
+//! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an error of the
+//! server, which ends the transaction. What is damaged on a page is an [`Error`].
+//!
+//! # Threads
+//!
+//! There are none: a process has its own [`PgPages`], and shares nothing with others but buffers and locks.
+
+#![expect(
+    unsafe_code,
+    reason = "it calls the buffer manager and the lock manager of PostgreSQL"
+)]
+
+mod batch;
+mod buffer;
+mod header;
+mod recycle;
+mod run_writer;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+use bedload_index::paged::{Error, PageId, PageRead, PageStore, Reserved, Result, VacuumStore};
+use pgrx::pg_sys;
+
+use batch::PgBatch;
+pub(crate) use buffer::Mode;
+use buffer::{Latch, Pin};
+use header::PAYLOAD_LEN;
+pub(crate) use header::{Life, PAYLOAD, State, life};
+use run_writer::PgRunWriter;
+
+const INVALID_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
+
+/// The pages of an index, while its relation is open.
+pub(crate) struct PgPages {
+    relation: pg_sys::Relation,
+    fork: pg_sys::ForkNumber::Type,
+    /// The length of the file when it was last asked for; it only grows.
+    blocks: Cell<u32>,
+    /// Pages given back unwritten, which are the next to be handed out.
+    released: RefCell<Vec<PageId>>,
+    /// Nodes that this process maintains: PostgreSQL's locks do not exclude their own holder.
+    maintained: RefCell<BTreeSet<PageId>>,
+}
+
+/// A page of the index does not exist, or is not what it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PgPagesError {
+    NoSuchPage(PageId),
+    NotInRun(PageId),
+}
+
+impl std::fmt::Display for PgPagesError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoSuchPage(id) => write!(f, "block {id} does not exist"),
+            Self::NotInRun(id) => write!(f, "block {id} is not part of a run and cannot be pinned"),
+        }
+    }
+}
+
+impl std::error::Error for PgPagesError {}
+
+impl PgPages {
+    /// The pages of an index relation.
+    ///
+    /// # Safety
+    ///
+    /// The relation stays open, under a lock that allows what the store is used for, as long as the store lives.
+    pub(crate) unsafe fn new(relation: pg_sys::Relation) -> Self {
+        // SAFETY: the caller's.
+        unsafe { Self::of_fork(relation, pg_sys::ForkNumber::MAIN_FORKNUM) }
+    }
+
+    /// The pages of the initial fork of an unlogged index, which are logged all the same.
+    ///
+    /// # Safety
+    ///
+    /// As for [`PgPages::new`].
+    pub(crate) unsafe fn initial(relation: pg_sys::Relation) -> Self {
+        // SAFETY: the caller's.
+        unsafe { Self::of_fork(relation, pg_sys::ForkNumber::INIT_FORKNUM) }
+    }
+
+    unsafe fn of_fork(relation: pg_sys::Relation, fork: pg_sys::ForkNumber::Type) -> Self {
+        Self {
+            relation,
+            fork,
+            blocks: Cell::new(0),
+            released: RefCell::default(),
+            maintained: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn relation(&self) -> pg_sys::Relation {
+        self.relation
+    }
+
+    fn is_initial(&self) -> bool {
+        self.fork == pg_sys::ForkNumber::INIT_FORKNUM
+    }
+
+    /// The number of blocks, asked of the file.
+    pub(crate) fn block_count(&self) -> u32 {
+        // SAFETY: the relation is open.
+        let blocks = unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.relation, self.fork) };
+        self.blocks.set(blocks);
+        blocks
+    }
+
+    /// Whether a block lies within the file.
+    pub(crate) fn has_block(&self, block: u32) -> bool {
+        block < self.blocks.get() || block < self.block_count()
+    }
+
+    /// Pins a block that the file has.
+    pub(crate) fn pin_block(&self, block: u32) -> Pin {
+        // SAFETY: the relation is open, and has the block.
+        unsafe { Pin::read(self.relation, self.fork, block) }
+    }
+
+    fn pin_page(&self, id: PageId) -> Result<Pin> {
+        if !self.has_block(id.get()) {
+            return Err(Error::store(PgPagesError::NoSuchPage(id)));
+        }
+        Ok(self.pin_block(id.get()))
+    }
+
+    /// Whether changes of the relation are logged: PostgreSQL's `RelationNeedsWAL`.
+    fn needs_wal(&self) -> bool {
+        if self.is_initial() {
+            return true;
+        }
+        // SAFETY: the relation is open, so its descriptor and its `pg_class` row are valid.
+        let (relation, class) = unsafe { (&*self.relation, &*(*self.relation).rd_rel) };
+        let is_new = relation.rd_createSubid != INVALID_SUBTRANSACTION
+            || relation.rd_firstRelfilenodeSubid != INVALID_SUBTRANSACTION;
+        // SAFETY: set when the server started.
+        let wal_level = unsafe { pg_sys::wal_level };
+        class.relpersistence.cast_unsigned() == pg_sys::RELPERSISTENCE_PERMANENT
+            && (!is_new || wal_level.cast_unsigned() >= pg_sys::WalLevel::WAL_LEVEL_REPLICA)
+    }
+}
+
+/// The next full transaction id: greater than that of every transaction that has one.
+fn next_transaction() -> u64 {
+    // SAFETY: reads shared memory under its own lock.
+    unsafe { pg_sys::ReadNextFullTransactionId() }.value
+}
+
+/// The payload of a page latched shared.
+pub(crate) struct PgGuard(Latch);
+
+impl Deref for PgGuard {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0.page()[PAYLOAD]
+    }
+}
+
+/// The payload of a page of a run, copied: replay on a standby does not wait for pins before it changes a page.
+pub(crate) struct PgPin(Box<[u8]>);
+
+impl Deref for PgPin {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The right to maintain a node, which the end of the transaction takes back too.
+pub(crate) struct PgMaintenance<'s> {
+    store: &'s PgPages,
+    node: PageId,
+}
+
+impl Drop for PgMaintenance<'_> {
+    fn drop(&mut self) {
+        self.store.maintained.borrow_mut().remove(&self.node);
+        if !std::thread::panicking() {
+            // SAFETY: the relation is open, and the lock was taken with `self`.
+            unsafe { pg_sys::UnlockPage(self.store.relation, self.node.get(), MAINTENANCE_LOCK) };
+        }
+    }
+}
+
+const MAINTENANCE_LOCK: pg_sys::LOCKMODE = pg_sys::ExclusiveLock.cast_signed();
+
+impl PageRead for PgPages {
+    type Guard<'s> = PgGuard;
+
+    fn payload_len(&self) -> usize {
+        PAYLOAD_LEN
+    }
+
+    fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
+        let latch = self.pin_page(id)?.latch(Mode::Shared);
+        header::life_of(latch.page(), id)?;
+        Ok(PgGuard(latch))
+    }
+}
+
+impl PageStore for PgPages {
+    type Batch<'s> = PgBatch<'s>;
+    type Pin<'s> = PgPin;
+    type RunWriter<'s> = PgRunWriter<'s>;
+    type Maintenance<'s> = PgMaintenance<'s>;
+
+    fn batch(&self, ids: &[PageId]) -> Result<Self::Batch<'_>> {
+        PgBatch::new(self, ids)
+    }
+
+    fn reserve(&self) -> Result<Reserved> {
+        self.reserve_page()
+    }
+
+    fn release(&self, reserved: Reserved) {
+        self.release_page(reserved);
+    }
+
+    fn run_writer(&self) -> Result<Self::RunWriter<'_>> {
+        Ok(PgRunWriter::new(self))
+    }
+
+    fn pin(&self, id: PageId) -> Result<Self::Pin<'_>> {
+        let latch = self.pin_page(id)?.latch(Mode::Shared);
+        if !header::life_of(latch.page(), id)?.state.is_run() {
+            return Err(Error::store(PgPagesError::NotInRun(id)));
+        }
+        Ok(PgPin(latch.page()[PAYLOAD].into()))
+    }
+
+    fn retire(&self, pages: &[PageId]) {
+        for &id in pages {
+            self.retire_page(id);
+        }
+    }
+
+    fn reclaim(&self) -> Result<usize> {
+        Ok(self.reclaim_pages())
+    }
+
+    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>> {
+        Ok(self.sweep_pages(reachable))
+    }
+
+    fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>> {
+        // SAFETY: asks shared memory. A standby cannot take such a lock, and maintains nothing.
+        if unsafe { pg_sys::RecoveryInProgress() } || self.maintained.borrow().contains(&node) {
+            return None;
+        }
+        // SAFETY: the relation is open.
+        let is_granted = unsafe { pg_sys::ConditionalLockPage(self.relation, node.get(), MAINTENANCE_LOCK) };
+        if !is_granted {
+            return None;
+        }
+        self.maintained.borrow_mut().insert(node);
+        Some(PgMaintenance { store: self, node })
+    }
+}
+
+impl VacuumStore for PgPages {
+    fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        self.delete_in_page(page, delete)
+    }
+
+    fn run_pages(&self) -> Result<Vec<PageId>> {
+        Ok(self.pages_of_runs())
+    }
+}

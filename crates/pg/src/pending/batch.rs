@@ -1,0 +1,102 @@
+//! The entries that wait for one file of an index.
+
+use pgrx::pg_sys;
+
+use crate::key::Entry;
+
+/// Entries behind the sorted ones of a view up to this many are looked through one by one.
+const UNSORTED_MAX: usize = 64;
+
+/// Entries in the order of their arrival.
+pub(super) struct Batch {
+    index: pg_sys::Oid,
+    file: pg_sys::RelFileNode,
+    entries: Vec<Entry>,
+    /// Subtransactions, and where the entries of each begin. One that is open is behind its parent, so its entries
+    /// are the last.
+    owners: Vec<(pg_sys::SubTransactionId, usize)>,
+    /// The first entries, sorted, for scans.
+    view: Vec<Entry>,
+}
+
+impl Batch {
+    pub(super) fn new(index: pg_sys::Oid, file: pg_sys::RelFileNode) -> Self {
+        Self {
+            index,
+            file,
+            entries: Vec::new(),
+            owners: Vec::new(),
+            view: Vec::new(),
+        }
+    }
+
+    pub(super) fn index(&self) -> pg_sys::Oid {
+        self.index
+    }
+
+    pub(super) fn is_of(&self, index: pg_sys::Oid, file: pg_sys::RelFileNode) -> bool {
+        let own = self.file;
+        self.index == index
+            && (own.spcNode, own.dbNode, own.relNode) == (file.spcNode, file.dbNode, file.relNode)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn push(&mut self, owner: pg_sys::SubTransactionId, entry: Entry) {
+        if self.owners.last().is_none_or(|&(last, _)| last != owner) {
+            self.owners.push((owner, self.entries.len()));
+        }
+        self.entries.push(entry);
+    }
+
+    /// All entries; none is left.
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        self.owners.clear();
+        self.view = Vec::new();
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Hands the entries of a subtransaction to its parent.
+    pub(super) fn hand_over(&mut self, child: pg_sys::SubTransactionId, parent: pg_sys::SubTransactionId) {
+        for (owner, _) in &mut self.owners {
+            if *owner == child {
+                *owner = parent;
+            }
+        }
+        self.owners.dedup_by_key(|&mut (owner, _)| owner);
+    }
+
+    /// Drops the entries of a subtransaction; tells whether none is left.
+    pub(super) fn drop_those_of(&mut self, subtransaction: pg_sys::SubTransactionId) -> bool {
+        if let Some(at) = self.owners.iter().position(|&(owner, _)| owner == subtransaction) {
+            let (_, start) = self.owners[at];
+            self.owners.truncate(at);
+            self.entries.truncate(start);
+            if self.view.len() > start {
+                self.view.clear();
+            }
+        }
+        self.entries.is_empty()
+    }
+
+    /// Entries between two, inclusively and ascending. O(log n) and what it returns, but for what was pushed since
+    /// the last call.
+    pub(super) fn between(&mut self, from: Entry, to: Entry) -> Vec<Entry> {
+        if self.entries.len() - self.view.len() > UNSORTED_MAX {
+            self.view.extend_from_slice(&self.entries[self.view.len()..]);
+            // Stable sorting finds the sorted part and merges the rest into it.
+            self.view.sort();
+        }
+        let is_between = |entry: &Entry| (from..=to).contains(entry);
+        let start = self.view.partition_point(|entry| *entry < from);
+        let sorted = self.view[start..].iter().take_while(|entry| is_between(entry));
+        let unsorted = self.entries[self.view.len()..]
+            .iter()
+            .filter(|entry| is_between(entry));
+        let mut found: Vec<Entry> = sorted.chain(unsorted).copied().collect();
+        found.sort();
+        found
+    }
+}

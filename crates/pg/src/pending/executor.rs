@@ -1,0 +1,106 @@
+//! Statements that what waits must not wait for.
+
+#![expect(
+    unsafe_code,
+    reason = "plans are PostgreSQL's, and statements are seen by its hook"
+)]
+
+use std::sync::OnceLock;
+
+use pgrx::pg_guard;
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+
+use super::{PENDING, flush_all};
+use crate::key::Entry;
+
+/// The hook that was there before ours.
+static PREVIOUS: OnceLock<pg_sys::ExecutorStart_hook_type> = OnceLock::new();
+
+pub(super) fn register() {
+    // SAFETY: this process has one thread, and hooks are set while modules are loaded.
+    unsafe {
+        PREVIOUS.get_or_init(|| pg_sys::ExecutorStart_hook);
+        pg_sys::ExecutorStart_hook = Some(at_start);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_start(query: *mut pg_sys::QueryDesc, flags: i32) {
+    // SAFETY: the executor is about to start a query that was planned.
+    let plan = unsafe { &*(*query).plannedstmt };
+    if plan.parallelModeNeeded {
+        flush_all(false);
+    }
+    // SAFETY: as above.
+    if unsafe { takes_rows_back(plan) } {
+        PENDING.with_borrow_mut(|pending| pending.writes_through = true);
+    }
+    // SAFETY: the arguments are passed on as they came.
+    unsafe {
+        match PREVIOUS.get().copied().flatten() {
+            #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
+            Some(previous) => pg_guard_ffi_boundary(|| previous(query, flags)),
+            None => pg_sys::standard_ExecutorStart(query, flags),
+        }
+    }
+}
+
+/// Whether a statement has an `INSERT … ON CONFLICT`, on top or in a `WITH`.
+///
+/// # Safety
+///
+/// The plan is one of PostgreSQL's.
+unsafe fn takes_rows_back(statement: &pg_sys::PlannedStmt) -> bool {
+    // SAFETY: a plan is a node; one tagged as `ModifyTable` is one.
+    let has_conflict_clause = |plan: *mut pg_sys::Plan| unsafe {
+        !plan.is_null()
+            && (*plan).type_ == pg_sys::NodeTag::T_ModifyTable
+            && (*plan.cast::<pg_sys::ModifyTable>()).onConflictAction
+                != pg_sys::OnConflictAction::ONCONFLICT_NONE
+    };
+    if statement.commandType == pg_sys::CmdType::CMD_INSERT && has_conflict_clause(statement.planTree) {
+        return true;
+    }
+    if !statement.hasModifyingCTE || statement.subplans.is_null() {
+        return false;
+    }
+    // SAFETY: a list of plans, which may be null; a list has `length` elements.
+    let subplans = unsafe {
+        let list = &*statement.subplans;
+        std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or(0))
+    };
+    // SAFETY: its elements are pointers.
+    subplans
+        .iter()
+        .any(|plan| has_conflict_clause(unsafe { plan.ptr_value }.cast()))
+}
+
+/// The offset, in a row's own address, that says that the row may be taken back (`SpecTokenOffsetNumber`).
+const SPECULATIVE_OFFSET: u16 = 0xfffe;
+
+/// Whether a row that was just inserted may still be taken back, or whether that cannot be told.
+///
+/// # Safety
+///
+/// The table is open, and has the row.
+pub(super) unsafe fn may_be_taken_back(table: pg_sys::Relation, entry: Entry) -> bool {
+    // SAFETY: the table is open; the comparison is of addresses.
+    let is_heap = unsafe { std::ptr::eq((*table).rd_tableam, pg_sys::GetHeapamTableAmRoutine()) };
+    if !is_heap {
+        return true;
+    }
+    let address = entry.address();
+    let block = u32::from(address.ip_blkid.bi_hi) << 16 | u32::from(address.ip_blkid.bi_lo);
+    // SAFETY: the page has the row, which was inserted by this transaction and so is pruned by nobody; locked shared,
+    // it does not move. An error before the release leads to an abort, which releases both.
+    unsafe {
+        let buffer = pg_sys::ReadBuffer(table, block);
+        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE.cast_signed());
+        let page = pg_sys::BufferGetPage(buffer);
+        let item = pg_sys::PageGetItemId(page, address.ip_posid);
+        let row = pg_sys::PageGetItem(page, item).cast::<pg_sys::HeapTupleHeaderData>();
+        let is_speculative = (*row).t_ctid.ip_posid == SPECULATIVE_OFFSET;
+        pg_sys::UnlockReleaseBuffer(buffer);
+        is_speculative
+    }
+}

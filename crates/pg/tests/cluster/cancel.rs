@@ -1,0 +1,108 @@
+//! Errors and timeouts while a latch, a batch, a pin or a right is held.
+
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+use postgres::error::SqlState;
+
+use crate::cluster::Cluster;
+use crate::contract::declare;
+use crate::rows::{check, execute, number, same_rows};
+
+/// A session that was released from its holds one time too often counts 2³² − 1 of them, and cannot be cancelled.
+fn can_be_cancelled(client: &mut Client) {
+    assert_eq!(number(client, "SELECT harness_held_interrupts()"), 0);
+    execute(client, "SET statement_timeout = '100ms'");
+    let start = Instant::now();
+    let error = client
+        .batch_execute("SELECT pg_sleep(20)")
+        .expect_err("it takes too long");
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "it was cancelled, and did not end by itself"
+    );
+    execute(client, "RESET statement_timeout");
+}
+
+#[test]
+fn a_session_is_whole_after_an_error_under_a_guard() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;",
+    );
+    can_be_cancelled(&mut client);
+    for held in ["latch", "batch", "pin", "maintenance", "nothing"] {
+        for sleeps in [false, true] {
+            // Under a content lock the server does not let itself be cancelled: nobody sleeps there.
+            if sleeps && ["latch", "batch"].contains(&held) {
+                continue;
+            }
+            execute(&mut client, "SET statement_timeout = '200ms'");
+            let failed = client.batch_execute(&format!("SELECT harness_fail('t_k', '{held}', {sleeps})"));
+            let error = failed.expect_err("it was asked to");
+            if sleeps {
+                assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{held}: {error:?}");
+            }
+            execute(&mut client, "RESET statement_timeout");
+            can_be_cancelled(&mut client);
+            assert_eq!(
+                number(&mut client, "SELECT harness_can_maintain('t_k')::int::int8"),
+                1,
+                "the right to maintain went with the transaction"
+            );
+            same_rows(&mut client, "t", "k < 300");
+        }
+    }
+    // In a subtransaction, whose abort releases as well.
+    execute(
+        &mut client,
+        "DO $$ BEGIN
+             FOR i IN 1..50 LOOP
+                 BEGIN PERFORM harness_fail('t_k', 'latch', false); EXCEPTION WHEN OTHERS THEN END;
+                 BEGIN PERFORM harness_fail('t_k', 'batch', false); EXCEPTION WHEN OTHERS THEN END;
+             END LOOP;
+             INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i;
+         END $$",
+    );
+    can_be_cancelled(&mut client);
+    execute(&mut client, "VACUUM t");
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "true");
+}
+
+/// A timeout meets a scan, a load and a flush at any point.
+#[test]
+fn a_timeout_at_any_point_does_no_harm() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    let mut cancelled = 0;
+    for milliseconds in 1..60 {
+        execute(
+            &mut client,
+            &format!("SET statement_timeout = '{milliseconds}ms'"),
+        );
+        for statement in [
+            "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 30000) i",
+            "SELECT sum(id) FROM (SELECT id FROM t ORDER BY k) s",
+            "REINDEX INDEX t_k",
+        ] {
+            cancelled += u32::from(client.batch_execute(statement).is_err());
+        }
+        execute(&mut client, "RESET statement_timeout");
+    }
+    assert!(cancelled > 20, "{cancelled} statements were cancelled");
+    can_be_cancelled(&mut client);
+    execute(&mut client, "VACUUM t");
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 100000");
+}

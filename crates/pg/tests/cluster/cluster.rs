@@ -1,0 +1,213 @@
+//! A server with a cluster of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+use tempfile::TempDir;
+
+use crate::installation::{Installation, run};
+
+/// A cluster, and its server while that runs. Stopped and removed when dropped.
+pub(crate) struct Cluster {
+    directory: TempDir,
+    installation: Arc<Installation>,
+}
+
+/// What all clusters have. What was acknowledged must survive a crash of the server, not of the machine.
+const SETTINGS: &str = "
+    listen_addresses = ''
+    port = 5432
+    fsync = off
+    shared_buffers = 16MB
+    max_connections = 20
+    max_wal_senders = 4
+    max_prepared_transactions = 4
+    wal_level = replica
+    autovacuum = off
+    log_min_messages = warning
+    restart_after_crash = off
+    jit = off
+    bedload.shrunk = 256
+";
+
+impl Cluster {
+    /// A new cluster with the extension, started.
+    pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// [`Cluster::start`] with further settings.
+    pub(crate) fn start_with(settings: &str) -> Self {
+        let cluster = Self::empty();
+        let template = cluster.installation.template();
+        run(Command::new("cp").arg("-a").arg(template).arg(cluster.data()));
+        cluster.configure(settings);
+        cluster.launch();
+        let mut client = cluster.client();
+        client
+            .batch_execute("CREATE EXTENSION bedload")
+            .expect("the extension");
+        cluster
+    }
+
+    fn empty() -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("bedload-cluster-")
+            .tempdir()
+            .expect("a temporary directory");
+        let installation = Installation::get();
+        installation.give(directory.path());
+        Self {
+            directory,
+            installation,
+        }
+    }
+
+    /// A streaming standby of the cluster, started.
+    pub(crate) fn standby(&self) -> Self {
+        let standby = Self::empty();
+        let mut backup = self.installation.command("pg_basebackup");
+        backup.args([
+            "--username=postgres",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+            "--host",
+        ]);
+        run(backup
+            .arg(self.directory.path())
+            .arg("--pgdata")
+            .arg(standby.data()));
+        standby.configure("hot_standby = on");
+        standby.launch();
+        standby
+    }
+
+    /// The directory of the cluster's files.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn configure(&self, settings: &str) {
+        let path = self.data().join("postgresql.conf");
+        let mut text = fs::read_to_string(&path).expect("a configuration");
+        text.push_str(SETTINGS);
+        text.push_str(&format!(
+            "unix_socket_directories = '{}'\n{settings}\n",
+            self.directory.path().display()
+        ));
+        fs::write(&path, text).expect("written");
+    }
+
+    fn pg_ctl(&self) -> Command {
+        let mut command = self.installation.command("pg_ctl");
+        command
+            .arg("--pgdata")
+            .arg(self.data())
+            .arg("--wait")
+            .arg("--timeout=120");
+        command
+    }
+
+    /// Starts the server.
+    pub(crate) fn launch(&self) {
+        let started = self.try_launch();
+        assert!(started, "the server does not start:\n{}", self.log());
+    }
+
+    fn try_launch(&self) -> bool {
+        let mut command = self.pg_ctl();
+        command
+            .arg("--silent")
+            .arg("--log")
+            .arg(self.directory.path().join("log"))
+            .arg("start");
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    /// Stops the server as it should be stopped.
+    pub(crate) fn stop(&self) {
+        run(self.pg_ctl().arg("--mode=fast").arg("stop"));
+    }
+
+    /// Kills the server as a whole, and starts it again: it recovers from its log.
+    pub(crate) fn kill_and_recover(&self) {
+        let file = fs::read_to_string(self.data().join("postmaster.pid")).expect("a running server");
+        let postmaster = file.lines().next().expect("its process").to_owned();
+        // Its children would finish what they are at when they notice: they are killed too.
+        let children = children_of(&postmaster);
+        for process in [postmaster].iter().chain(&children) {
+            // A child may be gone already.
+            Command::new("kill")
+                .args(["-KILL", process])
+                .stderr(Stdio::null())
+                .status()
+                .ok();
+        }
+        // Its shared memory is free when the last of its children is gone.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.try_launch() {
+            assert!(
+                Instant::now() < deadline,
+                "the server does not come back:\n{}",
+                self.log()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Makes a standby a primary.
+    pub(crate) fn promote(&self) {
+        run(self.pg_ctl().arg("promote"));
+    }
+
+    /// A session.
+    pub(crate) fn client(&self) -> Client {
+        self.try_client().expect("a session")
+    }
+
+    pub(crate) fn try_client(&self) -> Result<Client, postgres::Error> {
+        connect(self.directory.path())
+    }
+
+    /// Where sessions connect to, for threads.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().to_owned()
+    }
+}
+
+/// A session with the server that listens in a directory.
+pub(crate) fn connect(socket: &Path) -> Result<Client, postgres::Error> {
+    let host = socket.to_str().expect("a path in UTF-8");
+    Client::connect(&format!("host={host} user=postgres dbname=postgres"), NoTls)
+}
+
+fn children_of(process: &str) -> Vec<String> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().map(ToOwned::to_owned).collect()
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.data().join("postmaster.pid").exists() {
+            let mut command = self.pg_ctl();
+            command.arg("--mode=immediate").arg("stop");
+            command.stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
+        }
+        if thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The contracts of page stores and of trees, kept by the pages of an index.
+
+use postgres::Client;
+
+use crate::cluster::Cluster;
+use crate::rows::{check, execute, number};
+
+/// Declares the functions that the module has for tests.
+pub(crate) fn declare(client: &mut Client) {
+    for function in [
+        "harness_store_contract(oid[]) RETURNS int8",
+        "harness_tree_contract(oid[], int8, int8) RETURNS int8",
+        "harness_fail(regclass, text, bool) RETURNS void",
+        "harness_can_maintain(regclass) RETURNS bool",
+        "harness_held_interrupts() RETURNS int8",
+        "harness_work() RETURNS int8[]",
+    ] {
+        let name = function.split('(').next().unwrap_or_default();
+        execute(
+            client,
+            &format!(
+                "CREATE FUNCTION {function} AS '$libdir/bedload_pg', '{name}_wrapper' LANGUAGE C STRICT"
+            ),
+        );
+    }
+}
+
+#[test]
+fn pages_of_an_index_keep_the_contract() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8);
+         CREATE UNLOGGED TABLE u (k int8);
+         DO $$ BEGIN
+             FOR i IN 1..100 LOOP
+                 EXECUTE format('CREATE INDEX t_%s ON t USING bedload (k)', i);
+                 EXECUTE format('CREATE INDEX u_%s ON u USING bedload (k)', i);
+             END LOOP;
+         END $$",
+    );
+    for table in ["t", "u"] {
+        let indexes = format!("ARRAY(SELECT indexrelid FROM pg_index WHERE indrelid = '{table}'::regclass)");
+        assert_eq!(
+            number(&mut client, &format!("SELECT harness_store_contract({indexes})")),
+            8
+        );
+    }
+    execute(&mut client, "REINDEX TABLE t");
+    let indexes = "ARRAY(SELECT indexrelid FROM pg_index WHERE indrelid = 't'::regclass)";
+    let used = number(
+        &mut client,
+        &format!("SELECT harness_tree_contract({indexes}, 4000, 7)"),
+    );
+    assert!(used >= 8, "{used} trees");
+}
+
+/// Pages that a transaction has reserved and not written, as it failed, come back.
+#[test]
+fn reserved_pages_of_failed_transactions_are_used_again() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    let blocks = "SELECT pg_relation_size('t_k') / 8192";
+    for _ in 0..40 {
+        client
+            .batch_execute("SELECT harness_fail('t_k', 'batch', false)")
+            .expect_err("it was asked to");
+        execute(&mut client, "INSERT INTO t VALUES (1, 1)");
+        execute(&mut client, "DELETE FROM t");
+        execute(&mut client, "VACUUM t");
+    }
+    let used = number(&mut client, blocks);
+    assert!(used < 30, "{used} blocks");
+    check(&mut client, "t_k");
+}

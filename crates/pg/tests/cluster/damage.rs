@@ -1,0 +1,105 @@
+//! Indexes whose bytes are not what they should be.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+use crate::cluster::Cluster;
+use crate::rows::{check, execute, number, same_rows};
+
+/// Overwrites bytes of a file of a stopped cluster.
+fn overwrite(cluster: &Cluster, file: &str, at: u64, bytes: &[u8]) {
+    let file = OpenOptions::new()
+        .write(true)
+        .open(cluster.data().join(file))
+        .expect("the file of the index");
+    file.write_all_at(bytes, at).expect("written");
+}
+
+#[test]
+fn damage_and_foreign_formats_are_errors_that_say_what_to_do() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;",
+    );
+    // Format; magic; the root; the mark of the root's page; a leaf.
+    let meta = 24;
+    for (at, bytes, reason) in [
+        (
+            meta + 8,
+            &[99, 0, 0, 0][..],
+            "it has format 99.2, and this version of bedload reads format 1.2",
+        ),
+        (meta + 12, &[7, 0, 0, 0], "it has format 1.7"),
+        (meta, b"nonsense", "block 0 is not the meta page"),
+        (meta + 16, &[0; 4], "names no tree"),
+        (meta + 16, &[0, 0, 0, 9], "does not exist"),
+        (2 * 8192 - 2, &[0; 2], "it is not a page of a bedload index"),
+        (3 * 8192 + 24, &[0xff; 200], "is damaged"),
+    ] {
+        let file: String = client
+            .query_one("SELECT pg_relation_filepath('t_k')", &[])
+            .expect("a path")
+            .get(0);
+        execute(&mut client, "CHECKPOINT");
+        cluster.stop();
+        assert!(fs::metadata(cluster.data().join(&file)).expect("the file").len() > 4 * 8192);
+        overwrite(&cluster, &file, at, bytes);
+        cluster.launch();
+        client = cluster.client();
+        execute(
+            &mut client,
+            "SET enable_seqscan = off; SET enable_bitmapscan = off",
+        );
+        let found = client.query("SELECT id FROM t ORDER BY k", &[]);
+        let error = found.expect_err("the index is damaged");
+        let error = error.as_db_error().expect("the server says so");
+        assert!(error.message().contains(reason), "{}", error.message());
+        assert!(error.message().contains("t_k"), "{}", error.message());
+        if reason != "does not exist" {
+            assert_eq!(error.hint(), Some("REINDEX INDEX t_k."));
+            assert_eq!(error.code().code(), "XX002");
+        }
+        execute(
+            &mut client,
+            "REINDEX INDEX t_k; RESET enable_seqscan; RESET enable_bitmapscan",
+        );
+        assert_eq!(same_rows(&mut client, "t", "true"), 20_000);
+        check(&mut client, "t_k");
+    }
+}
+
+/// An entry that leads to a row with another value is found by the check.
+#[test]
+fn the_check_finds_entries_of_other_rows() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; CHECKPOINT;",
+    );
+    let table: String = client
+        .query_one("SELECT pg_relation_filepath('t')", &[])
+        .expect("a path")
+        .get(0);
+    cluster.stop();
+    let mut page = [0; 8192];
+    let file = File::open(cluster.data().join(&table)).expect("the file of the table");
+    file.read_exact_at(&mut page, 0).expect("its first page");
+    // The row (100, 100) becomes (101, 100).
+    let row = [100_u64.to_le_bytes(), 100_u64.to_le_bytes()].concat();
+    let at = page
+        .windows(16)
+        .position(|window| window == row)
+        .expect("the last row");
+    overwrite(&cluster, &table, at as u64, &[101]);
+    cluster.launch();
+    client = cluster.client();
+    assert_eq!(
+        number(&mut client, "SELECT count(*) FROM bedload_check('t_k')"),
+        2
+    );
+}

@@ -1,0 +1,175 @@
+//! A copy of the server's installation, with the extension in it.
+//!
+//! PostgreSQL finds its files relative to its executable, so an extension can be installed and created without
+//! touching the installation of the machine: executables are copied, everything else is linked.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tempfile::TempDir;
+
+/// The user that servers run as, if that is not who runs the tests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    user: u32,
+    group: u32,
+}
+
+/// Where the executables are.
+pub(crate) struct Installation {
+    /// Removed with the value.
+    root: TempDir,
+    bin: PathBuf,
+    owner: Option<Owner>,
+}
+
+impl Installation {
+    /// The installation, with a cluster in it for others to copy; made unless somebody has it.
+    pub(crate) fn get() -> Arc<Self> {
+        static INSTALLATION: Mutex<Weak<Installation>> = Mutex::new(Weak::new());
+        let mut shared = INSTALLATION.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let installation = Arc::new(Self::new());
+            *shared = Arc::downgrade(&installation);
+            installation
+        })
+    }
+
+    fn new() -> Self {
+        let root = tempfile::Builder::new()
+            .prefix("bedload-pg-")
+            .tempdir()
+            .expect("a temporary directory");
+        fs::set_permissions(root.path(), Permissions::from_mode(0o755)).expect("readable for the server");
+        let [bin, lib, share] = ["--bindir", "--pkglibdir", "--sharedir"].map(pg_config);
+        let common = common_ancestor(&[&bin, &lib, &share]);
+        let place = |path: &Path| {
+            root.path()
+                .join(path.strip_prefix(&common).expect("it is an ancestor"))
+        };
+        let copied_bin = place(&bin);
+        fs::create_dir_all(&copied_bin).expect("a directory");
+        for name in ["initdb", "pg_basebackup", "pg_ctl", "postgres"] {
+            fs::copy(bin.join(name), copied_bin.join(name)).expect("an executable");
+        }
+        mirror(&lib, &place(&lib), None);
+        mirror(&share, &place(&share), Some("extension"));
+        let extension = place(&share).join("extension");
+        mirror(&share.join("extension"), &extension, None);
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for file in ["bedload.control", "sql/bedload--0.1.0.sql"] {
+            let file = manifest.join(file);
+            fs::copy(&file, extension.join(file.file_name().expect("a name")))
+                .expect("a file of the extension");
+        }
+        fs::copy(module(), place(&lib).join("bedload_pg.so")).expect("the module");
+        let installation = Self {
+            bin: copied_bin,
+            owner: owner(),
+            root,
+        };
+        let template = installation.template();
+        fs::create_dir(&template).expect("a directory");
+        installation.give(&template);
+        let mut initdb = installation.command("initdb");
+        initdb.args([
+            "--auth=trust",
+            "--username=postgres",
+            "--no-sync",
+            "--encoding=UTF8",
+            "--pgdata",
+        ]);
+        run(initdb.arg(&template));
+        installation
+    }
+
+    /// An initialised cluster.
+    pub(crate) fn template(&self) -> PathBuf {
+        self.root.path().join("template")
+    }
+
+    /// A call of an executable, as the owner of clusters.
+    pub(crate) fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.bin.join(name));
+        command.current_dir("/").env("LC_ALL", "C");
+        if let Some(owner) = self.owner {
+            command.uid(owner.user).gid(owner.group);
+        }
+        command
+    }
+
+    /// Makes a path the servers' own.
+    pub(crate) fn give(&self, path: &Path) {
+        if let Some(owner) = self.owner {
+            chown(path, Some(owner.user), Some(owner.group)).expect("root may do that");
+        }
+    }
+}
+
+/// The module, next to the directory of this test.
+fn module() -> PathBuf {
+    let test = std::env::current_exe().expect("this test");
+    let built = test.parent().and_then(Path::parent).expect("a target directory");
+    built.join("libbedload_pg.so")
+}
+
+fn pg_config(question: &str) -> PathBuf {
+    let pg_config = std::env::var("PGRX_PG_CONFIG_PATH").unwrap_or_else(|_| "pg_config".to_owned());
+    output(Command::new(pg_config).arg(question)).into()
+}
+
+fn common_ancestor(paths: &[&Path]) -> PathBuf {
+    let first = paths.first().expect("a path");
+    let mut ancestors = first.ancestors();
+    let common = ancestors.find(|ancestor| paths.iter().all(|path| path.starts_with(ancestor)));
+    common.expect("they have the root in common").to_owned()
+}
+
+/// Links everything in a directory into another one.
+fn mirror(from: &Path, to: &Path, except: Option<&str>) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory of PostgreSQL's") {
+        let entry = entry.expect("an entry");
+        if entry.file_name().to_str() != except {
+            symlink(entry.path(), to.join(entry.file_name())).expect("a link");
+        }
+    }
+}
+
+fn owner() -> Option<Owner> {
+    let id = |option: &str, user: &str| {
+        let output = Command::new("id").args([option, user]).output().ok()?;
+        String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+    };
+    let who = output(Command::new("id").arg("-u"));
+    if who != "0" {
+        return None;
+    }
+    ["postgres", "nobody"].into_iter().find_map(|user| {
+        Some(Owner {
+            user: id("-u", user)?,
+            group: id("-g", user)?,
+        })
+    })
+}
+
+/// Runs a command that has to succeed.
+pub(crate) fn run(command: &mut Command) {
+    output(command);
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().expect("a program that can be run");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}

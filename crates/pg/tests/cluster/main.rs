@@ -1,0 +1,19 @@
+//! The access method in a real server: private clusters in temporary directories, crashes, standbys.
+//!
+//! Needs the module built with the feature `harness`; `make pg-test` does that. PostgreSQL refuses to run as root, so
+//! for root the server runs as the user `postgres`, or `nobody`.
+
+mod cancel;
+mod cluster;
+mod contract;
+mod costs;
+mod crash;
+mod damage;
+mod installation;
+mod refusals;
+mod rows;
+mod scans;
+mod standby;
+mod transactions;
+mod trunk;
+mod vacuum;

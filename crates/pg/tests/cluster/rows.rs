@@ -1,0 +1,136 @@
+//! Comparing what an index says with what its table has.
+
+use postgres::Client;
+
+/// A row of the tables of these tests: `(k int8, id int8)`.
+pub(crate) type KeyAndId = (Option<i64>, i64);
+
+/// How the planner may read a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Table,
+    Index,
+    Bitmap,
+}
+
+impl By {
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Table => "SET enable_seqscan = on; SET enable_indexscan = off; SET enable_bitmapscan = off",
+            Self::Index => "SET enable_seqscan = off; SET enable_indexscan = on; SET enable_bitmapscan = off",
+            Self::Bitmap => {
+                "SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = on"
+            }
+        }
+    }
+
+    fn node(self) -> &'static str {
+        match self {
+            Self::Table => "Seq Scan",
+            Self::Index => "Index Scan",
+            Self::Bitmap => "Bitmap Index Scan",
+        }
+    }
+}
+
+/// A generator of pseudo-random numbers (Marsaglia's xorshift).
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Runs statements that have to succeed. Those that come together are one transaction, unless they say otherwise.
+pub(crate) fn execute(client: &mut Client, statements: &str) {
+    if let Err(error) = client.batch_execute(statements) {
+        panic!("{statements}: {error:?}");
+    }
+}
+
+/// Runs statements one by one.
+pub(crate) fn execute_each(client: &mut Client, statements: &[&str]) {
+    for statement in statements {
+        execute(client, statement);
+    }
+}
+
+/// A number that a query answers.
+pub(crate) fn number(client: &mut Client, query: &str) -> i64 {
+    match client.query_one(query, &[]) {
+        Ok(row) => row.get(0),
+        Err(error) => panic!("{query}: {error:?}"),
+    }
+}
+
+/// The plan of a query.
+pub(crate) fn plan(client: &mut Client, query: &str) -> String {
+    let rows = client.query(&format!("EXPLAIN {query}"), &[]).expect("a plan");
+    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+}
+
+/// The rows `(k, id)` of a query, read in a certain way.
+pub(crate) fn rows_by(client: &mut Client, query: &str, by: By) -> Vec<KeyAndId> {
+    execute(client, by.settings());
+    let plan = plan(client, query);
+    assert!(plan.contains(by.node()), "{query} is not read by {by:?}:\n{plan}");
+    let rows = client
+        .query(query, &[])
+        .unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// Nulls behind all values.
+fn place(row: &KeyAndId) -> (bool, Option<i64>) {
+    (row.0.is_none(), row.0)
+}
+
+/// Asserts that a condition selects the same rows by table, by bitmap, and by index in both orders; returns how many.
+pub(crate) fn same_rows(client: &mut Client, table: &str, condition: &str) -> usize {
+    let query = format!("SELECT k, id FROM {table} WHERE {condition}");
+    let mut expected = rows_by(client, &query, By::Table);
+    expected.sort_by_key(|row| (place(row), row.1));
+    if condition != "true" {
+        let mut found = rows_by(client, &query, By::Bitmap);
+        found.sort_by_key(|row| (place(row), row.1));
+        assert_eq!(found, expected, "{condition} by bitmap");
+    }
+    for (order, is_up) in [("ORDER BY k", true), ("ORDER BY k DESC", false)] {
+        let mut found = rows_by(client, &format!("{query} {order}"), By::Index);
+        if !is_up {
+            found.reverse();
+        }
+        assert!(
+            found.is_sorted_by_key(place),
+            "{condition} {order} comes in order"
+        );
+        found.sort_by_key(|row| (place(row), row.1));
+        assert_eq!(found, expected, "{condition} {order}");
+    }
+    execute(
+        client,
+        "RESET enable_seqscan; RESET enable_indexscan; RESET enable_bitmapscan",
+    );
+    expected.len()
+}
+
+/// Asserts that the check of an index finds nothing.
+pub(crate) fn check(client: &mut Client, index: &str) {
+    let problems = client.query("SELECT bedload_check($1::text::regclass)", &[&index]);
+    let problems = problems.unwrap_or_else(|error| panic!("the check of {index}: {error:?}"));
+    let problems: Vec<String> = problems.iter().map(|row| row.get(0)).collect();
+    assert_eq!(problems, Vec::<String>::new());
+}
+
+/// How many entries of an index wait in the session.
+pub(crate) fn pending(client: &mut Client, index: &str) -> i64 {
+    number(client, &format!("SELECT pending FROM bedload_info('{index}')"))
+}

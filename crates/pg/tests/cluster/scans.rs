@@ -1,0 +1,217 @@
+//! What scans find, against a sequential scan.
+
+use postgres::Client;
+
+use crate::cluster::Cluster;
+use crate::rows::{By, Rng, check, execute, execute_each, number, plan, rows_by, same_rows};
+
+const CONDITIONS: [&str; 14] = [
+    "true",
+    "k = 5",
+    "k = 5::int2",
+    "k = 500::int8",
+    "k < 100",
+    "k <= 100 AND k > -50::int2",
+    "k BETWEEN 300 AND 2000",
+    "k >= 9223372036854775807",
+    "k > 9223372036854775807",
+    "k < -9223372036854775808",
+    "k <= -9223372036854775808",
+    "k IS NULL",
+    "k IS NOT NULL",
+    "k > 100 AND k < 50",
+];
+
+fn same_for_all_conditions(client: &mut Client, table: &str) {
+    for condition in CONDITIONS {
+        same_rows(client, table, condition);
+    }
+}
+
+/// Inserts in order and at random, updates and deletions, in batches small and large; duplicates, nulls, and the ends
+/// of the range of values.
+#[test]
+fn scans_find_what_the_table_has() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8, note text);
+         INSERT INTO t SELECT (random() * 5000)::int8 - 1000, i FROM generate_series(1, 3000) i;
+         CREATE INDEX t_k ON t USING bedload (k);",
+    );
+    same_for_all_conditions(&mut client, "t");
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(10000, 30000) i;
+         INSERT INTO t SELECT (random() * 5000)::int8 - 1000, i FROM generate_series(1, 20000) i;
+         INSERT INTO t SELECT 500, i FROM generate_series(1, 2000) i;
+         INSERT INTO t SELECT NULL, i FROM generate_series(1, 1000) i;
+         INSERT INTO t VALUES (9223372036854775807, 1), (-9223372036854775808, 2), (9223372036854775807, 3);",
+    );
+    same_for_all_conditions(&mut client, "t");
+    execute(
+        &mut client,
+        "UPDATE t SET k = k + 1 WHERE id % 7 = 0 AND k < 9223372036854775807;
+         UPDATE t SET note = 'in place' WHERE id % 5 = 0;
+         UPDATE t SET k = NULL WHERE id % 31 = 0;
+         DELETE FROM t WHERE id % 3 = 0;",
+    );
+    same_for_all_conditions(&mut client, "t");
+    for row in 0..200 {
+        execute(
+            &mut client,
+            &format!("INSERT INTO t VALUES ({}, {row})", row * 37 % 101),
+        );
+    }
+    same_for_all_conditions(&mut client, "t");
+    check(&mut client, "t_k");
+}
+
+#[test]
+fn random_statements_find_what_the_table_has() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    let mut rng = Rng::new(0x5eed);
+    for round in 0..120 {
+        let (first, span) = (rng.below(2000), 1 + rng.below(400));
+        let last = first + span;
+        let statement = match rng.below(6) {
+            0 => format!("INSERT INTO t SELECT i, i FROM generate_series({first}, {last}) i"),
+            1 => format!(
+                "INSERT INTO t SELECT (random() * 2000)::int8, i FROM generate_series({first}, {last}) i"
+            ),
+            2 => format!("DELETE FROM t WHERE k BETWEEN {first} AND {last}"),
+            3 => format!("UPDATE t SET k = k + {span} WHERE k BETWEEN {first} AND {last}"),
+            4 => format!("INSERT INTO t VALUES ({first}, {round})"),
+            _ => "VACUUM t".to_owned(),
+        };
+        execute(&mut client, &statement);
+        same_rows(&mut client, "t", &format!("k BETWEEN {first} AND {}", last + 50));
+    }
+    same_rows(&mut client, "t", "true");
+    check(&mut client, "t_k");
+}
+
+#[test]
+fn a_descending_index_is_read_the_other_way() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k DESC);
+         INSERT INTO t SELECT (random() * 900)::int8, i FROM generate_series(1, 5000) i;
+         INSERT INTO t SELECT NULL, i FROM generate_series(1, 50) i;",
+    );
+    assert!(!plan(&mut client, "SELECT k, id FROM t ORDER BY k DESC").contains("Backward"));
+    same_for_all_conditions(&mut client, "t");
+    check(&mut client, "t_k");
+}
+
+/// A scroll cursor, moved at random, is where the same moves lead in the list of all rows.
+#[test]
+fn a_cursor_moves_both_ways() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
+         INSERT INTO t SELECT i / 3, i FROM generate_series(1, 4000) i ORDER BY random();",
+    );
+    let query = "SELECT k, id FROM t WHERE k >= 100 ORDER BY k";
+    let all = rows_by(&mut client, query, By::Index);
+    execute(
+        &mut client,
+        &format!("BEGIN; DECLARE c SCROLL CURSOR FOR {query}"),
+    );
+    assert!(!plan(&mut client, query).contains("Materialize"));
+    let mut rng = Rng::new(3);
+    // Positions as SQL counts them: 0 before the first row, and one more than there are rows behind the last.
+    let mut at = 0_i64;
+    let end = i64::try_from(all.len()).expect("few") + 1;
+    for _ in 0..400 {
+        let count = i64::try_from(rng.below(900)).expect("few");
+        let (direction, step) = if rng.below(2) == 0 {
+            ("FORWARD", 1)
+        } else {
+            ("BACKWARD", -1)
+        };
+        let rows = client
+            .query(&format!("FETCH {direction} {count} FROM c"), &[])
+            .expect("rows");
+        let rows: Vec<_> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let mut expected = Vec::new();
+        for _ in 0..count {
+            at = (at + step).clamp(0, end);
+            if at == 0 || at == end {
+                break;
+            }
+            expected.push(all[usize::try_from(at - 1).expect("in the list")]);
+        }
+        if count > 0 {
+            assert_eq!(rows, expected, "FETCH {direction} {count} to {at}");
+        }
+    }
+}
+
+/// Merge joins mark positions and return to them.
+#[test]
+fn merge_joins_return_to_their_marks() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
+         CREATE TABLE u (k int8, id int8); CREATE INDEX u_k ON u USING bedload (k);
+         INSERT INTO t SELECT i / 4, i FROM generate_series(1, 8000) i ORDER BY random();
+         INSERT INTO u SELECT i / 5, i FROM generate_series(1, 3000) i ORDER BY random();
+         INSERT INTO u SELECT 77, i FROM generate_series(1, 700) i;
+         ANALYZE t, u;",
+    );
+    let query = "SELECT count(*) FROM t JOIN u USING (k)";
+    let expected = number(&mut client, query);
+    execute(
+        &mut client,
+        "SET enable_hashjoin = off; SET enable_nestloop = off; SET enable_sort = off; SET enable_seqscan = off;
+         SET enable_material = off",
+    );
+    let plan = plan(&mut client, query);
+    assert!(
+        plan.contains("Merge Join") && plan.contains("using t_k") && plan.contains("using u_k"),
+        "{plan}"
+    );
+    assert_eq!(number(&mut client, query), expected);
+}
+
+/// More rows than fit in the memory for maintenance are sorted in files.
+#[test]
+fn a_build_sorts_more_than_memory_holds() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8);
+         INSERT INTO t SELECT (random() * 1e9)::int8, i FROM generate_series(1, 200000) i;
+         SET maintenance_work_mem = '1MB'; 
+         CREATE INDEX t_k ON t USING bedload (k);",
+    );
+    assert_eq!(same_rows(&mut client, "t", "true"), 200_000);
+    assert_eq!(
+        number(&mut client, "SELECT entries FROM bedload_info('t_k')"),
+        200_000
+    );
+    check(&mut client, "t_k");
+    execute_each(
+        &mut client,
+        &[
+            "CREATE INDEX CONCURRENTLY t_k2 ON t USING bedload (k)",
+            "DROP INDEX t_k",
+        ],
+    );
+    same_rows(&mut client, "t", "k < 50000000");
+    check(&mut client, "t_k2");
+}

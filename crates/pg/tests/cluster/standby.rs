@@ -1,0 +1,94 @@
+//! A streaming standby that answers while it replays.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cluster::{Cluster, connect};
+use crate::rows::{By, Rng, check, execute, rows_by, same_rows};
+
+#[test]
+fn a_standby_answers_while_it_replays() {
+    let primary = Cluster::start();
+    let mut client = primary.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
+         INSERT INTO t SELECT (random() * 50000)::int8, i FROM generate_series(1, 20000) i;",
+    );
+    let standby = primary.standby();
+    let is_over = AtomicBool::new(false);
+    let (mut answered, mut conflicts) = (0, 0);
+    thread::scope(|scope| {
+        let (socket, over) = (primary.socket(), &is_over);
+        scope.spawn(move || {
+            let mut client = connect(&socket).expect("a session");
+            let mut rng = Rng::new(5);
+            while !over.load(Ordering::Relaxed) {
+                let first = rng.below(50000);
+                execute(
+                    &mut client,
+                    &format!(
+                        "INSERT INTO t SELECT (random() * 50000)::int8, i FROM generate_series(1, 2000) i;
+                         DELETE FROM t WHERE k BETWEEN {first} AND {first} + 3000;"
+                    ),
+                );
+                execute(&mut client, "VACUUM t");
+            }
+        });
+        let mut reader = standby.client();
+        let mut rng = Rng::new(6);
+        let start = Instant::now();
+        while answered < 60 && start.elapsed() < Duration::from_secs(40) {
+            let first = rng.below(50000);
+            let query = format!("SELECT k, id FROM t WHERE k BETWEEN {first} AND {first} + 4000");
+            execute(&mut reader, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+            let answers = [By::Table, By::Index, By::Bitmap].map(|by| {
+                execute(
+                    &mut reader,
+                    &format!(
+                        "SET enable_seqscan = {}; SET enable_indexscan = {}; SET enable_bitmapscan = {}",
+                        by == By::Table,
+                        by == By::Index,
+                        by == By::Bitmap
+                    ),
+                );
+                reader.query(&query, &[]).map(|rows| {
+                    let mut rows: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+                    rows.sort_unstable();
+                    rows
+                })
+            });
+            match answers {
+                [Ok(table), Ok(index), Ok(bitmap)] => {
+                    assert_eq!(index, table, "{query}");
+                    assert_eq!(bitmap, table, "{query}");
+                    answered += 1;
+                }
+                // Replay has removed rows that the snapshot needs, and cancels the query: as with every index.
+                _ => conflicts += 1,
+            }
+            reader.batch_execute("ROLLBACK").ok();
+            if reader.is_closed() {
+                reader = standby.client();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(
+        answered >= 60,
+        "{answered} queries were answered, and {conflicts} cancelled"
+    );
+    standby.promote();
+    let mut promoted = standby.client();
+    check(&mut promoted, "t_k");
+    let rows = rows_by(&mut promoted, "SELECT k, id FROM t ORDER BY k", By::Index).len();
+    assert!(rows > 0);
+    execute(
+        &mut promoted,
+        "INSERT INTO t SELECT (random() * 50000)::int8, i FROM generate_series(1, 20000) i; DELETE FROM t WHERE id < 500",
+    );
+    execute(&mut promoted, "VACUUM t");
+    same_rows(&mut promoted, "t", "k < 20000");
+    check(&mut promoted, "t_k");
+}

@@ -1,0 +1,97 @@
+//! The tree below the access method: entries go down in steps, on PostgreSQL's pages.
+
+use postgres::Client;
+
+use crate::cluster::Cluster;
+use crate::contract::declare;
+use crate::rows::{check, execute, number, same_rows};
+
+/// Merges, push-downs, splits, work lost, entries written by the session.
+fn work(client: &mut Client) -> Vec<i64> {
+    let counts = client.query_one("SELECT harness_work()", &[]);
+    counts.expect("counts").get(0)
+}
+
+#[test]
+fn entries_are_pushed_down() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    let rows = 60_000;
+    let mut first = 0;
+    while first < rows {
+        // Small batches are staged at the root and merged first.
+        let count = if first < 3000 { 30 } else { 1000 };
+        let numbers = format!("generate_series({first} + 1, {first} + {count}) i");
+        execute(
+            &mut client,
+            &format!("INSERT INTO t SELECT (random() * 1e9)::int8, i FROM {numbers}"),
+        );
+        first += count;
+    }
+    let [merges, push_downs, splits, lost, written] = work(&mut client).try_into().expect("five counts");
+    println!(
+        "{rows} rows: {merges} merges, {push_downs} push-downs, {splits} splits, {written} entries written"
+    );
+    assert!(merges > 0 && push_downs > 0 && splits > 0, "all kinds of steps");
+    assert_eq!(lost, 0, "nobody else was at it");
+    assert!(number(&mut client, "SELECT height::int8 FROM bedload_info('t_k')") >= 3);
+    assert_eq!(
+        number(&mut client, "SELECT entries FROM bedload_info('t_k')"),
+        rows
+    );
+    assert!(
+        number(&mut client, "SELECT runs_above FROM bedload_info('t_k')") > 0,
+        "some are on their way"
+    );
+    same_rows(&mut client, "t", "k BETWEEN 100000000 AND 200000000");
+    check(&mut client, "t_k");
+
+    execute(&mut client, "DELETE FROM t WHERE id % 3 = 0");
+    execute(&mut client, "VACUUM t");
+    assert_eq!(
+        number(&mut client, "SELECT entries FROM bedload_info('t_k')"),
+        rows - rows / 3
+    );
+    check(&mut client, "t_k");
+
+    execute(&mut client, "SELECT bedload_drain('t_k')");
+    assert_eq!(
+        number(&mut client, "SELECT runs_above FROM bedload_info('t_k')"),
+        0,
+        "all are in the leaves"
+    );
+    assert_eq!(
+        number(&mut client, "SELECT leaves - leaf_runs FROM bedload_info('t_k')"),
+        0,
+        "one run each"
+    );
+    same_rows(&mut client, "t", "true");
+    check(&mut client, "t_k");
+}
+
+/// What comes in order is appended, and hardly written again.
+#[test]
+fn ordered_rows_are_appended() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    for first in (0..60_000).step_by(1000) {
+        execute(
+            &mut client,
+            &format!("INSERT INTO t SELECT {first} + i, i FROM generate_series(1, 1000) i"),
+        );
+    }
+    let written = work(&mut client)[4];
+    assert!(written < 60_000, "{written} entries were written again");
+    same_rows(&mut client, "t", "k BETWEEN 10000 AND 20000");
+    check(&mut client, "t_k");
+}

@@ -1,0 +1,113 @@
+//! VACUUM: entries go before their rows' addresses are used again, and pages are used again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::cluster::{Cluster, connect};
+use crate::rows::{Rng, check, execute, number, same_rows};
+
+#[test]
+fn addresses_that_are_used_again_lead_to_their_new_rows() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    let mut rng = Rng::new(11);
+    for round in 0..25 {
+        let (rest, modulus) = (rng.below(3), 3 + rng.below(3));
+        execute(
+            &mut client,
+            &format!(
+                "INSERT INTO t SELECT (random() * 100000)::int8 + 1000000 * ({round} % 3), i
+                     FROM generate_series(1, 4000) i;
+                 DELETE FROM t WHERE id % {modulus} <> {rest};"
+            ),
+        );
+        execute(&mut client, "VACUUM t");
+        let rows = number(&mut client, "SELECT count(*) FROM t");
+        assert_eq!(
+            number(&mut client, "SELECT entries FROM bedload_info('t_k')"),
+            rows,
+            "no dead entry is left"
+        );
+        same_rows(&mut client, "t", "k BETWEEN 20000 AND 1040000");
+        check(&mut client, "t_k");
+    }
+}
+
+/// Indexes of tables that are emptied and filled again do not grow for ever.
+#[test]
+fn pages_are_used_again() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+    let mut blocks = Vec::new();
+    for _ in 0..30 {
+        execute(
+            &mut client,
+            "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 20000) i; DELETE FROM t",
+        );
+        execute(&mut client, "VACUUM t");
+        blocks.push(number(&mut client, "SELECT pg_relation_size('t_k') / 8192"));
+    }
+    // A node keeps a few runs before it pushes any of them down, however little is left in them.
+    assert!(
+        blocks[29] <= blocks[19] * 5 / 4,
+        "blocks round by round: {blocks:?}"
+    );
+    check(&mut client, "t_k");
+}
+
+/// Writers, readers and VACUUM at once.
+#[test]
+fn vacuum_runs_beside_writers_and_readers() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
+         INSERT INTO t SELECT (random() * 20000)::int8, i FROM generate_series(1, 20000) i;",
+    );
+    let is_over = AtomicBool::new(false);
+    let socket = cluster.socket();
+    thread::scope(|scope| {
+        for seed in 1..=2 {
+            let (socket, is_over) = (&socket, &is_over);
+            scope.spawn(move || {
+                let mut client = connect(socket).expect("a session");
+                let mut rng = Rng::new(seed);
+                while !is_over.load(Ordering::Relaxed) {
+                    let first = rng.below(20000);
+                    let last = first + rng.below(500);
+                    execute(
+                        &mut client,
+                        &format!(
+                            "BEGIN;
+                             INSERT INTO t SELECT (random() * 20000)::int8, i FROM generate_series(1, 300) i;
+                             SAVEPOINT a;
+                             INSERT INTO t SELECT i, i FROM generate_series({first}, {last}) i; ROLLBACK TO a;
+                             COMMIT;
+                             DELETE FROM t WHERE ctid = ANY (ARRAY(
+                                 SELECT ctid FROM t WHERE k BETWEEN {first} AND {last} FOR UPDATE SKIP LOCKED));"
+                        ),
+                    );
+                }
+            });
+        }
+        let mut reader = cluster.client();
+        for _ in 0..25 {
+            execute(&mut client, "VACUUM t");
+            execute(&mut reader, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+            same_rows(&mut reader, "t", "k BETWEEN 5000 AND 9000");
+            execute(&mut reader, "COMMIT");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "true");
+}
