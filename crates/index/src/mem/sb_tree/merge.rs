@@ -1,0 +1,139 @@
+//! A sealed segment's logs, merged a piece at a time.
+//!
+//! Each log is a run, because its keys ascend; a log in disorder is put in order before, as runs of [`SORTED_AT_ONCE`]
+//! entries. So a piece of the merge is bounded, whatever the order of the keys.
+
+use super::super::columns::Words;
+use super::log::{Counted, LOG_CAP, Log};
+use super::segment::Segment;
+
+/// Entries of a log in disorder that are sorted as one run.
+const SORTED_AT_ONCE: usize = if cfg!(any(test, miri, loom)) { 4 } else { 512 };
+
+/// A stretch of a log whose keys ascend, in the order of `sorted`, or as they lie.
+#[derive(Debug)]
+struct Run<W> {
+    writer: usize,
+    counted: Counted,
+    /// Places of the log in order of their keys, if they do not lie so.
+    sorted: Option<Box<[u16]>>,
+    next: usize,
+    end: usize,
+    /// The key of the next entry.
+    head: W,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Merge<W> {
+    runs: Vec<Run<W>>,
+    /// Stretches of logs in disorder that are to become runs: the log, and where they begin and end.
+    unsorted: Vec<(usize, Counted, usize, usize)>,
+    entries: usize,
+}
+
+impl<W: Words> Run<W> {
+    fn place(&self) -> usize {
+        match &self.sorted {
+            None => self.next,
+            Some(sorted) => usize::from(sorted[self.next]),
+        }
+    }
+}
+
+impl<W: Words> Merge<W> {
+    /// A merge of a sealed segment's logs, with what was counted in each.
+    pub(super) fn new(segment: &Segment<W>, counted: impl Iterator<Item = (usize, Counted)>) -> Self {
+        let mut merge = Self {
+            runs: Vec::new(),
+            unsorted: Vec::new(),
+            entries: 0,
+        };
+        for (writer, counted) in counted {
+            let Some(log) = segment.log(writer).filter(|_| counted.len() > 0) else {
+                continue;
+            };
+            merge.entries += counted.len();
+            if log.is_disordered() {
+                let starts = (0..counted.len()).step_by(SORTED_AT_ONCE);
+                let stretches = starts.map(|start| (writer, counted, start, counted.len().min(start + SORTED_AT_ONCE)));
+                merge.unsorted.extend(stretches);
+            } else {
+                merge.runs.push(Run {
+                    writer,
+                    counted,
+                    sorted: None,
+                    next: 0,
+                    end: counted.len(),
+                    head: log.key(0),
+                });
+            }
+        }
+        merge
+    }
+
+    /// Entries that there were at the beginning.
+    pub(super) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Sorts one stretch of a log in disorder; false if there is none left.
+    pub(super) fn sort_some(&mut self, segment: &Segment<W>) -> bool {
+        let Some((writer, counted, start, end)) = self.unsorted.pop() else {
+            return false;
+        };
+        if let Some(log) = segment.log(writer) {
+            let mut places: Box<[u16]> = (start..end).filter_map(|place| u16::try_from(place).ok()).collect();
+            places.sort_by_key(|&place| log.key(usize::from(place)));
+            self.runs.push(Run {
+                writer,
+                counted,
+                head: log.key(usize::from(places[0])),
+                sorted: Some(places),
+                next: 0,
+                end: end - start,
+            });
+        }
+        true
+    }
+
+    /// Appends up to `limit` entries to `entries`, ascending, once each key. None are left if it appends fewer.
+    pub(super) fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
+        for _ in 0..limit {
+            let Some(least) = self.runs.iter().map(|run| run.head).min() else {
+                return;
+            };
+            let mut newest = None;
+            let mut index = 0;
+            while index < self.runs.len() {
+                let run = &mut self.runs[index];
+                let Some(log) = segment.log(run.writer) else { return };
+                while run.next < run.end && run.head == least {
+                    let place = run.place();
+                    let order = (log.order(place, run.counted), run.writer);
+                    if newest.is_none_or(|(known, _)| known < order) {
+                        newest = Some((order, log.value(place)));
+                    }
+                    run.advance(log);
+                }
+                if run.next == run.end {
+                    self.runs.swap_remove(index);
+                } else {
+                    index += 1;
+                }
+            }
+            entries.extend(newest.map(|(_, value)| (least, value)));
+        }
+    }
+}
+
+impl<W: Words> Run<W> {
+    fn advance(&mut self, log: &Log<W>) {
+        self.next += 1;
+        if self.next < self.end {
+            self.head = log.key(self.place());
+        }
+    }
+}
+
+const _: () = assert!(LOG_CAP <= u16::MAX as usize);
