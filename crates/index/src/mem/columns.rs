@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use super::primitive::{AtomicU64, Ordering};
-use super::search::{lower_bound, upper_bound};
+use super::search::{lower_bound, rank_of_8, rank_of_16, upper_bound};
 
 /// The words of a key: an array of one to four.
 pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
@@ -57,6 +57,11 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
         start: usize,
         end: usize,
     ) -> (usize, bool);
+
+    /// How many of the first `end` keys lie below this one, likewise.
+    fn rank_from<const CAP: usize>(&self, columns: &Self::Columns<CAP>, start: usize, end: usize) -> usize {
+        self.search_from(columns, start, end).0
+    }
 }
 
 impl<const W: usize> Words for [u64; W] {
@@ -124,6 +129,14 @@ impl<const W: usize> Words for [u64; W] {
         start: usize,
         end: usize,
     ) -> (usize, bool) {
+        if W == 1 {
+            let rank = self.rank_from(columns, start, end);
+            let found = columns[0].get(rank).filter(|_| rank < end);
+            return (
+                rank,
+                found.is_some_and(|cell| cell.load(Ordering::Relaxed) == self[0]),
+            );
+        }
         let mut high = end.min(CAP);
         let mut low = start.min(high);
         for (column, &word) in columns.iter().zip(self) {
@@ -134,12 +147,31 @@ impl<const W: usize> Words for [u64; W] {
             if !is_equal {
                 return (low + below, false);
             }
-            if W > 1 {
-                high = low + below + upper_bound(&equal_so_far[below..], word);
-            }
+            high = low + below + upper_bound(&equal_so_far[below..], word);
             low += below;
         }
         (low, true)
+    }
+
+    #[inline]
+    fn rank_from<const CAP: usize>(&self, columns: &Self::Columns<CAP>, start: usize, end: usize) -> usize {
+        if W > 1 {
+            return self.search_from(columns, start, end).0;
+        }
+        let (column, word) = (&columns[0], self[0]);
+        let end = end.min(CAP);
+        let start = start.min(end);
+        if end - start <= 8
+            && let Some(words) = column[start..].first_chunk()
+        {
+            return (start + rank_of_8(words, word)).min(end);
+        }
+        if end - start <= 16
+            && let Some(words) = column[start..].first_chunk()
+        {
+            return (start + rank_of_16(words, word)).min(end);
+        }
+        start + lower_bound(&column[start..end], word)
     }
 }
 

@@ -48,6 +48,11 @@ pub(super) enum Covers {
     Elsewhere,
 }
 
+/// In cache lines of its own, so that what follows begins with one.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Table<W: Words>(W::Columns<BUCKETS>);
+
 /// See the [module](self).
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -59,7 +64,7 @@ pub(super) struct Block<W: Words> {
     below: W::Columns<1>,
     top: W::Columns<1>,
     /// The first key of each bucket.
-    table: W::Columns<BUCKETS>,
+    table: Table<W>,
     keys: W::Columns<BLOCK_CAP>,
     values: [AtomicU64; BLOCK_CAP],
 }
@@ -74,19 +79,19 @@ impl<W: Words> Block<W> {
             state: AtomicU32::new(State::Dead as u32),
             below: W::new_columns(),
             top: W::new_columns(),
-            table: W::new_columns(),
+            table: Table(W::new_columns()),
             keys: W::new_columns(),
             values: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         (self.len.load(Ordering::Relaxed) as usize).min(BLOCK_CAP)
     }
 
     fn set_len(&self, len: usize) {
-        self.len
-            .store(u32::try_from(len).unwrap_or(0), Ordering::Relaxed);
+        self.len.store(u32::try_from(len).unwrap_or(0), Ordering::Relaxed);
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -99,6 +104,7 @@ impl<W: Words> Block<W> {
         len < BLOCK_CAP / 4 && len.is_multiple_of(BLOCK_CAP / 8)
     }
 
+    #[inline]
     pub(super) fn state(&self) -> State {
         match self.state.load(Ordering::Relaxed) {
             state if state == State::First as u32 => State::First,
@@ -107,10 +113,12 @@ impl<W: Words> Block<W> {
         }
     }
 
+    #[inline]
     pub(super) fn below(&self) -> W {
         W::load(&self.below, 0)
     }
 
+    #[inline]
     pub(super) fn top(&self) -> W {
         W::load(&self.top, 0)
     }
@@ -134,6 +142,7 @@ impl<W: Words> Block<W> {
         self.state.store(State::Dead as u32, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(super) fn right(&self) -> *mut Self {
         self.right.load(Ordering::Acquire)
     }
@@ -158,14 +167,14 @@ impl<W: Words> Block<W> {
     #[inline]
     pub(super) fn search(&self, key: &W) -> (usize, bool) {
         let len = self.len();
-        let (below, is_there) = key.search(&self.table, len.div_ceil(BUCKET));
-        if is_there || below == 0 {
-            return (below * BUCKET, is_there);
-        }
-        let start = (below - 1) * BUCKET;
+        // The first key of the first bucket is of no use: what lies below it is found below it in the bucket.
+        let buckets = len.div_ceil(BUCKET).max(1);
+        let start = match key.successor() {
+            Some(next) => (next.rank_from(&self.table.0, 0, buckets).max(1) - 1) * BUCKET,
+            None => (buckets - 1) * BUCKET,
+        };
         self.prefetch_values(start);
-        let (place, is_there) = key.search_from(&self.keys, start, len.min(start + BUCKET));
-        (place, is_there)
+        key.search_from(&self.keys, start, len.min(start + BUCKET))
     }
 
     /// Asks for the values of a bucket, while its keys are on their way.
@@ -180,7 +189,7 @@ impl<W: Words> Block<W> {
     pub(super) fn prefetch(&self) {
         super::prefetch(Some(self));
         super::prefetch(Some(&self.table));
-        super::prefetch(W::only_column(&self.table).and_then(|column| column.get(BUCKETS / 2)));
+        super::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
     }
 
     pub(super) fn key(&self, place: usize) -> W {
@@ -188,6 +197,7 @@ impl<W: Words> Block<W> {
     }
 
     /// The value at `place`; 0 only if the block is being changed.
+    #[inline]
     pub(super) fn value(&self, place: usize) -> u64 {
         self.values
             .get(place)
@@ -199,12 +209,14 @@ impl<W: Words> Block<W> {
     }
 
     /// The entries at these places.
+    #[inline]
     pub(super) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (W, u64)> {
         let places = places.start..places.end.min(BLOCK_CAP);
         places.map(|place| (self.key(place), self.values[place].load(Ordering::Relaxed)))
     }
 
     /// The places of entries with keys from `start` to `end`.
+    #[inline]
     pub(super) fn places(&self, (start, end): (W, W)) -> Range<usize> {
         let from = self.search(&start).0;
         let to = if end >= self.top() {
@@ -221,7 +233,7 @@ impl<W: Words> Block<W> {
         key.store(&self.keys, place);
         self.values[place].store(value, Ordering::Relaxed);
         if place.is_multiple_of(BUCKET) {
-            key.store(&self.table, place / BUCKET);
+            key.store(&self.table.0, place / BUCKET);
         }
     }
 

@@ -1,7 +1,10 @@
 //! The block allocator: memory for blocks, taken in large pieces and used again, but given back only when the index goes
 //! (rule 4 of [`block`](super::block)). So whoever reads needs nothing to keep a block alive.
 
-#![expect(unsafe_code, reason = "allocates pieces of many blocks, aligned for huge pages")]
+#![expect(
+    unsafe_code,
+    reason = "allocates pieces of many blocks, aligned for huge pages"
+)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -10,7 +13,11 @@ use super::super::columns::Words;
 use super::block::Block;
 
 /// The size, and the alignment, of a huge page: that of the pieces of a large index.
-const PIECE_BYTES: usize = if cfg!(any(test, miri, loom)) { 1 << 13 } else { 2 << 20 };
+const PIECE_BYTES: usize = if cfg!(any(test, miri, loom)) {
+    1 << 13
+} else {
+    2 << 20
+};
 /// Blocks in the first piece.
 const FIRST_BLOCKS: usize = 4;
 
@@ -93,8 +100,16 @@ impl<W: Words> BlockPool<W> {
         let room: usize = self.pieces.iter().map(|piece| piece.blocks).sum();
         let blocks = room.clamp(FIRST_BLOCKS, (PIECE_BYTES / size).max(FIRST_BLOCKS));
         let is_huge = blocks * size > PIECE_BYTES / 2;
-        let bytes = if is_huge { (blocks * size).max(PIECE_BYTES) } else { blocks * size };
-        let align = if is_huge { PIECE_BYTES } else { align_of::<Block<W>>() };
+        let bytes = if is_huge {
+            (blocks * size).max(PIECE_BYTES)
+        } else {
+            blocks * size
+        };
+        let align = if is_huge {
+            PIECE_BYTES
+        } else {
+            align_of::<Block<W>>()
+        };
         let layout = Layout::from_size_align(bytes, align).expect("a piece is small");
         // SAFETY: its size is not zero.
         let start = unsafe { alloc(layout) };
@@ -104,15 +119,22 @@ impl<W: Words> BlockPool<W> {
         if is_huge {
             advise_huge_page(start.cast(), bytes);
         }
-        self.pieces.push(Piece { start, blocks, layout });
+        self.pieces.push(Piece {
+            start,
+            blocks,
+            layout,
+        });
         self.begun = 0;
     }
 }
 
-/// Asks the system for huge pages, of which one fault brings as much as 512 others.
+/// Asks the system for huge pages, of which one fault brings as much as 512 others. Small pages that the allocator had in
+/// use before are given back first, as they would stay.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge_page(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the memory is ours, and its content does not change. A refusal leaves it as it is.
+    // SAFETY: the memory is ours, and nothing has been written to it that counts. A refusal leaves it as it is.
+    unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+    // SAFETY: likewise.
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 

@@ -9,7 +9,10 @@
 //! 3. Nobody waits for a latch while holding one. The search layer's lock comes before latches, and under it latches are
 //!    only tried.
 
-#![expect(unsafe_code, reason = "blocks are reached through pointers that last as long as the index")]
+#![expect(
+    unsafe_code,
+    reason = "blocks are reached through pointers that last as long as the index"
+)]
 
 use std::ptr::NonNull;
 use std::sync::PoisonError;
@@ -62,9 +65,12 @@ impl<W: Words> Blocks<W> {
             walks: AtomicU64::new(0),
             walked: AtomicU64::new(0),
         };
-        blocks
-            .at(first)
-            .begin(State::First, (W::MIN, W::MIN), std::ptr::null_mut(), Writer::UNPUBLISHED);
+        blocks.at(first).begin(
+            State::First,
+            (W::MIN, W::MIN),
+            std::ptr::null_mut(),
+            Writer::UNPUBLISHED,
+        );
         blocks
     }
 
@@ -122,10 +128,7 @@ impl<W: Words> Blocks<W> {
         'again: loop {
             let mut block = self.search.descend(key);
             let mut steps = 0;
-            loop {
-                let Some(version) = block.latch.optimistic_now() else {
-                    break;
-                };
+            while let Some(version) = block.latch.optimistic_now() {
                 let covers = block.covers(key);
                 let right = self.right_of(block);
                 if !block.latch.validate(version) {
@@ -165,7 +168,10 @@ impl<W: Words> Blocks<W> {
 
     /// Ways along the data layer because the search layer was behind, and blocks passed on them.
     pub(super) fn walks(&self) -> (u64, u64) {
-        (self.walks.load(Ordering::Relaxed), self.walked.load(Ordering::Relaxed))
+        (
+            self.walks.load(Ordering::Relaxed),
+            self.walked.load(Ordering::Relaxed),
+        )
     }
 
     /// Tells the search layer of the blocks that it does not know behind that which a descent for `key` ends at. Unless
@@ -247,7 +253,12 @@ impl<W: Words> Blocks<W> {
         let right = self.at(new);
         // Outdated readers may look at it, but nobody latches a dead block.
         let right_latched = right.latch.latch();
-        right.begin(State::Inner, (block.key(middle - 1), block.top()), block.right(), writer);
+        right.begin(
+            State::Inner,
+            (block.key(middle - 1), block.top()),
+            block.right(),
+            writer,
+        );
         block.split_off(middle, right, writer);
         if place >= middle && key > block.top() {
             right.insert(place - middle, key, value, writer);
@@ -289,7 +300,9 @@ impl<W: Words> Blocks<W> {
         let Ok(mut growth) = self.growth.try_lock() else {
             return;
         };
-        let Some((left, right)) = self.search.pair(key, &mut growth) else {
+        // An only child has no neighbour in its node.
+        self.search.merge_nodes(key, &mut growth);
+        let Some((left, right)) = self.search.pair(key, &growth) else {
             return;
         };
         let Some(left_latched) = left.latch.try_latch_now() else {
@@ -336,7 +349,11 @@ impl<W: Words> Blocks<W> {
             let (last, version) = self.last();
             let len = last.len();
             if last.latch.validate(version) {
-                return if len == BLOCK_CAP { BLOCK_CAP } else { BLOCK_CAP - len };
+                return if len == BLOCK_CAP {
+                    BLOCK_CAP
+                } else {
+                    BLOCK_CAP - len
+                };
             }
         }
     }
@@ -394,11 +411,7 @@ impl<W: Words> Blocks<W> {
 
     /// Reads the least entries with keys from `start` to `end`; `None` if no block covers `start`. The second answer is
     /// where to go on.
-    pub(super) fn read_least(
-        &self,
-        (start, end): (W, W),
-        entries: &mut Vec<(W, u64)>,
-    ) -> Option<Option<W>> {
+    pub(super) fn read_least(&self, (start, end): (W, W), entries: &mut Vec<(W, u64)>) -> Option<Option<W>> {
         loop {
             let (block, version) = self.find(&start)?;
             let before = entries.len();
@@ -434,7 +447,11 @@ impl<W: Words> Blocks<W> {
     }
 
     /// Copies entries with keys from `start` to `end`, from block to block.
-    pub(super) fn scan<K: Key<Words = W>>(&self, (start, end): (W, W), output: &mut Output<'_, K>) -> Scanned<W> {
+    pub(super) fn scan<K: Key<Words = W>>(
+        &self,
+        (start, end): (W, W),
+        output: &mut Output<'_, K>,
+    ) -> Scanned<W> {
         let Some((mut block, mut version)) = self.find(&start) else {
             return Scanned::Beyond(start);
         };
@@ -507,7 +524,11 @@ impl<W: Words> Blocks<W> {
 
     /// Checks a block to which a descent leads by way of `led_to`.
     fn check_block(&self, block: &Block<W>, led_to: &Block<W>, below: Option<W>) -> Result<(), String> {
-        let state = if below.is_some() { State::Inner } else { State::First };
+        let state = if below.is_some() {
+            State::Inner
+        } else {
+            State::First
+        };
         if block.state() != state {
             return Err(format!("it is {:?}", block.state()));
         }
@@ -515,7 +536,10 @@ impl<W: Words> Blocks<W> {
             return Err("it is latched".into());
         }
         if below.is_some_and(|below| below != block.below() || below >= block.top()) {
-            return Err(format!("it begins above {:?}, its neighbour ends at {below:?}", block.below()));
+            return Err(format!(
+                "it begins above {:?}, its neighbour ends at {below:?}",
+                block.below()
+            ));
         }
         let keys: Vec<W> = block.entries(0..block.len()).map(|(key, _)| key).collect();
         if !keys.is_sorted_by(|a, b| a < b) {

@@ -93,7 +93,9 @@ impl<W: Words> Segments<W> {
             seals: AtomicU64::new(0),
             steps: AtomicU64::new(0),
         };
-        segments.slot(1).prepare(1, W::MIN, FIRST_CAPACITY, |_| Mode::Nobody);
+        segments
+            .slot(1)
+            .prepare(1, W::MIN, FIRST_CAPACITY, |_| Mode::Nobody);
         segments
     }
 
@@ -188,7 +190,10 @@ impl<W: Words> Segments<W> {
             .iter()
             .filter_map(|(writer, counted)| open.log(*writer)?.greatest(counted.len()))
             .max();
-        let mut active = counted.iter().filter(|(_, counted)| counted.len() > 0).map(|(writer, _)| *writer);
+        let mut active = counted
+            .iter()
+            .filter(|(_, counted)| counted.len() > 0)
+            .map(|(writer, _)| *writer);
         role.mode = match (active.next().or(next), active.next(), next) {
             (Some(sole), None, None) => Writers::Sole(sole),
             (Some(sole), None, Some(next)) if sole == next => Writers::Sole(sole),
@@ -199,10 +204,13 @@ impl<W: Words> Segments<W> {
         let next_floor = greatest.unwrap_or(floor);
         let merge = Merge::new(open, counted.into_iter());
         self.slot(generation + 1)
-            .prepare(generation + 1, next_floor, role.capacity, |writer| mode.mode_of(writer));
+            .prepare(generation + 1, next_floor, role.capacity, |writer| {
+                mode.mode_of(writer)
+            });
         self.generation.store(generation + 1, Ordering::Release);
         if merge.entries() > 0 {
-            self.steps_asked.store(steps_for(merge.entries(), role.capacity), Ordering::Relaxed);
+            self.steps_asked
+                .store(steps_for(merge.entries(), role.capacity), Ordering::Relaxed);
             role.merge = Some(merge);
         }
         self.seals.fetch_add(1, Ordering::Relaxed);
@@ -229,7 +237,8 @@ impl<W: Words> Segments<W> {
         }
         let log = self.slot(generation).log(writer)?;
         let counted = log.counted();
-        let has_room = !counted.is_closed() && counted.len() < role.capacity && counted.generation() == generation;
+        let has_room =
+            !counted.is_closed() && counted.len() < role.capacity && counted.generation() == generation;
         if has_room {
             return Some(log);
         }
@@ -250,7 +259,10 @@ impl<W: Words> Segments<W> {
 
     /// How many segments were sealed, and how many steps their conversion took.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.seals.load(Ordering::Relaxed), self.steps.load(Ordering::Relaxed))
+        (
+            self.seals.load(Ordering::Relaxed),
+            self.steps.load(Ordering::Relaxed),
+        )
     }
 
     /// Bytes of the logs.

@@ -154,19 +154,23 @@ impl<W: Words> Log<W> {
     }
 
     /// Whether counted keys may not ascend.
+    #[inline]
     pub(super) fn is_disordered(&self) -> bool {
         self.is_disordered.load(Ordering::Relaxed) != 0
     }
 
+    #[inline]
     pub(super) fn key(&self, index: usize) -> W {
         W::load(&self.keys, index)
     }
 
+    #[inline]
     pub(super) fn value(&self, index: usize) -> u64 {
         self.values[index].load(Ordering::Relaxed)
     }
 
     /// Where an entry stands in the order of arrival, among all writers' and its own.
+    #[inline]
     pub(super) fn order(&self, index: usize, counted: Counted) -> Order {
         let stamp = if counted.is_stamped() {
             self.stamps[index].load(Ordering::Relaxed)
@@ -207,7 +211,9 @@ impl<W: Words> Log<W> {
         if let (Some(column), Some(next)) = (W::only_column(&self.keys), key.first_word().checked_add(1)) {
             return base + lower_bound(&column[base..base + len], next);
         }
-        base + (base..base + len).filter(|&index| self.key(index) <= *key).count()
+        base + (base..base + len)
+            .filter(|&index| self.key(index) <= *key)
+            .count()
     }
 
     /// The greatest of the first `len` keys.

@@ -56,7 +56,8 @@ impl<W: Words> Merge<W> {
             merge.entries += counted.len();
             if log.is_disordered() {
                 let starts = (0..counted.len()).step_by(SORTED_AT_ONCE);
-                let stretches = starts.map(|start| (writer, counted, start, counted.len().min(start + SORTED_AT_ONCE)));
+                let stretches =
+                    starts.map(|start| (writer, counted, start, counted.len().min(start + SORTED_AT_ONCE)));
                 merge.unsorted.extend(stretches);
             } else {
                 merge.runs.push(Run {
@@ -83,7 +84,9 @@ impl<W: Words> Merge<W> {
             return false;
         };
         if let Some(log) = segment.log(writer) {
-            let mut places: Box<[u16]> = (start..end).filter_map(|place| u16::try_from(place).ok()).collect();
+            let mut places: Box<[u16]> = (start..end)
+                .filter_map(|place| u16::try_from(place).ok())
+                .collect();
             places.sort_by_key(|&place| log.key(usize::from(place)));
             self.runs.push(Run {
                 writer,
@@ -97,32 +100,90 @@ impl<W: Words> Merge<W> {
         true
     }
 
-    /// Appends up to `limit` entries to `entries`, ascending, once each key. None are left if it appends fewer.
+    /// Appends up to `limit` entries to `entries`, which is empty, ascending, once each key. None are left if it appends
+    /// fewer.
     pub(super) fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
-        for _ in 0..limit {
-            let Some(least) = self.runs.iter().map(|run| run.head).min() else {
+        while entries.len() < limit {
+            let before = entries.len();
+            match self.runs.as_mut_slice() {
+                [run] => run.take(segment, limit, entries),
+                [first, second] => take_of_two([first, second], segment, limit, entries),
+                _ => {}
+            }
+            if entries.len() == before {
+                self.take_one(segment, entries);
+            }
+            self.runs.retain(|run| run.next < run.end);
+            if entries.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Appends the least entry.
+    fn take_one(&mut self, segment: &Segment<W>, entries: &mut Vec<(W, u64)>) {
+        let Some(least) = self.runs.iter().map(|run| run.head).min() else {
+            return;
+        };
+        let mut newest = None;
+        for run in &mut self.runs {
+            let Some(log) = segment.log(run.writer) else {
                 return;
             };
-            let mut newest = None;
-            let mut index = 0;
-            while index < self.runs.len() {
-                let run = &mut self.runs[index];
-                let Some(log) = segment.log(run.writer) else { return };
-                while run.next < run.end && run.head == least {
-                    let place = run.place();
-                    let order = (log.order(place, run.counted), run.writer);
-                    if newest.is_none_or(|(known, _)| known < order) {
-                        newest = Some((order, log.value(place)));
-                    }
-                    run.advance(log);
+            while run.next < run.end && run.head == least {
+                let place = run.place();
+                let order = (log.order(place, run.counted), run.writer);
+                if newest.is_none_or(|(known, _)| known < order) {
+                    newest = Some((order, log.value(place)));
                 }
-                if run.next == run.end {
-                    self.runs.swap_remove(index);
-                } else {
-                    index += 1;
-                }
+                run.advance(log);
             }
-            entries.extend(newest.map(|(_, value)| (least, value)));
+        }
+        entries.extend(newest.map(|(_, value)| (least, value)));
+    }
+}
+
+/// Appends entries of two runs, as long as both have some and their keys differ. Which run an entry comes from is as
+/// good as random: there is no branch on it.
+fn take_of_two<W: Words>(
+    runs: [&mut Run<W>; 2],
+    segment: &Segment<W>,
+    limit: usize,
+    entries: &mut Vec<(W, u64)>,
+) {
+    let logs = [segment.log(runs[0].writer), segment.log(runs[1].writer)];
+    let [Some(first), Some(second)] = logs else { return };
+    let logs = [first, second];
+    let is_ordered = runs.iter().all(|run| run.sorted.is_none());
+    while is_ordered
+        && entries.len() < limit
+        && runs[0].next < runs[0].end
+        && runs[1].next < runs[1].end
+        && runs[0].head != runs[1].head
+    {
+        let least = usize::from(runs[1].head < runs[0].head);
+        let (run, log) = (&mut *runs[least], logs[least]);
+        let (key, value) = (run.head, log.value(run.next));
+        run.next += 1;
+        run.head = log.key(run.next.min(run.end - 1));
+        if run.head != key || run.next == run.end {
+            entries.push((key, value));
+        }
+    }
+}
+
+impl<W: Words> Run<W> {
+    /// Appends entries of the only run.
+    fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
+        let Some(log) = segment.log(self.writer).filter(|_| self.sorted.is_none()) else {
+            return;
+        };
+        while entries.len() < limit && self.next < self.end {
+            let (key, value) = (self.head, log.value(self.next));
+            self.advance(log);
+            if self.next == self.end || self.head != key {
+                entries.push((key, value));
+            }
         }
     }
 }

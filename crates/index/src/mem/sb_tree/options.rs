@@ -16,7 +16,9 @@ impl SbTreeOptions {
     /// The defaults.
     #[must_use]
     pub const fn new() -> Self {
-        Self { processor_stamps: true }
+        Self {
+            processor_stamps: true,
+        }
     }
 
     /// Whether the order in which several threads insert one key is told by the processor's time-stamp counter, where it

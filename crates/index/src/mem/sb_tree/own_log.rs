@@ -25,6 +25,7 @@ impl<W: Words> OwnLog<W> {
 
     /// Names a log of the index that this belongs to.
     pub(super) fn set(&self, log: &Log<W>) {
-        self.0.store(std::ptr::from_ref(log).cast_mut(), Ordering::Release);
+        self.0
+            .store(std::ptr::from_ref(log).cast_mut(), Ordering::Release);
     }
 }

@@ -117,8 +117,7 @@ impl<K: Key> Leaves<K::Words> for SbTree<K> {
             if let Some(next) = self.blocks.read_least((start, end), entries) {
                 return next;
             }
-            if let Some(piece) = self.read_segment(End::Least, (start, end), CHUNK)
-            {
+            if let Some(piece) = self.read_segment(End::Least, (start, end), CHUNK) {
                 entries.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
                 return piece.next;
             }

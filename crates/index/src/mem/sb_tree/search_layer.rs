@@ -25,6 +25,9 @@ use super::block::Block;
 
 /// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
 const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
+/// Separators that one of a node's summary stands for.
+const GROUP: usize = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
+const GROUPS: usize = FANOUT / GROUP;
 
 /// A node. Children are [`Block`]s at level 0, and nodes above.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ struct Node<W: Words> {
     level: u32,
     /// Children; never 0 once the node is in use.
     len: AtomicU32,
+    /// The last separator of each group.
+    summary: W::Columns<GROUPS>,
     separators: W::Columns<FANOUT>,
     children: [AtomicPtr<()>; FANOUT],
 }
@@ -43,31 +48,48 @@ impl<W: Words> Node<W> {
         Self {
             level,
             len: AtomicU32::new(0),
+            summary: W::new_columns(),
             separators: W::new_columns(),
             children: std::array::from_fn(|_| AtomicPtr::default()),
         }
     }
 
+    #[inline]
     fn len(&self) -> usize {
         (self.len.load(Ordering::Acquire) as usize).clamp(1, FANOUT)
     }
 
     fn set_len(&self, len: usize) {
-        self.len
-            .store(u32::try_from(len).unwrap_or(0), Ordering::Release);
+        self.len.store(u32::try_from(len).unwrap_or(0), Ordering::Release);
     }
 
+    #[inline]
     fn child(&self, place: usize) -> *mut () {
         self.children[place].load(Ordering::Acquire)
     }
 
+    #[inline]
     fn place(&self, key: &W) -> usize {
-        key.search(&self.separators, self.len() - 1).0
+        let separators = self.len() - 1;
+        let group = key.rank_from(&self.summary, 0, separators / GROUP);
+        let start = group * GROUP;
+        key.rank_from(&self.separators, start, separators.min(start + GROUP))
+    }
+
+    fn separator(&self, place: usize) -> W {
+        W::load(&self.separators, place)
+    }
+
+    fn set_separator(&self, place: usize, separator: W) {
+        separator.store(&self.separators, place);
+        if place % GROUP == GROUP - 1 {
+            separator.store(&self.summary, place / GROUP);
+        }
     }
 
     fn copy(&self, from: usize, target: &Self, to: usize) {
         target.children[to].store(self.child(from), Ordering::Release);
-        W::load(&self.separators, from).store(&target.separators, to);
+        target.set_separator(to, self.separator(from));
     }
 
     /// Puts a child behind that at `place`, whose top is `top`. There is room.
@@ -78,18 +100,18 @@ impl<W: Words> Node<W> {
         }
         if place + 1 < len {
             // What was the top of the child at `place` is that of the new one.
-            W::load(&self.separators, place).store(&self.separators, place + 1);
+            self.set_separator(place + 1, self.separator(place));
         }
         interleave();
         self.children[place + 1].store(child, Ordering::Release);
-        top.store(&self.separators, place);
+        self.set_separator(place, top);
         self.set_len(len + 1);
     }
 
     /// Removes the child at `place`, which is not the first; what it covered is its left neighbour's.
     fn remove(&self, place: usize) {
         let len = self.len();
-        W::load(&self.separators, place).store(&self.separators, place - 1);
+        self.set_separator(place - 1, self.separator(place));
         for from in place + 1..len {
             self.copy(from, self, from - 1);
         }
@@ -193,7 +215,7 @@ impl<W: Words> SearchLayer<W> {
                     node.copy(from, right, from - middle);
                 }
                 right.set_len(FANOUT - middle);
-                let fence = W::load(&node.separators, middle - 1);
+                let fence = node.separator(middle - 1);
                 if place >= middle {
                     right.insert(place - middle, top, child);
                     split.push((node, middle, None));
@@ -225,7 +247,7 @@ impl<W: Words> SearchLayer<W> {
 
     /// The block that a descent for `key` ends at and its right neighbour in the same node; or its left neighbour and
     /// itself, if it is the last of its node.
-    pub(super) fn pair(&self, key: &W, _growth: &mut Growth<W>) -> Option<(&Block<W>, &Block<W>)> {
+    pub(super) fn pair(&self, key: &W, _growth: &Growth<W>) -> Option<(&Block<W>, &Block<W>)> {
         let (node, place) = self.path(key).pop()?;
         let right = if place + 1 < node.len() { place + 1 } else { place };
         let left = right.checked_sub(1)?;
@@ -238,35 +260,43 @@ impl<W: Words> SearchLayer<W> {
 
     /// Forgets the right one of the pair that a descent for `key` leads to, and merges nodes that have become empty enough.
     pub(super) fn remove_right_of_pair(&self, key: &W, growth: &mut Growth<W>) {
+        if let Some((node, place)) = self.path(key).pop() {
+            node.remove(if place + 1 < node.len() { place + 1 } else { place });
+        }
+        self.merge_nodes(key, growth);
+    }
+
+    /// Merges the nodes on the way to `key` that are empty enough with a neighbour under the same parent.
+    pub(super) fn merge_nodes(&self, key: &W, growth: &mut Growth<W>) {
         let mut path = self.path(key);
-        let Some((node, place)) = path.pop() else { return };
-        node.remove(if place + 1 < node.len() { place + 1 } else { place });
-        let mut node = node;
-        while let Some((parent, place)) = path.pop() {
+        let mut below = path.pop();
+        while let Some((node, _)) = below {
+            below = path.pop();
+            let Some((parent, place)) = below else { return };
             if node.len() > FANOUT / 4 {
                 return;
             }
-            let right_place = if place + 1 < parent.len() { place + 1 } else { place };
-            if right_place == 0 {
-                return;
-            }
+            let mut pairs = [place + 1, place]
+                .into_iter()
+                .filter(|&right| 0 < right && right < parent.len());
             let child = |place: usize| {
                 // SAFETY: a child above level 0 is a node (rule 2).
                 unsafe { &*parent.child(place).cast::<Node<W>>() }
             };
+            let Some(right_place) =
+                pairs.find(|&right| child(right - 1).len() + child(right).len() <= FANOUT / 4 * 3)
+            else {
+                return;
+            };
             let (left, right) = (child(right_place - 1), child(right_place));
             let (left_len, right_len) = (left.len(), right.len());
-            if left_len + right_len > FANOUT / 4 * 3 {
-                return;
-            }
-            W::load(&parent.separators, right_place - 1).store(&left.separators, left_len - 1);
+            left.set_separator(left_len - 1, parent.separator(right_place - 1));
             for from in 0..right_len {
                 right.copy(from, left, left_len + from);
             }
             left.set_len(left_len + right_len);
             parent.remove(right_place);
             growth.free[right.level as usize].push(NonNull::from(right));
-            node = parent;
         }
     }
 
@@ -286,7 +316,10 @@ impl<W: Words> SearchLayer<W> {
                 return blocks;
             }
             // SAFETY: children above level 0 are nodes (rule 2).
-            nodes = children.iter().map(|child| unsafe { &*child.cast::<Node<W>>() }).collect();
+            nodes = children
+                .iter()
+                .map(|child| unsafe { &*child.cast::<Node<W>>() })
+                .collect();
         }
         blocks
     }

@@ -67,7 +67,13 @@ impl<W: Words> Segment<W> {
     }
 
     /// Prepares the segment for a generation; `mode_of` tells who may write. The role's holder calls it.
-    pub(super) fn prepare(&self, generation: u64, floor: W, capacity: usize, mode_of: impl Fn(usize) -> Mode) {
+    pub(super) fn prepare(
+        &self,
+        generation: u64,
+        floor: W,
+        capacity: usize,
+        mode_of: impl Fn(usize) -> Mode,
+    ) {
         let latched = self.latch.latch();
         self.generation.store(generation, Ordering::Relaxed);
         floor.store(&self.floor, 0);
@@ -140,7 +146,13 @@ impl<W: Words> View<'_, W> {
 
     /// Puts up to about `limit` entries with keys from `start` to `end` into `entries`, ascending and once each: the
     /// least or the greatest. Returns the key at which it stopped, the last it took, if it left any.
-    pub(super) fn read(&self, from: End, (start, end): (W, W), limit: usize, entries: &mut Vec<Entry<W>>) -> Option<W> {
+    pub(super) fn read(
+        &self,
+        from: End,
+        (start, end): (W, W),
+        limit: usize,
+        entries: &mut Vec<Entry<W>>,
+    ) -> Option<W> {
         let limit = limit.max(1);
         let mut stopped: Option<W> = None;
         let mut note = |key: W| {
@@ -162,7 +174,11 @@ impl<W: Words> View<'_, W> {
             };
             let len = counted.len();
             if log.is_disordered() {
-                entries.extend((0..len).map(entry).filter(|entry| start <= entry.key && entry.key <= end));
+                entries.extend(
+                    (0..len)
+                        .map(entry)
+                        .filter(|entry| start <= entry.key && entry.key <= end),
+                );
                 continue;
             }
             let mut places = log.lower_bound(&start, len)..log.upper_bound(&end, len);

@@ -5,8 +5,8 @@
 //! If one insert returned before another began, then the stamp of the first is less.
 //!
 //! The processor's time-stamp counter gives such stamps without a word that all writers share, if the processor says that
-//! it is invariant: operating systems run the counters of all cores in step then, or do not use them. A fence before it
-//! keeps the processor from reading it before what the thread saw of others. Everywhere else a shared counter is
+//! it is invariant: operating systems run the counters of all cores in step then, or do not use them. It is
+//! read by the instruction that waits for all earlier ones, so not before what the thread saw of others. Everywhere else a shared counter is
 //! incremented.
 
 #![cfg_attr(
@@ -47,19 +47,22 @@ impl Stamps {
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 fn processor_has_stamps() -> bool {
     use std::arch::x86_64::__cpuid;
+    const FEATURES: u32 = 0x8000_0001;
+    const RDTSCP: u32 = 1 << 27;
     const POWER_MANAGEMENT: u32 = 0x8000_0007;
     const INVARIANT_TSC: u32 = 1 << 8;
-    __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0
+    __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT
+        && __cpuid(FEATURES).edx & RDTSCP != 0
+        && __cpuid(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 #[inline]
 fn processor_stamp() -> u64 {
-    use std::arch::x86_64::{_mm_lfence, _rdtsc};
-    // SAFETY: every x86-64 processor has the instruction; it touches no memory.
-    unsafe { _mm_lfence() };
-    // SAFETY: likewise.
-    unsafe { _rdtsc() }
+    use std::arch::x86_64::__rdtscp;
+    let mut core = 0;
+    // SAFETY: every processor with an invariant counter has the instruction; it writes to `core` alone.
+    unsafe { __rdtscp(&raw mut core) }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
