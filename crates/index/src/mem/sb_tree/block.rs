@@ -184,6 +184,16 @@ impl<W: Words> Block<W> {
         super::prefetch(self.values.get(start + BUCKET / 2));
     }
 
+    /// Asks for the entries at these places, which are about to be read one after another.
+    #[inline]
+    pub(super) fn prefetch_entries(&self, places: &Range<usize>) {
+        const LINE: usize = 8;
+        for place in places.clone().step_by(LINE) {
+            super::prefetch(W::only_column(&self.keys).and_then(|column| column.get(place)));
+            super::prefetch(self.values.get(place));
+        }
+    }
+
     /// Asks for the fences and the table.
     #[inline]
     pub(super) fn prefetch(&self) {

@@ -459,8 +459,13 @@ impl<W: Words> Blocks<W> {
         loop {
             let before = output.filled();
             let places = block.places((start, end));
-            output.extend(block.entries(places));
+            let places = places.start..places.end.min(places.start + output.room());
+            block.prefetch_entries(&places);
             let (top, right) = (block.top(), self.right_of(block));
+            if places.len() < output.room() {
+                right.iter().for_each(|right| right.prefetch());
+            }
+            output.extend(block.entries(places));
             if !block.latch.validate(version) {
                 output.truncate(before);
                 return Scanned::From(start);

@@ -4,9 +4,10 @@
 //!
 //! If one insert returned before another began, then the stamp of the first is less.
 //!
-//! The processor's time-stamp counter gives such stamps without a word that all writers share, if the processor says that
-//! it is invariant: operating systems run the counters of all cores in step then, or do not use them. It is
-//! read by the instruction that waits for all earlier ones, so not before what the thread saw of others. Everywhere else a shared counter is
+//! A stamp orders, and tells no time. The processor's time-stamp counter gives such stamps without a word that all writers
+//! share, if the processor says that it is invariant: operating systems run the counters of all cores in step then, or do
+//! not use them. It is read by the instruction that waits for all earlier ones, so not before what the thread saw of
+//! others. Everywhere else a shared counter is
 //! incremented.
 
 #![cfg_attr(

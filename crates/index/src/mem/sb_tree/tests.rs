@@ -102,17 +102,17 @@ fn crowded_merges_lose_nothing() {
 #[test]
 fn ascending_keys_fill_blocks_and_leave_one_segment() {
     let tree = SbTree::<u64>::new();
-    let keys: u64 = if cfg!(miri) { 300 } else { 20_000 };
-    (1..=keys).for_each(|key| tree.insert(key, key));
+    const KEYS: usize = if cfg!(miri) { 300 } else { 20_000 };
+    (1..=KEYS as u64).for_each(|key| tree.insert(key, key));
     tree.settle();
     let work = tree.work();
     assert!(work.pending <= LOG_CAP, "{work:?}");
     assert_eq!((work.walks, work.walked), (0, 0));
     // A step fills a block or finds the end of a segment.
-    let blocks = (keys as usize - work.pending).div_ceil(BLOCK_CAP) as u64;
+    let blocks = (KEYS - work.pending).div_ceil(BLOCK_CAP) as u64;
     assert!(work.steps <= blocks + 2 * work.seals, "{work:?}, {blocks} blocks");
     let memory = tree.memory_use();
-    assert_eq!(memory.entries_occupied, 16 * keys as usize);
+    assert_eq!(memory.entries_occupied, 16 * KEYS);
     assert!(memory.entries_unoccupied < 16 * BLOCK_CAP, "{memory:?}");
 }
 
