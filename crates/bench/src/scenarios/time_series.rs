@@ -10,7 +10,8 @@ use crate::record::Record;
 use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
 use crate::subjects::{Answers, INDEXES, SCAN_MAX, Subject, indexes_and_ceiling};
 
-/// Loads `entries` keys, shared by the threads; returns the keys in random order, and the seconds.
+/// Loads `entries` keys, shared by the threads; returns the keys in random order, and the seconds, those included in which
+/// the subject does what it has put off.
 ///
 /// # Panics
 ///
@@ -26,7 +27,8 @@ pub(super) fn load(
     let keys: Vec<Mutex<Vec<u64>>> = (0..threads)
         .map(|_| Mutex::new(vec![u64::MAX; entries / threads]))
         .collect();
-    let (_, seconds) = on_threads(threads, |thread| {
+    subject.reserve(entries);
+    let (_, inserting) = on_threads(threads, |thread| {
         let mut stream = sensors(thread);
         for place in keys[thread].lock().iter_mut() {
             let key = stream.key_at(stamps.now());
@@ -34,6 +36,8 @@ pub(super) fn load(
             *place = key;
         }
     });
+    let (_, settling) = on_threads(1, |_| subject.settle());
+    let seconds = inserting + settling;
     let keys: Vec<Vec<u64>> = keys.into_iter().map(Mutex::into_inner).collect();
     let mut keys = keys.concat();
     verify(subject, &keys);

@@ -51,6 +51,12 @@ pub trait Subject<K = u64>: Sync {
     /// were and the sum of their values, so that none of it is optimised away.
     fn scan(&self, from: K, limit: usize) -> (usize, u64);
 
+    /// Sets memory aside for so many entries, if it is one that does: before any time is taken.
+    fn reserve(&self, _entries: usize) {}
+
+    /// Does what it has put off until after the inserts.
+    fn settle(&self) {}
+
     /// Where its memory goes, if it can tell.
     fn memory_use(&self) -> Option<bedload_index::mem::MemoryUse> {
         None
@@ -75,6 +81,8 @@ pub const BASELINE: &str = "blink-tree";
 pub const INDEXES: &[Entrant] = &[
     ours::blink_tree(),
     ours::blink_hash(),
+    ours::sb_tree(),
+    ours::sb_tree_reserved(),
     ours::same_again(),
     peers::bplustree(),
     peers::scc_tree(),
@@ -106,6 +114,7 @@ pub fn indexes_and_buffers() -> Vec<Entrant> {
 pub const OF_ADDRESSES: &[Entrant<Address>] = &[
     ours::blink_tree(),
     ours::blink_hash(),
+    ours::sb_tree(),
     peers::bplustree(),
     peers::scc_tree(),
     peers::skip_map(),

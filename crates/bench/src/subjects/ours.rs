@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, Measured, MemoryUse, OrderedMap};
+use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, Measured, MemoryUse, OrderedMap, SbTree};
 
 use super::{AnyKey, BASELINE, Entrant, SCAN_MAX, Subject, count_and_sum};
 
@@ -42,6 +42,62 @@ pub(super) const fn blink_hash<K: AnyKey>() -> Entrant<K> {
         name: "blink-hash",
         is_peer: false,
         make: || Box::new(Ours(BlinkHash::new())),
+    }
+}
+
+/// An SB-tree; with what it has put off, and perhaps with memory that is there before the first insert.
+struct Sb<K: AnyKey> {
+    tree: Ours<SbTree<K>>,
+    reserves: bool,
+}
+
+impl<K: AnyKey> Subject<K> for Sb<K> {
+    fn insert(&self, key: K, value: u64) {
+        self.tree.insert(key, value);
+    }
+
+    fn get(&self, key: K) -> Option<u64> {
+        self.tree.get(key)
+    }
+
+    fn scan(&self, from: K, limit: usize) -> (usize, u64) {
+        self.tree.scan(from, limit)
+    }
+
+    fn reserve(&self, entries: usize) {
+        if self.reserves {
+            self.tree.0.reserve(entries);
+        }
+    }
+
+    fn settle(&self) {
+        self.tree.0.settle();
+    }
+
+    fn memory_use(&self) -> Option<MemoryUse> {
+        self.tree.memory_use()
+    }
+}
+
+fn make_sb_tree<K: AnyKey>(reserves: bool) -> Box<dyn Subject<K>> {
+    let tree = Ours(SbTree::new());
+    Box::new(Sb { tree, reserves })
+}
+
+pub(super) const fn sb_tree<K: AnyKey>() -> Entrant<K> {
+    Entrant {
+        name: "sb-tree",
+        is_peer: false,
+        make: || make_sb_tree(false),
+    }
+}
+
+/// With memory set aside, and touched, before the first insert.
+pub(super) const fn sb_tree_reserved() -> Entrant {
+    Entrant {
+        name: "sb-tree-reserved",
+        is_peer: false,
+        make: || make_sb_tree(true),
     }
 }
 

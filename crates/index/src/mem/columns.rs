@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use super::primitive::{AtomicU64, Ordering};
-use super::search::{lower_bound, upper_bound};
+use super::search::{lower_bound, rank_of_8, rank_of_16, upper_bound};
 
 /// The words of a key: an array of one to four.
 pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
@@ -16,6 +16,15 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
 
     /// The least key.
     const MIN: Self;
+
+    /// The greatest key.
+    const MAX: Self;
+
+    /// The next greater key; none above the greatest.
+    fn successor(&self) -> Option<Self>;
+
+    /// The next smaller key; none below the least.
+    fn predecessor(&self) -> Option<Self>;
 
     /// The first word.
     fn first_word(&self) -> u64;
@@ -26,6 +35,9 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// Columns of zeros.
     fn new_columns<const CAP: usize>() -> Self::Columns<CAP>;
 
+    /// The column, where keys have one word.
+    fn only_column<const CAP: usize>(columns: &Self::Columns<CAP>) -> Option<&[AtomicU64; CAP]>;
+
     /// The key at `index`.
     fn load<const CAP: usize>(columns: &Self::Columns<CAP>, index: usize) -> Self;
 
@@ -33,13 +45,53 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     fn store<const CAP: usize>(self, columns: &Self::Columns<CAP>, index: usize);
 
     /// How many of the first `len` keys, which ascend, lie below this one, and whether the next is this one.
-    fn search<const CAP: usize>(&self, columns: &Self::Columns<CAP>, len: usize) -> (usize, bool);
+    fn search<const CAP: usize>(&self, columns: &Self::Columns<CAP>, len: usize) -> (usize, bool) {
+        self.search_from(columns, 0, len)
+    }
+
+    /// How many of the first `end` keys lie below this one if the first `start` do, and whether the next is this one;
+    /// the keys from `start` on ascend.
+    fn search_from<const CAP: usize>(
+        &self,
+        columns: &Self::Columns<CAP>,
+        start: usize,
+        end: usize,
+    ) -> (usize, bool);
+
+    /// How many of the first `end` keys lie below this one, likewise.
+    fn rank_from<const CAP: usize>(&self, columns: &Self::Columns<CAP>, start: usize, end: usize) -> usize {
+        self.search_from(columns, start, end).0
+    }
 }
 
 impl<const W: usize> Words for [u64; W] {
     type Columns<const CAP: usize> = [[AtomicU64; CAP]; W];
 
     const MIN: Self = [0; W];
+    const MAX: Self = [u64::MAX; W];
+
+    fn successor(&self) -> Option<Self> {
+        let mut words = *self;
+        for word in words.iter_mut().rev() {
+            *word = word.wrapping_add(1);
+            if *word != 0 {
+                return Some(words);
+            }
+        }
+        None
+    }
+
+    fn predecessor(&self) -> Option<Self> {
+        let mut words = *self;
+        for word in words.iter_mut().rev() {
+            let is_done = *word != 0;
+            *word = word.wrapping_sub(1);
+            if is_done {
+                return Some(words);
+            }
+        }
+        None
+    }
 
     fn first_word(&self) -> u64 {
         self[0]
@@ -51,6 +103,11 @@ impl<const W: usize> Words for [u64; W] {
 
     fn new_columns<const CAP: usize>() -> Self::Columns<CAP> {
         std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    #[inline]
+    fn only_column<const CAP: usize>(columns: &Self::Columns<CAP>) -> Option<&[AtomicU64; CAP]> {
+        if W == 1 { columns.first() } else { None }
     }
 
     #[inline]
@@ -66,8 +123,22 @@ impl<const W: usize> Words for [u64; W] {
     }
 
     #[inline]
-    fn search<const CAP: usize>(&self, columns: &Self::Columns<CAP>, len: usize) -> (usize, bool) {
-        let (mut low, mut high) = (0, len.min(CAP));
+    fn search_from<const CAP: usize>(
+        &self,
+        columns: &Self::Columns<CAP>,
+        start: usize,
+        end: usize,
+    ) -> (usize, bool) {
+        if W == 1 {
+            let rank = self.rank_from(columns, start, end);
+            let found = columns[0].get(rank).filter(|_| rank < end);
+            return (
+                rank,
+                found.is_some_and(|cell| cell.load(Ordering::Relaxed) == self[0]),
+            );
+        }
+        let mut high = end.min(CAP);
+        let mut low = start.min(high);
         for (column, &word) in columns.iter().zip(self) {
             let equal_so_far = &column[low..high];
             let below = lower_bound(equal_so_far, word);
@@ -76,12 +147,31 @@ impl<const W: usize> Words for [u64; W] {
             if !is_equal {
                 return (low + below, false);
             }
-            if W > 1 {
-                high = low + below + upper_bound(&equal_so_far[below..], word);
-            }
+            high = low + below + upper_bound(&equal_so_far[below..], word);
             low += below;
         }
         (low, true)
+    }
+
+    #[inline]
+    fn rank_from<const CAP: usize>(&self, columns: &Self::Columns<CAP>, start: usize, end: usize) -> usize {
+        if W > 1 {
+            return self.search_from(columns, start, end).0;
+        }
+        let (column, word) = (&columns[0], self[0]);
+        let end = end.min(CAP);
+        let start = start.min(end);
+        if end - start <= 8
+            && let Some(words) = column[start..].first_chunk()
+        {
+            return (start + rank_of_8(words, word)).min(end);
+        }
+        if end - start <= 16
+            && let Some(words) = column[start..].first_chunk()
+        {
+            return (start + rank_of_16(words, word)).min(end);
+        }
+        start + lower_bound(&column[start..end], word)
     }
 }
 
@@ -96,6 +186,16 @@ const fn mix(mut x: u64) -> u64 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbours_carry_from_word_to_word() {
+        for (key, next) in [([0, 0], [0, 1]), ([0, u64::MAX], [1, 0]), ([7, 8], [7, 9])] {
+            assert_eq!(key.successor(), Some(next));
+            assert_eq!(next.predecessor(), Some(key));
+        }
+        assert_eq!(<[u64; 2]>::MAX.successor(), None);
+        assert_eq!(<[u64; 2]>::MIN.predecessor(), None);
+    }
 
     #[test]
     fn search_goes_from_word_to_word() {

@@ -2,6 +2,7 @@
 //!
 //! - [`BlinkTree`]: a B-link tree with optimistic reads.
 //! - [`BlinkHash`]: a B-link tree whose right-most leaf is a hash table, for many threads that insert ascending keys.
+//! - [`SbTree`]: logs of ascending keys, one for each thread, and sorted blocks that they are merged into.
 //!
 //! Keys are [`u64`], [`i64`] or byte strings of up to 32 bytes; values are 8 bytes. `insert`, `get` and `remove` are
 //! linearizable. A range that overlaps writers yields, in order and once each, every key that was present
@@ -24,6 +25,7 @@ mod primitive;
 mod range;
 #[cfg(all(feature = "coherence", not(loom)))]
 mod reporting;
+mod sb_tree;
 mod search;
 mod sorted_leaf;
 mod trunk;
@@ -36,3 +38,4 @@ pub use memory_use::{Measured, MemoryUse};
 pub use ordered_map::OrderedMap;
 pub(crate) use range::Leaves;
 pub use range::Range;
+pub use sb_tree::{SbTree, SbTreeOptions, Work};

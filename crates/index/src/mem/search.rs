@@ -34,6 +34,62 @@ pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
     lower_bound_scalar(column, probe)
 }
 
+/// The place of the first of 16 ascending words that is not below `probe`; 16 if all are. Of words that are changing, or do
+/// not ascend: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without a
+/// branch that depends on the words.
+#[inline]
+pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+        let below: u32;
+        // SAFETY: the processor has the instructions, and only the 16 words are read. Registers from 16 on have no
+        // counterpart in older instruction sets, so nothing slows down because they are in use.
+        unsafe {
+            std::arch::asm!(
+                "vpbroadcastq zmm16, {probe}",
+                "vpcmpnleuq k1, zmm16, [{words}]",
+                "vpcmpnleuq k2, zmm16, [{words} + 64]",
+                "kunpckbw k1, k2, k1",
+                "kmovw {below:e}, k1",
+                probe = in(reg) probe,
+                words = in(reg) words.as_ptr(),
+                below = lateout(reg) below,
+                out("xmm16") _,
+                out("k1") _,
+                out("k2") _,
+                options(nostack, readonly, preserves_flags)
+            );
+        }
+        return (!below).trailing_zeros() as usize;
+    }
+    lower_bound(words, probe)
+}
+
+/// Likewise of 8 words.
+#[inline]
+pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+        let below: u32;
+        // SAFETY: as in `rank_of_16`, of 8 words.
+        unsafe {
+            std::arch::asm!(
+                "vpbroadcastq zmm16, {probe}",
+                "vpcmpnleuq k1, zmm16, [{words}]",
+                "kmovw {below:e}, k1",
+                probe = in(reg) probe,
+                words = in(reg) words.as_ptr(),
+                below = lateout(reg) below,
+                out("xmm16") _,
+                out("k1") _,
+                options(nostack, readonly, preserves_flags)
+            );
+        }
+        return (!below).trailing_zeros() as usize;
+    }
+    lower_bound(words, probe)
+}
+
 /// How many words of an ascending column are at most `probe`, with the reserve of [`lower_bound`].
 #[inline]
 pub(crate) fn upper_bound(column: &[AtomicU64], probe: u64) -> usize {
@@ -136,6 +192,25 @@ mod x86_64 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_places() {
+        let words: [AtomicU64; 16] =
+            std::array::from_fn(|place| AtomicU64::new(u64::MAX / 17 * (place as u64 + 1)));
+        let eight = words.first_chunk().expect("there are more");
+        let below = |probe, words: &[AtomicU64]| {
+            words
+                .iter()
+                .filter(|word| word.load(Ordering::Relaxed) < probe)
+                .count()
+        };
+        for word in words.iter().map(|word| word.load(Ordering::Relaxed)) {
+            for probe in [0, word - 1, word, word.saturating_add(1), u64::MAX] {
+                assert_eq!(rank_of_16(&words, probe), below(probe, &words), "{probe}");
+                assert_eq!(rank_of_8(eight, probe), below(probe, eight), "{probe}");
+            }
+        }
+    }
 
     #[test]
     fn every_path_finds_every_place() {

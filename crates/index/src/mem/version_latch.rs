@@ -65,6 +65,7 @@ impl VersionLatch {
     }
 
     /// Waits until nobody holds the latch. `None` if it is obsolete.
+    #[inline]
     pub(crate) fn optimistic(&self) -> Option<Version> {
         let mut backoff = Backoff::default();
         loop {
@@ -80,12 +81,14 @@ impl VersionLatch {
     }
 
     /// Whether nobody has held the latch since `version` was observed.
+    #[inline]
     pub(crate) fn validate(&self, version: Version) -> bool {
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == version.0
     }
 
     /// Takes the latch if nobody has held it since `version` was observed: everything read since then was right.
+    #[inline]
     pub(crate) fn try_latch(&self, version: Version) -> Option<Latched<'_>> {
         self.0
             .compare_exchange(
@@ -113,12 +116,14 @@ impl VersionLatch {
     }
 
     /// The version, unless somebody holds the latch or it is obsolete.
+    #[inline]
     pub(crate) fn optimistic_now(&self) -> Option<Version> {
         let word = self.0.load(Ordering::Acquire);
         (word & (LATCHED | OBSOLETE) == 0).then_some(Version(word))
     }
 
     /// Takes the latch if nobody holds it and it is not obsolete.
+    #[inline]
     pub(crate) fn try_latch_now(&self) -> Option<Latched<'_>> {
         let word = self.0.load(Ordering::Relaxed);
         if word & (LATCHED | OBSOLETE) == 0 {

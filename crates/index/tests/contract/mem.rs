@@ -1,7 +1,7 @@
 //! The suite of the testkit over the in-memory indexes, with nodes of full size.
 
 use bedload_index::mem::contract::Subject;
-use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, Key, OrderedMap};
+use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, Key, OrderedMap, SbTree, SbTreeOptions};
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
     check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
@@ -62,4 +62,23 @@ fn blink_hash_of_byte_strings() {
 #[test]
 fn blink_hash_with_leaves_of_full_size() {
     check_ascending_writers(|| Subject(BlinkHash::new(), U64Keys), 4, PLAN);
+}
+
+#[test]
+fn sb_tree_of_integers() {
+    suite::<U64Keys, _>(SbTree::new);
+    suite::<I64Keys, _>(SbTree::new);
+}
+
+#[test]
+fn sb_tree_of_byte_strings() {
+    suite::<ByteKeys<5>, _>(SbTree::new);
+    suite::<ByteKeys<32>, _>(SbTree::new);
+}
+
+/// Stamps from the counter that threads share.
+#[test]
+fn sb_tree_with_counted_stamps() {
+    let new = || SbTree::with_options(SbTreeOptions::new().processor_stamps(false));
+    check_histories(|| Subject(new(), U64Keys), 8, PLAN);
 }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, OrderedMap};
+use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, OrderedMap, SbTree};
 use bedload_testkit::Rng;
 
 const WRITERS: u64 = 4;
@@ -196,4 +196,9 @@ fn blink_hash_under_a_time_series() {
             index.convert_all();
         },
     );
+}
+
+#[test]
+fn sb_tree_under_a_time_series() {
+    soak(SbTree::new, SbTree::settle);
 }

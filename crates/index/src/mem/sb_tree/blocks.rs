@@ -1,0 +1,566 @@
+//! The data layer below the segments: blocks from left to right, and the search layer above them.
+//!
+//! # Rules
+//!
+//! 1. Live blocks cover every key up to the top of the last one, each key once: a split or a merge changes what two
+//!    neighbours cover under the latches of both, and an append raises the top of the last.
+//! 2. A right neighbour is linked before the search layer knows it. Who appends one tells the search layer before the next
+//!    is appended; who splits one off tries to, and so does who meets one that it does not know.
+//! 3. Nobody waits for a latch while holding one. The search layer's lock comes before latches, and under it latches are
+//!    only tried.
+
+#![expect(
+    unsafe_code,
+    reason = "blocks are reached through pointers that last as long as the index"
+)]
+
+use std::ptr::NonNull;
+use std::sync::PoisonError;
+
+use super::super::columns::Words;
+use super::super::key::Key;
+use super::super::memory_use::MemoryUse;
+use super::super::output::Output;
+use super::super::primitive::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering, interleave};
+use super::super::version_latch::{Latched, Version, Writer};
+use super::block::{BLOCK_CAP, Block, Covers, State};
+use super::block_pool::BlockPool;
+use super::edge::Edge;
+use super::search_layer::{Growth, SearchLayer};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Blocks<W: Words> {
+    search: SearchLayer<W>,
+    growth: Mutex<Growth<W>>,
+    pool: Mutex<BlockPool<W>>,
+    walks: AtomicU64,
+    walked: AtomicU64,
+}
+
+/// A block that covers a key, if its version still stands.
+type Found<'b, W> = (&'b Block<W>, Version);
+
+/// How far a scan came.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scanned<W> {
+    /// The room or the range is at its end.
+    Done,
+    /// All up to this key is read, and the block beyond has changed.
+    From(W),
+    /// No block covers this key; what is before it is read.
+    Beyond(W),
+}
+
+impl<W: Words> Blocks<W> {
+    /// One block, which covers the least key.
+    pub(super) fn new() -> Self {
+        let mut pool = BlockPool::new();
+        let first = pool.take();
+        let (search, growth) = SearchLayer::new(first);
+        let blocks = Self {
+            search,
+            growth: Mutex::new(growth),
+            pool: Mutex::new(pool),
+            walks: AtomicU64::new(0),
+            walked: AtomicU64::new(0),
+        };
+        blocks.at(first).begin(
+            State::First,
+            (W::MIN, W::MIN),
+            std::ptr::null_mut(),
+            Writer::UNPUBLISHED,
+        );
+        blocks
+    }
+
+    fn at(&self, block: NonNull<Block<W>>) -> &Block<W> {
+        // SAFETY: blocks last as long as the index, and are only shared (rule 4 of `block`).
+        unsafe { block.as_ref() }
+    }
+
+    fn right_of<'b>(&'b self, block: &Block<W>) -> Option<&'b Block<W>> {
+        NonNull::new(block.right()).map(|right| self.at(right))
+    }
+
+    fn growth(&self) -> MutexGuard<'_, Growth<W>> {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.growth.try_lock() {
+                Ok(growth) => return growth,
+                Err(_) => backoff.wait(),
+            }
+        }
+    }
+
+    fn take_block(&self) -> NonNull<Block<W>> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.take()
+    }
+
+    fn give_back(&self, block: NonNull<Block<W>>) {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.give_back(block);
+    }
+
+    /// Makes room for so many entries that come in order.
+    pub(super) fn reserve(&self, entries: usize) {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.reserve(entries.div_ceil(BLOCK_CAP) + 1);
+    }
+
+    /// The block that covers `key`; none if `key` lies above all blocks.
+    #[inline]
+    fn find(&self, key: &W) -> Option<Found<'_, W>> {
+        let block = self.search.descend(key);
+        block.prefetch();
+        if let Some(version) = block.latch.optimistic_now()
+            && block.covers(key) == Covers::Yes
+        {
+            return Some((block, version));
+        }
+        self.find_further(key)
+    }
+
+    #[cold]
+    fn find_further(&self, key: &W) -> Option<Found<'_, W>> {
+        let mut backoff = Backoff::default();
+        'again: loop {
+            let mut block = self.search.descend(key);
+            let mut steps = 0;
+            while let Some(version) = block.latch.optimistic_now() {
+                let covers = block.covers(key);
+                let right = self.right_of(block);
+                if !block.latch.validate(version) {
+                    break;
+                }
+                match (covers, right) {
+                    (Covers::Yes, _) => {
+                        self.note_walk(steps, key);
+                        return Some((block, version));
+                    }
+                    (Covers::LiesRight, Some(right)) => {
+                        interleave();
+                        block = right;
+                        steps += 1;
+                    }
+                    (Covers::LiesRight, None) => {
+                        self.note_walk(steps, key);
+                        return None;
+                    }
+                    (Covers::Elsewhere, _) => {
+                        backoff.wait();
+                        continue 'again;
+                    }
+                }
+            }
+            backoff.wait();
+        }
+    }
+
+    fn note_walk(&self, steps: u64, key: &W) {
+        if steps > 0 {
+            self.walks.fetch_add(1, Ordering::Relaxed);
+            self.walked.fetch_add(steps, Ordering::Relaxed);
+            self.make_known(key, false);
+        }
+    }
+
+    /// Ways along the data layer because the search layer was behind, and blocks passed on them.
+    pub(super) fn walks(&self) -> (u64, u64) {
+        (
+            self.walks.load(Ordering::Relaxed),
+            self.walked.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Tells the search layer of the blocks that it does not know behind that which a descent for `key` ends at. Unless
+    /// `waits`, it leaves that to who holds the lock.
+    fn make_known(&self, key: &W, waits: bool) {
+        let mut growth = if waits {
+            self.growth()
+        } else {
+            match self.growth.try_lock() {
+                Ok(growth) => growth,
+                Err(_) => return,
+            }
+        };
+        let mut key = *key;
+        loop {
+            let block = self.search.descend(&key);
+            let Some(version) = block.latch.optimistic_now() else {
+                return;
+            };
+            let (top, right) = (block.top(), NonNull::new(block.right()));
+            if block.state() == State::Dead || !block.latch.validate(version) {
+                return;
+            }
+            let (Some(right), Some(next)) = (right, top.successor()) else {
+                return;
+            };
+            // A block that dies is forgotten under this lock: the neighbour is alive.
+            if !std::ptr::eq(self.search.descend(&next), block) {
+                return;
+            }
+            self.search.insert_after(&next, top, right, &mut growth);
+            key = next;
+        }
+    }
+
+    /// The value of a key; none if no block covers it.
+    #[inline]
+    pub(super) fn get(&self, key: &W) -> Option<Option<u64>> {
+        loop {
+            let (block, version) = self.find(key)?;
+            let (place, is_there) = block.search(key);
+            let value = block.value(place);
+            if block.latch.validate(version) {
+                return Some(is_there.then_some(value));
+            }
+        }
+    }
+
+    /// Puts an entry in place; false if no block covers the key.
+    pub(super) fn insert(&self, key: W, value: u64) -> bool {
+        loop {
+            let Some((block, version)) = self.find(&key) else {
+                return false;
+            };
+            let (place, is_there) = block.search(&key);
+            interleave();
+            let Some(latched) = block.latch.try_latch(version) else {
+                continue;
+            };
+            if is_there {
+                block.set_value(place, value, latched.writer());
+            } else if !block.is_full() {
+                block.insert(place, key, value, latched.writer());
+            } else {
+                self.split(block, &latched, (place, key, value));
+                drop(latched);
+                interleave();
+                self.make_known(&key, false);
+            }
+            return true;
+        }
+    }
+
+    /// Splits a full block to make room for an entry.
+    fn split(&self, block: &Block<W>, latched: &Latched<'_>, (place, key, value): (usize, W, u64)) {
+        let writer = latched.writer();
+        let middle = BLOCK_CAP / 2;
+        let new = self.take_block();
+        let right = self.at(new);
+        // Outdated readers may look at it, but nobody latches a dead block.
+        let right_latched = right.latch.latch();
+        right.begin(
+            State::Inner,
+            (block.key(middle - 1), block.top()),
+            block.right(),
+            writer,
+        );
+        block.split_off(middle, right, writer);
+        if place >= middle && key > block.top() {
+            right.insert(place - middle, key, value, writer);
+        } else {
+            block.insert(place, key, value, writer);
+        }
+        drop(right_latched);
+        block.set_right(new.as_ptr(), writer);
+    }
+
+    /// Removes a key and returns its value; none if no block covers it.
+    pub(super) fn remove(&self, key: &W) -> Option<Option<u64>> {
+        loop {
+            let (block, version) = self.find(key)?;
+            let (place, is_there) = block.search(key);
+            if !is_there {
+                if block.latch.validate(version) {
+                    return Some(None);
+                }
+                continue;
+            }
+            interleave();
+            let Some(latched) = block.latch.try_latch(version) else {
+                continue;
+            };
+            let value = block.value(place);
+            block.remove(place, latched.writer());
+            let is_underfull = block.is_underfull();
+            drop(latched);
+            if is_underfull {
+                self.merge_around(key);
+            }
+            return Some(Some(value));
+        }
+    }
+
+    /// Merges the block that covers `key` with a neighbour if little is left in both, and nobody is in the way.
+    fn merge_around(&self, key: &W) {
+        let Ok(mut growth) = self.growth.try_lock() else {
+            return;
+        };
+        // An only child has no neighbour in its node.
+        self.search.merge_nodes(key, &mut growth);
+        let Some((left, right)) = self.search.pair(key, &growth) else {
+            return;
+        };
+        let Some(left_latched) = left.latch.try_latch_now() else {
+            return;
+        };
+        if !std::ptr::eq(left.right(), right) || left.state() == State::Dead {
+            return;
+        }
+        interleave();
+        let Some(right_latched) = right.latch.try_latch_now() else {
+            return;
+        };
+        if !left.can_absorb(right) {
+            return;
+        }
+        left.absorb(right, left_latched.writer());
+        self.search.remove_right_of_pair(key, &mut growth);
+        drop(right_latched);
+        self.give_back(NonNull::from(right));
+    }
+
+    /// The last block, if its version stands.
+    fn last(&self) -> Found<'_, W> {
+        let mut backoff = Backoff::default();
+        loop {
+            let mut block = self.search.descend(&W::MAX);
+            while let Some(right) = self.right_of(block) {
+                block = right;
+            }
+            if let Some(version) = block.latch.optimistic_now()
+                && block.state() != State::Dead
+                && block.right().is_null()
+                && block.latch.validate(version)
+            {
+                return (block, version);
+            }
+            backoff.wait();
+        }
+    }
+
+    /// For how many entries the last block has room, or a new one if it is full.
+    pub(super) fn room(&self) -> usize {
+        loop {
+            let (last, version) = self.last();
+            let len = last.len();
+            if last.latch.validate(version) {
+                return if len == BLOCK_CAP {
+                    BLOCK_CAP
+                } else {
+                    BLOCK_CAP - len
+                };
+            }
+        }
+    }
+
+    /// Appends entries that ascend, above all that blocks cover; the role's holder calls it. The edge is raised before
+    /// blocks cover them.
+    pub(super) fn append(&self, entries: &[(W, u64)], edge: &Edge<W>) {
+        let Some(&(greatest, _)) = entries.last() else {
+            return;
+        };
+        edge.raise(greatest);
+        interleave();
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let (last, version) = self.last();
+            let room = BLOCK_CAP - last.len();
+            let taken = &rest[..rest.len().min(if room > 0 { room } else { BLOCK_CAP })];
+            let top = taken[taken.len() - 1].0;
+            if room > 0 {
+                let Some(latched) = last.latch.try_latch(version) else {
+                    continue;
+                };
+                last.append(taken.iter().copied(), latched.writer());
+                last.set_top(top, latched.writer());
+            } else if !self.append_block(last, version, taken, top) {
+                continue;
+            }
+            rest = &rest[taken.len()..];
+        }
+    }
+
+    fn append_block(&self, last: &Block<W>, version: Version, entries: &[(W, u64)], top: W) -> bool {
+        let new = self.take_block();
+        let block = self.at(new);
+        let Some(latched) = block.latch.latch() else {
+            return false;
+        };
+        let below = last.top();
+        block.begin(State::Inner, (below, top), std::ptr::null_mut(), latched.writer());
+        block.append(entries.iter().copied(), latched.writer());
+        interleave();
+        // Its latch is held till then: who comes on an outdated way must not change what may have to be taken back.
+        if let Some(last_latched) = last.latch.try_latch(version) {
+            last.set_right(new.as_ptr(), last_latched.writer());
+        } else {
+            block.die(latched.writer());
+            drop(latched);
+            self.give_back(new);
+            return false;
+        }
+        drop(latched);
+        self.make_known(&below, true);
+        true
+    }
+
+    /// Reads the least entries with keys from `start` to `end`; `None` if no block covers `start`. The second answer is
+    /// where to go on.
+    pub(super) fn read_least(&self, (start, end): (W, W), entries: &mut Vec<(W, u64)>) -> Option<Option<W>> {
+        loop {
+            let (block, version) = self.find(&start)?;
+            let before = entries.len();
+            entries.extend(block.entries(block.places((start, end))));
+            let top = block.top();
+            if block.latch.validate(version) {
+                return Some(top.successor());
+            }
+            entries.truncate(before);
+        }
+    }
+
+    /// Reads the greatest entries with keys from `start` to `end`; `None` if no block covers `end`. The second answer is
+    /// the key below which nothing was read.
+    pub(super) fn read_greatest(
+        &self,
+        (start, end): (W, W),
+        entries: &mut Vec<(W, u64)>,
+    ) -> Option<Option<W>> {
+        loop {
+            let (block, version) = self.find(&end)?;
+            let before = entries.len();
+            entries.extend(block.entries(block.places((start, end))));
+            let fence = match block.state() {
+                State::First => None,
+                State::Dead | State::Inner => block.below().successor(),
+            };
+            if block.latch.validate(version) {
+                return Some(fence);
+            }
+            entries.truncate(before);
+        }
+    }
+
+    /// Copies entries with keys from `start` to `end`, from block to block.
+    pub(super) fn scan<K: Key<Words = W>>(
+        &self,
+        (start, end): (W, W),
+        output: &mut Output<'_, K>,
+    ) -> Scanned<W> {
+        let Some((mut block, mut version)) = self.find(&start) else {
+            return Scanned::Beyond(start);
+        };
+        let mut start = start;
+        loop {
+            let before = output.filled();
+            let places = block.places((start, end));
+            let places = places.start..places.end.min(places.start + output.room());
+            block.prefetch_entries(&places);
+            let (top, right) = (block.top(), self.right_of(block));
+            if places.len() < output.room() {
+                right.iter().for_each(|right| right.prefetch());
+            }
+            output.extend(block.entries(places));
+            if !block.latch.validate(version) {
+                output.truncate(before);
+                return Scanned::From(start);
+            }
+            if output.room() == 0 || end <= top {
+                return Scanned::Done;
+            }
+            let Some(next) = top.successor() else {
+                return Scanned::Done;
+            };
+            start = next;
+            let Some(right) = right else {
+                return Scanned::Beyond(start);
+            };
+            interleave();
+            let Some(right_version) = right.latch.optimistic_now() else {
+                return Scanned::From(start);
+            };
+            if right.covers(&start) != Covers::Yes {
+                return Scanned::From(start);
+            }
+            (block, version) = (right, right_version);
+        }
+    }
+
+    /// Where the memory goes.
+    pub(super) fn add_memory_use(&self, memory: &mut MemoryUse) {
+        let growth = self.growth();
+        SearchLayer::add_memory_use(&growth, memory);
+        let entry_bytes = size_of::<W>() + size_of::<u64>();
+        let mut blocks = 0;
+        for block in self.search.blocks() {
+            memory.add_leaf(size_of::<Block<W>>(), entry_bytes, block.len(), BLOCK_CAP);
+            blocks += 1;
+        }
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.metadata += pool.bytes() - blocks * size_of::<Block<W>>();
+    }
+
+    /// Checks the rules; returns the last block's top. No other operation may be under way.
+    pub(super) fn check(&self) -> Result<W, String> {
+        let known = self.search.blocks();
+        let mut known = known.iter().copied().peekable();
+        let mut block = *known.peek().ok_or("there is no block")?;
+        let (mut led_to, mut below) = (block, None);
+        loop {
+            if let Some(next) = known.next_if(|next| std::ptr::eq(*next, block)) {
+                led_to = next;
+            }
+            self.check_block(block, led_to, below)
+                .map_err(|what| format!("block up to {:?}: {what}", block.top()))?;
+            below = Some(block.top());
+            let Some(right) = self.right_of(block) else { break };
+            block = right;
+        }
+        match known.next() {
+            None => Ok(block.top()),
+            Some(_) => Err("the search layer knows blocks that are not in the data layer".into()),
+        }
+    }
+
+    /// Checks a block to which a descent leads by way of `led_to`.
+    fn check_block(&self, block: &Block<W>, led_to: &Block<W>, below: Option<W>) -> Result<(), String> {
+        let state = if below.is_some() {
+            State::Inner
+        } else {
+            State::First
+        };
+        if block.state() != state {
+            return Err(format!("it is {:?}", block.state()));
+        }
+        if block.latch.try_latch_now().is_none() {
+            return Err("it is latched".into());
+        }
+        if below.is_some_and(|below| below != block.below() || below >= block.top()) {
+            return Err(format!(
+                "it begins above {:?}, its neighbour ends at {below:?}",
+                block.below()
+            ));
+        }
+        let keys: Vec<W> = block.entries(0..block.len()).map(|(key, _)| key).collect();
+        if !keys.is_sorted_by(|a, b| a < b) {
+            return Err("keys do not ascend".into());
+        }
+        for (place, key) in keys.iter().enumerate() {
+            if block.covers(key) != Covers::Yes {
+                return Err(format!("{key:?} lies outside"));
+            }
+            if block.search(key) != (place, true) {
+                return Err(format!("{key:?} is not found"));
+            }
+            if !std::ptr::eq(self.search.descend(key), led_to) {
+                return Err(format!("{key:?} leads elsewhere"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! A per-thread data block: entries in the order in which one thread inserts them.
+//!
+//! ```text
+//!              prepare(g)                 close
+//!   closed g' ───────────▶ open g, 0 … n ───────▶ closed g, n: final
+//! ```
+//!
+//! # Rules
+//!
+//! 1. One thread appends, its owner. It stores an entry behind the last, and then counts it by exchanging the word that
+//!    holds generation, state and count.
+//! 2. Who holds the index's role prepares and closes logs. Closing changes the word, so an append under way fails:
+//!    what is counted then is final.
+//! 3. A generation never returns, so an append that began in one generation fails in every other. What it has stored lies
+//!    behind what is counted, where only the owner writes.
+//! 4. Readers look at counted entries only.
+
+use super::super::columns::Words;
+use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
+use super::super::search::lower_bound;
+use super::stamps::Stamps;
+
+/// Entries of a log. Small under test, so that segments are sealed all the time.
+pub(super) const LOG_CAP: usize = if cfg!(loom) {
+    2
+} else if cfg!(any(test, miri)) {
+    32
+} else {
+    4096
+};
+
+const LEN_MASK: u64 = (1 << 16) - 1;
+const CLOSED: u64 = 1 << 16;
+const STAMPED: u64 = 1 << 17;
+const GENERATION_SHIFT: u32 = 18;
+const _: () = assert!(LOG_CAP as u64 <= LEN_MASK);
+
+/// Keys of an ordered stretch that are searched with vectors, once halving has come so far.
+const SEARCHED_AT_ONCE: usize = 32;
+
+/// See the [module](self).
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Log<W: Words> {
+    word: AtomicU64,
+    /// Keys up to this one do not belong here. Changes while the log is closed.
+    floor: W::Columns<1>,
+    capacity: AtomicU32,
+    /// Not 0 if keys do not ascend; equal ones may follow each other.
+    is_disordered: AtomicU32,
+    keys: W::Columns<LOG_CAP>,
+    values: [AtomicU64; LOG_CAP],
+    stamps: [AtomicU64; LOG_CAP],
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Append {
+    /// It is the log's entry of this number.
+    Done(usize),
+    /// It does not belong here, or there is no room.
+    Refused,
+}
+
+/// A log's word at some moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counted(u64);
+
+impl Counted {
+    pub(super) fn len(self) -> usize {
+        ((self.0 & LEN_MASK) as usize).min(LOG_CAP)
+    }
+
+    pub(super) fn generation(self) -> u64 {
+        self.0 >> GENERATION_SHIFT
+    }
+
+    pub(super) fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+
+    pub(super) fn is_stamped(self) -> bool {
+        self.0 & STAMPED != 0
+    }
+}
+
+/// Where an entry stands among those of the same key: the greatest counts.
+pub(super) type Order = (u64, usize);
+
+impl<W: Words> Log<W> {
+    /// A closed log.
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self {
+            word: AtomicU64::new(CLOSED),
+            floor: W::new_columns(),
+            capacity: AtomicU32::new(0),
+            is_disordered: AtomicU32::new(0),
+            keys: W::new_columns(),
+            values: std::array::from_fn(|_| AtomicU64::new(0)),
+            stamps: std::array::from_fn(|_| AtomicU64::new(0)),
+        })
+    }
+
+    /// Empties a closed log for a generation of keys above `floor`; the role's holder calls it (rule 2).
+    pub(super) fn prepare(&self, generation: u64, floor: W, capacity: usize, mode: Mode) {
+        floor.store(&self.floor, 0);
+        let capacity = u32::try_from(capacity.min(LOG_CAP)).unwrap_or(0);
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.is_disordered.store(0, Ordering::Relaxed);
+        let state = match mode {
+            Mode::Sole => 0,
+            Mode::Stamped => STAMPED,
+            Mode::Nobody => CLOSED,
+        };
+        self.word
+            .store(generation << GENERATION_SHIFT | state, Ordering::Release);
+    }
+
+    /// Closes the log (rule 2); tells what is in it.
+    pub(super) fn close(&self) -> Counted {
+        Counted(self.word.fetch_or(CLOSED, Ordering::AcqRel))
+    }
+
+    /// What is in the log.
+    pub(super) fn counted(&self) -> Counted {
+        Counted(self.word.load(Ordering::Acquire))
+    }
+
+    /// Appends an entry; only its owner does (rule 1).
+    #[inline]
+    pub(super) fn append(&self, key: W, value: u64, stamps: &Stamps) -> Append {
+        let word = self.word.load(Ordering::Acquire);
+        let len = (word & LEN_MASK) as usize;
+        let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
+        if word & CLOSED != 0 || is_full || len >= LOG_CAP || key <= W::load(&self.floor, 0) {
+            return Append::Refused;
+        }
+        if len > 0 && key < W::load(&self.keys, len - 1) {
+            self.is_disordered.store(1, Ordering::Relaxed);
+        }
+        key.store(&self.keys, len);
+        self.values[len].store(value, Ordering::Relaxed);
+        if word & STAMPED != 0 {
+            self.stamps[len].store(stamps.next(), Ordering::Relaxed);
+        }
+        interleave();
+        let counted = self
+            .word
+            .compare_exchange(word, word + 1, Ordering::Release, Ordering::Relaxed);
+        match counted {
+            Ok(_) => Append::Done(len),
+            Err(_) => Append::Refused,
+        }
+    }
+
+    /// Whether counted keys may not ascend.
+    #[inline]
+    pub(super) fn is_disordered(&self) -> bool {
+        self.is_disordered.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline]
+    pub(super) fn key(&self, index: usize) -> W {
+        W::load(&self.keys, index)
+    }
+
+    #[inline]
+    pub(super) fn value(&self, index: usize) -> u64 {
+        self.values[index].load(Ordering::Relaxed)
+    }
+
+    /// Where an entry stands in the order of arrival, among all writers' and its own.
+    #[inline]
+    pub(super) fn order(&self, index: usize, counted: Counted) -> Order {
+        let stamp = if counted.is_stamped() {
+            self.stamps[index].load(Ordering::Relaxed)
+        } else {
+            0
+        };
+        (stamp, index)
+    }
+
+    /// The last entry of a key among those counted.
+    pub(super) fn find(&self, key: &W, counted: Counted) -> Option<usize> {
+        let len = counted.len();
+        if self.is_disordered() {
+            return (0..len).rev().find(|&index| self.key(index) == *key);
+        }
+        let last = self.upper_bound(key, len).checked_sub(1)?;
+        (self.key(last) == *key).then_some(last)
+    }
+
+    /// How many of the first `len` keys, which ascend, lie below `key`.
+    pub(super) fn lower_bound(&self, key: &W, len: usize) -> usize {
+        match key.predecessor() {
+            Some(before) => self.upper_bound(&before, len),
+            None => 0,
+        }
+    }
+
+    /// How many of the first `len` keys, which ascend, are at most `key`.
+    pub(super) fn upper_bound(&self, key: &W, len: usize) -> usize {
+        let (mut base, mut len) = (0, len);
+        while len > SEARCHED_AT_ONCE {
+            let half = len / 2;
+            if self.key(base + half - 1) <= *key {
+                base += half;
+            }
+            len -= half;
+        }
+        if let (Some(column), Some(next)) = (W::only_column(&self.keys), key.first_word().checked_add(1)) {
+            return base + lower_bound(&column[base..base + len], next);
+        }
+        base + (base..base + len)
+            .filter(|&index| self.key(index) <= *key)
+            .count()
+    }
+
+    /// The greatest of the first `len` keys.
+    pub(super) fn greatest(&self, len: usize) -> Option<W> {
+        if self.is_disordered() {
+            return (0..len).map(|index| self.key(index)).max();
+        }
+        Some(self.key(len.checked_sub(1)?))
+    }
+}
+
+/// Who may write to a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Its owner, who is the only writer of the segment: position is order.
+    Sole,
+    /// Its owner, as other logs' owners to theirs: stamps are order.
+    Stamped,
+    /// No one.
+    Nobody,
+}

@@ -1,0 +1,196 @@
+//! The hand-over from logs to blocks, and from blocks to the search layer, with those who read and write meanwhile.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bedload-index --lib --release loom_`. Up to two preemptions are
+//! explored, and one where two threads convert.
+
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::SbTree;
+use super::blocks::Blocks;
+use super::edge::Edge;
+use super::log::{Append, Log, Mode};
+use super::stamps::Stamps;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    explore_preempted(2, model);
+}
+
+fn explore_preempted(times: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(times);
+    builder.max_branches = 100_000;
+    builder.check(model);
+}
+
+/// Writer 0 has inserted these; two fill a log.
+fn tree_of(keys: &[u64]) -> Arc<SbTree<u64>> {
+    let tree = SbTree::new();
+    keys.iter().for_each(|&key| tree.insert_as(0, [key], key * 10));
+    Arc::new(tree)
+}
+
+/// Seals the open segment and converts it.
+fn seal_and_convert(tree: &SbTree<u64>) {
+    let mut role = tree.segments.role();
+    tree.segments.seal(&mut role, &tree.blocks, None);
+    tree.segments.convert(&mut role, &tree.blocks);
+}
+
+#[test]
+fn loom_what_is_counted_at_the_close_is_what_was_appended() {
+    explore(|| {
+        let log = Arc::new(*Log::<[u64; 1]>::new());
+        log.prepare(1, [0], 2, Mode::Stamped);
+        let writer = {
+            let log = Arc::clone(&log);
+            thread::spawn(move || {
+                let stamps = Stamps::new(false);
+                let appended = [5, 6].map(|key| log.append([key], key, &stamps));
+                appended
+                    .iter()
+                    .filter(|append| **append != Append::Refused)
+                    .count()
+            })
+        };
+        let counted = log.close();
+        let seen: Vec<_> = (0..counted.len())
+            .map(|place| (log.key(place), log.value(place)))
+            .collect();
+        assert_eq!(seen, [([5], 5), ([6], 6)][..counted.len()]);
+        // Another generation begins under the writer's hands.
+        log.prepare(2, [100], 2, Mode::Stamped);
+        assert_eq!(writer.join().expect("the writer ends"), counted.len());
+        assert_eq!(log.counted().len(), 0);
+    });
+}
+
+#[test]
+fn loom_an_insert_during_a_seal_is_not_lost() {
+    explore(|| {
+        let tree = tree_of(&[1]);
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || tree.insert_as(0, [2], 20))
+        };
+        seal_and_convert(&tree);
+        writer.join().expect("the writer ends");
+        assert_eq!([1, 2].map(|key| tree.get(key)), [Some(10), Some(20)]);
+    });
+}
+
+#[test]
+fn loom_a_reader_finds_its_key_while_it_moves_to_a_block() {
+    explore(|| {
+        let tree = tree_of(&[1, 2]);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                assert_eq!(tree.get(2), Some(20));
+                let (mut keys, mut values) = ([0; 4], [0; 4]);
+                let filled = tree.scan(1.., &mut keys, &mut values);
+                assert_eq!(keys[..filled], [1, 2]);
+            })
+        };
+        seal_and_convert(&tree);
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// What a reader has seen in a block it does not see undone in a log that is out of date.
+#[test]
+fn loom_a_late_value_is_not_hidden_by_an_old_log() {
+    explore(|| {
+        let tree = tree_of(&[1, 2]);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let (first, second) = (tree.get(2), tree.get(2));
+                assert!(first.is_some() && first <= second, "{first:?}, then {second:?}");
+            })
+        };
+        seal_and_convert(&tree);
+        tree.insert_as(0, [2], 21);
+        assert_eq!(tree.get(2), Some(21));
+        reader.join().expect("the reader ends");
+    });
+}
+
+#[test]
+fn loom_two_writers_of_one_key_leave_the_later_value() {
+    explore(|| {
+        let tree = tree_of(&[1]);
+        let other = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                tree.insert_as(1, [2], 21);
+                assert_eq!(tree.get(2), Some(21));
+            })
+        };
+        other.join().expect("it ends");
+        tree.insert_as(0, [2], 20);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || assert_eq!(tree.get(2), Some(20)))
+        };
+        seal_and_convert(&tree);
+        reader.join().expect("the reader ends");
+    });
+}
+
+#[test]
+fn loom_removals_of_one_key_agree() {
+    explore_preempted(1, || {
+        let tree = tree_of(&[1, 2]);
+        let other = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || tree.remove(2))
+        };
+        let removed = [tree.remove(2), other.join().expect("it ends")];
+        assert_eq!(removed.iter().flatten().collect::<Vec<_>>(), [&20]);
+        assert_eq!(tree.get(2), None);
+    });
+}
+
+/// Blocks are appended, and made known to the search layer, under a reader's feet.
+#[test]
+fn loom_a_descent_ends_at_the_right_block_while_the_search_layer_grows() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=12_u64).map(|key| ([key], key)).collect();
+        // The node that is the root is full after this.
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                assert_eq!(blocks.0.get(&[3]), Some(Some(3)));
+                assert_eq!(blocks.0.get(&[11]), Some(Some(11)));
+            })
+        };
+        let more: Vec<_> = (13..=20_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&more, &blocks.1);
+        reader.join().expect("the reader ends");
+        assert_eq!(blocks.0.get(&[20]), Some(Some(20)));
+    });
+}
+
+/// A late key splits a block in the middle of a full node.
+#[test]
+fn loom_a_reader_finds_its_key_while_blocks_and_nodes_split() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=16_u64).map(|key| ([2 * key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                assert_eq!(blocks.0.get(&[14]), Some(Some(7)));
+                assert_eq!(blocks.0.get(&[32]), Some(Some(16)));
+            })
+        };
+        assert!(blocks.0.insert([13], 0));
+        reader.join().expect("the reader ends");
+        assert_eq!(blocks.0.get(&[13]), Some(Some(0)));
+    });
+}

@@ -1,0 +1,82 @@
+//! The SB-tree (Jung, Hwang, Na, Lee, Kim, "SB-Tree: A B+-Tree for In-Memory Time Series Databases With Segmented
+//! Block", IEEE Access 13, 2025).
+//!
+//! Keys above all that came before go to the *open segment*: a log for each thread that writes ([`log`], [`segment`]).
+//! When a log is full the segment is *sealed*, the next one stands in its place, and the sealed one is *converted*, a
+//! step at a time, to sorted blocks ([`convert`], [`merge`], [`block`]), which a search layer leads to
+//! ([`search_layer`]). Late keys go to the blocks.
+//!
+//! ```text
+//!   keys   ├──────── blocks ────────┤ edge ├── sealed segment ──┤ floor ├── open segment ──▶
+//!                                     ──▶ conversion raises it           sealing moves it up
+//! ```
+//!
+//! # Rules
+//!
+//! 1. *Each key has one home at a time*: keys up to the edge belong to blocks, keys above the open segment's floor to it,
+//!    those between to the sealed segment. Edge and floor only rise, so a key moves from a log to a block, once, with the
+//!    value it has.
+//! 2. A sealed segment does not change. So an insert or removal below the floor, whose key no block covers yet, has
+//!    everything up to its key converted first; a removal above the floor has the open segment sealed before.
+//! 3. The edge is raised before a block covers what lies below it. Who read a log looks at the edge afterwards: if it lies
+//!    below what was read, no block covered that, and nobody could change it.
+//! 4. One thread at a time has the *role* of sealing and converting. It is taken by trying; those wait for it who cannot
+//!    go on before a segment is sealed or converted.
+//! 5. Memory of logs, nodes and blocks lasts as long as the index, and each kind is only used again as what it was. So
+//!    readers hold nothing and announce nothing; what they read counts if a version still stands: that of a segment's
+//!    latch, or of a block's.
+//! 6. *The order of one key from several threads*: a segment with one writer needs no stamps, position is order. When a
+//!    second comes, the segment is sealed, and the next is stamped ([`stamps`]): the greatest stamp of a key counts. If an
+//!    insert with a lesser stamp is counted after that, it began before the other was counted: it is as if it had been
+//!    overwritten at once. Readers, who look at one log after another, never see less of any log later, so the greatest
+//!    stamp they see never falls.
+//!
+//! # Departures from the paper, and why
+//!
+//! - *Conversion is a merge in bounded steps that inserters share*, on the occasion of every 128th insert. There one thread
+//!   sorts a whole segment, which makes the 99.99th percentile of inserts its weak spot (§V-F).
+//! - *No thread of its own for the search layer*: who appends a block tells it. A walk along the data layer is as long as
+//!   there are splits under way.
+//! - *Nothing is validated on the way down*: fences in blocks decide, where the paper goes right by the next block's least
+//!   key.
+//! - *A log is two columns*, not pairs: it is searched while it is filled.
+//! - *Stamps*: the paper does not say which of two threads' values for one key counts.
+
+mod block;
+mod block_pool;
+mod blocks;
+mod convert;
+mod edge;
+mod log;
+mod merge;
+mod options;
+mod own_log;
+mod scan;
+mod search_layer;
+mod segment;
+mod stamps;
+mod tree;
+mod writer_number;
+
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use options::{SbTreeOptions, Work};
+pub use tree::SbTree;
+
+/// Asks for a cache line.
+#[inline]
+#[cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "a hint that the language has no word for")
+)]
+fn prefetch<T>(_what: Option<&T>) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(what) = _what {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint and faults on no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(what).cast()) };
+    }
+}

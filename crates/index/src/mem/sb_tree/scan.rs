@@ -1,0 +1,147 @@
+//! Reading many entries.
+
+use std::ops::{Bound, RangeBounds};
+
+use super::super::columns::Words;
+use super::super::key::Key;
+use super::super::output::Output;
+use super::super::primitive::Backoff;
+use super::super::range::{Leaves, words_of};
+use super::SbTree;
+use super::blocks::Scanned;
+use super::convert::Home;
+use super::segment::{End, Entry};
+
+/// Entries that an iterator takes from a segment at once.
+const CHUNK: usize = 256;
+
+/// The least and the greatest key between the bounds; none if there is none.
+fn inclusive<W: Words>((lower, upper): (Bound<W>, Bound<W>)) -> Option<(W, W)> {
+    let start = match lower {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.successor()?,
+        Bound::Unbounded => W::MIN,
+    };
+    let end = match upper {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.predecessor()?,
+        Bound::Unbounded => W::MAX,
+    };
+    (start <= end).then_some((start, end))
+}
+
+/// What was read of a segment.
+struct Piece<W> {
+    entries: Vec<Entry<W>>,
+    /// Where to go on; none at the end.
+    next: Option<W>,
+}
+
+impl<K: Key> SbTree<K> {
+    /// Copies the least entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and `values`; returns
+    /// how many. It stops where the range or the shorter slice ends: to go on, begin behind the last key.
+    ///
+    /// It takes O(1) for each entry.
+    pub fn scan(&self, bounds: impl RangeBounds<K>, keys: &mut [K], values: &mut [u64]) -> usize {
+        let mut output = Output::new(keys, values);
+        let Some((mut start, end)) = inclusive(words_of(bounds)) else {
+            return 0;
+        };
+        let mut backoff = Backoff::default();
+        while output.room() > 0 && start <= end {
+            match self.blocks.scan((start, end), &mut output) {
+                Scanned::Done => break,
+                Scanned::From(next) => start = next,
+                Scanned::Beyond(next) => {
+                    start = next;
+                    let Some(piece) = self.read_segment(End::Least, (start, end), output.room()) else {
+                        backoff.wait();
+                        continue;
+                    };
+                    output.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
+                    let Some(next) = piece.next else { break };
+                    start = next;
+                }
+            }
+        }
+        output.filled()
+    }
+
+    /// Reads entries of the segment in which `start`, or `end` where the greatest are asked for, belongs. None if it
+    /// belongs to blocks, or this changes just now.
+    fn read_segment(
+        &self,
+        from: End,
+        (start, end): (K::Words, K::Words),
+        limit: usize,
+    ) -> Option<Piece<K::Words>> {
+        let aim = match from {
+            End::Least => start,
+            End::Greatest => end,
+        };
+        let (view, greatest) = match self.segments.home(&aim)? {
+            Home::Blocks => return None,
+            Home::Open(view) => (view, None),
+            Home::Sealed(view, greatest) => (view, Some(greatest)),
+        };
+        // What is converted by now, or lies below the floor, is in blocks.
+        let edge = self.segments.edge.get();
+        let start = start.max(view.floor.max(edge).successor()?);
+        if aim < start {
+            return None;
+        }
+        let mut entries = Vec::new();
+        let stopped = view.read(from, (start, end), limit, &mut entries);
+        if !view.is_valid() || self.segments.edge.get() >= start {
+            return None;
+        }
+        let next = match (from, stopped) {
+            (End::Least, Some(last)) => last.successor(),
+            (End::Least, None) => greatest.and_then(|greatest| greatest.successor()),
+            (End::Greatest, stopped) => stopped.or(Some(start)),
+        };
+        Some(Piece { entries, next })
+    }
+}
+
+impl<K: Key> Leaves<K::Words> for SbTree<K> {
+    fn read_least(
+        &self,
+        lower: Bound<K::Words>,
+        upper: Bound<K::Words>,
+        entries: &mut Vec<(K::Words, u64)>,
+    ) -> Option<K::Words> {
+        let (start, end) = inclusive((lower, upper))?;
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(next) = self.blocks.read_least((start, end), entries) {
+                return next;
+            }
+            if let Some(piece) = self.read_segment(End::Least, (start, end), CHUNK) {
+                entries.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
+                return piece.next;
+            }
+            backoff.wait();
+        }
+    }
+
+    fn read_greatest(
+        &self,
+        lower: Bound<K::Words>,
+        upper: Bound<K::Words>,
+        entries: &mut Vec<(K::Words, u64)>,
+    ) -> Option<K::Words> {
+        let (start, end) = inclusive((lower, upper))?;
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(fence) = self.blocks.read_greatest((start, end), entries) {
+                return fence;
+            }
+            if let Some(piece) = self.read_segment(End::Greatest, (start, end), CHUNK) {
+                entries.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
+                return piece.next;
+            }
+            backoff.wait();
+        }
+    }
+}

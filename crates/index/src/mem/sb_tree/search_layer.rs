@@ -1,0 +1,359 @@
+//! The search layer: from a key to a data block, through nodes of separators.
+//!
+//! # Rules
+//!
+//! 1. One writer at a time, who holds the lock of [`Growth`]. Readers take no lock and validate nothing (ROWEX; Leis,
+//!    Scheibner, Kemper, Neumann, "The ART of Practical Synchronization", DaMoN 2016).
+//! 2. A child of a node of level 0 is a block, of any other node a node of the level below, at every moment: children are
+//!    never null below a node's count, and a node that goes is only used again at its level. Nodes and blocks last as
+//!    long as the index. So a descent always ends at a block, whatever changes under it.
+//! 3. While nothing changes, the block that a descent for a key ends at covers the key, or its right neighbours do that
+//!    the search layer does not know yet. While something changes it may be any block: the fences of blocks decide (rule
+//!    2 of [`block`](super::block)), and who is at the wrong one goes right or begins again.
+//!
+//! Separators are tops: child `i` leads to keys above separator `i - 1` up to and including separator `i`. The last
+//! child's top is not written down, so what is appended at the right end fills nodes from the left and changes nothing
+//! that is there.
+
+#![expect(unsafe_code, reason = "children are nodes or blocks, as the level tells")]
+
+use std::ptr::NonNull;
+
+use super::super::columns::Words;
+use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
+use super::block::Block;
+
+/// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
+const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
+/// Separators that one of a node's summary stands for.
+const GROUP: usize = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
+const GROUPS: usize = FANOUT / GROUP;
+
+/// A node. Children are [`Block`]s at level 0, and nodes above.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Node<W: Words> {
+    /// Never changes.
+    level: u32,
+    /// Children; never 0 once the node is in use.
+    len: AtomicU32,
+    /// The last separator of each group.
+    summary: W::Columns<GROUPS>,
+    separators: W::Columns<FANOUT>,
+    children: [AtomicPtr<()>; FANOUT],
+}
+
+impl<W: Words> Node<W> {
+    fn new(level: u32) -> Self {
+        Self {
+            level,
+            len: AtomicU32::new(0),
+            summary: W::new_columns(),
+            separators: W::new_columns(),
+            children: std::array::from_fn(|_| AtomicPtr::default()),
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        (self.len.load(Ordering::Acquire) as usize).clamp(1, FANOUT)
+    }
+
+    fn set_len(&self, len: usize) {
+        self.len.store(u32::try_from(len).unwrap_or(0), Ordering::Release);
+    }
+
+    #[inline]
+    fn child(&self, place: usize) -> *mut () {
+        self.children[place].load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn place(&self, key: &W) -> usize {
+        let separators = self.len() - 1;
+        let group = key.rank_from(&self.summary, 0, separators / GROUP);
+        let start = group * GROUP;
+        key.rank_from(&self.separators, start, separators.min(start + GROUP))
+    }
+
+    fn separator(&self, place: usize) -> W {
+        W::load(&self.separators, place)
+    }
+
+    fn set_separator(&self, place: usize, separator: W) {
+        separator.store(&self.separators, place);
+        if place % GROUP == GROUP - 1 {
+            separator.store(&self.summary, place / GROUP);
+        }
+    }
+
+    fn copy(&self, from: usize, target: &Self, to: usize) {
+        target.children[to].store(self.child(from), Ordering::Release);
+        target.set_separator(to, self.separator(from));
+    }
+
+    /// Puts a child behind that at `place`, whose top is `top`. There is room.
+    fn insert(&self, place: usize, top: W, child: *mut ()) {
+        let len = self.len();
+        for from in (place + 1..len).rev() {
+            self.copy(from, self, from + 1);
+        }
+        if place + 1 < len {
+            // What was the top of the child at `place` is that of the new one.
+            self.set_separator(place + 1, self.separator(place));
+        }
+        interleave();
+        self.children[place + 1].store(child, Ordering::Release);
+        self.set_separator(place, top);
+        self.set_len(len + 1);
+    }
+
+    /// Removes the child at `place`, which is not the first; what it covered is its left neighbour's.
+    fn remove(&self, place: usize) {
+        let len = self.len();
+        self.set_separator(place - 1, self.separator(place));
+        for from in place + 1..len {
+            self.copy(from, self, from - 1);
+        }
+        self.set_len(len - 1);
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct SearchLayer<W: Words> {
+    root: AtomicPtr<Node<W>>,
+}
+
+/// What the search layer's writer needs, behind a lock.
+#[derive(Debug)]
+pub(super) struct Growth<W: Words> {
+    /// Every node there is.
+    nodes: Vec<NonNull<Node<W>>>,
+    /// Nodes out of use, by level.
+    free: Vec<Vec<NonNull<Node<W>>>>,
+}
+
+// SAFETY: it owns the nodes, which are `Send` and `Sync`.
+unsafe impl<W: Words> Send for Growth<W> {}
+
+/// The way to a block: nodes from the root down, and the place of the child in each.
+type Path<'s, W> = Vec<(&'s Node<W>, usize)>;
+
+impl<W: Words> SearchLayer<W> {
+    /// A search layer over one block.
+    pub(super) fn new(first: NonNull<Block<W>>) -> (Self, Growth<W>) {
+        let mut growth = Growth {
+            nodes: Vec::new(),
+            free: Vec::new(),
+        };
+        let root = growth.take(0);
+        // SAFETY: just made, and as good as shared.
+        let node = unsafe { root.as_ref() };
+        node.children[0].store(first.as_ptr().cast(), Ordering::Release);
+        node.set_len(1);
+        let layer = Self {
+            root: AtomicPtr::new(root.as_ptr()),
+        };
+        (layer, growth)
+    }
+
+    fn root(&self) -> &Node<W> {
+        // SAFETY: the root is a node, and nodes last as long as the index (rule 2).
+        unsafe { &*self.root.load(Ordering::Acquire) }
+    }
+
+    /// A block at or to the left of which `key` belongs, with the reserve of rule 3.
+    #[inline]
+    pub(super) fn descend(&self, key: &W) -> &Block<W> {
+        let mut node = self.root();
+        loop {
+            let child = node.child(node.place(key));
+            interleave();
+            if node.level == 0 {
+                // SAFETY: a child at level 0 is a block (rule 2).
+                return unsafe { &*child.cast() };
+            }
+            // SAFETY: a child of another level is a node (rule 2).
+            node = unsafe { &*child.cast() };
+        }
+    }
+
+    fn path(&self, key: &W) -> Path<'_, W> {
+        let mut node = self.root();
+        let mut path = Vec::with_capacity(8);
+        loop {
+            let place = node.place(key);
+            path.push((node, place));
+            if node.level == 0 {
+                return path;
+            }
+            // SAFETY: a child of another level is a node (rule 2).
+            node = unsafe { &*node.child(place).cast() };
+        }
+    }
+
+    /// Makes `right` known, behind the block that a descent for `key` ends at, whose top is `top`.
+    pub(super) fn insert_after(&self, key: &W, top: W, right: NonNull<Block<W>>, growth: &mut Growth<W>) {
+        let mut path = self.path(key);
+        let (mut top, mut child) = (top, right.as_ptr().cast::<()>());
+        let mut split = Vec::new();
+        while let Some((node, place)) = path.pop() {
+            if (node.len.load(Ordering::Relaxed) as usize) < FANOUT {
+                node.insert(place, top, child);
+                break;
+            }
+            let new = growth.take(node.level);
+            // SAFETY: a node of the index (rule 2).
+            let right = unsafe { new.as_ref() };
+            if place + 1 == FANOUT {
+                right.children[0].store(child, Ordering::Release);
+                right.set_len(1);
+            } else {
+                let middle = FANOUT / 2;
+                for from in middle..FANOUT {
+                    node.copy(from, right, from - middle);
+                }
+                right.set_len(FANOUT - middle);
+                let fence = node.separator(middle - 1);
+                if place >= middle {
+                    right.insert(place - middle, top, child);
+                    split.push((node, middle, None));
+                } else {
+                    split.push((node, middle, Some((place, top, child))));
+                }
+                top = fence;
+            }
+            child = new.as_ptr().cast();
+            if path.is_empty() {
+                let root = growth.take(node.level + 1);
+                // SAFETY: a node of the index (rule 2).
+                let new_root = unsafe { root.as_ref() };
+                new_root.children[0].store(std::ptr::from_ref(node).cast_mut().cast(), Ordering::Release);
+                new_root.set_len(1);
+                new_root.insert(0, top, child);
+                self.root.store(root.as_ptr(), Ordering::Release);
+            }
+        }
+        // Only now, that the levels above know the right halves, do the left ones shrink.
+        for (node, middle, left) in split.into_iter().rev() {
+            interleave();
+            node.set_len(middle);
+            if let Some((place, top, child)) = left {
+                node.insert(place, top, child);
+            }
+        }
+    }
+
+    /// The block that a descent for `key` ends at and its right neighbour in the same node; or its left neighbour and
+    /// itself, if it is the last of its node.
+    pub(super) fn pair(&self, key: &W, _growth: &Growth<W>) -> Option<(&Block<W>, &Block<W>)> {
+        let (node, place) = self.path(key).pop()?;
+        let right = if place + 1 < node.len() { place + 1 } else { place };
+        let left = right.checked_sub(1)?;
+        let block = |place: usize| {
+            // SAFETY: a child at level 0 is a block (rule 2).
+            unsafe { &*node.child(place).cast::<Block<W>>() }
+        };
+        Some((block(left), block(right)))
+    }
+
+    /// Forgets the right one of the pair that a descent for `key` leads to, and merges nodes that have become empty enough.
+    pub(super) fn remove_right_of_pair(&self, key: &W, growth: &mut Growth<W>) {
+        if let Some((node, place)) = self.path(key).pop() {
+            node.remove(if place + 1 < node.len() { place + 1 } else { place });
+        }
+        self.merge_nodes(key, growth);
+    }
+
+    /// Merges the nodes on the way to `key` that are empty enough with a neighbour under the same parent.
+    pub(super) fn merge_nodes(&self, key: &W, growth: &mut Growth<W>) {
+        let mut path = self.path(key);
+        let mut below = path.pop();
+        while let Some((node, _)) = below {
+            below = path.pop();
+            let Some((parent, place)) = below else { return };
+            if node.len() > FANOUT / 4 {
+                return;
+            }
+            let mut pairs = [place + 1, place]
+                .into_iter()
+                .filter(|&right| 0 < right && right < parent.len());
+            let child = |place: usize| {
+                // SAFETY: a child above level 0 is a node (rule 2).
+                unsafe { &*parent.child(place).cast::<Node<W>>() }
+            };
+            let Some(right_place) =
+                pairs.find(|&right| child(right - 1).len() + child(right).len() <= FANOUT / 4 * 3)
+            else {
+                return;
+            };
+            let (left, right) = (child(right_place - 1), child(right_place));
+            let (left_len, right_len) = (left.len(), right.len());
+            left.set_separator(left_len - 1, parent.separator(right_place - 1));
+            for from in 0..right_len {
+                right.copy(from, left, left_len + from);
+            }
+            left.set_len(left_len + right_len);
+            parent.remove(right_place);
+            growth.free[right.level as usize].push(NonNull::from(right));
+        }
+    }
+
+    /// Blocks from left to right, each with the key at which a descent leads to it from above: for checks.
+    pub(super) fn blocks(&self) -> Vec<&Block<W>> {
+        let mut blocks = Vec::new();
+        let mut nodes = vec![self.root()];
+        while let Some(first) = nodes.first() {
+            let level = first.level;
+            let children: Vec<_> = nodes
+                .iter()
+                .flat_map(|node| (0..node.len()).map(|place| node.child(place)))
+                .collect();
+            if level == 0 {
+                // SAFETY: children at level 0 are blocks (rule 2).
+                blocks.extend(children.iter().map(|child| unsafe { &*child.cast::<Block<W>>() }));
+                return blocks;
+            }
+            // SAFETY: children above level 0 are nodes (rule 2).
+            nodes = children
+                .iter()
+                .map(|child| unsafe { &*child.cast::<Node<W>>() })
+                .collect();
+        }
+        blocks
+    }
+
+    /// Adds up the nodes.
+    pub(super) fn add_memory_use(growth: &Growth<W>, memory: &mut super::super::memory_use::MemoryUse) {
+        let child_bytes = size_of::<W>() + size_of::<usize>();
+        for node in &growth.nodes {
+            // SAFETY: a node of the index (rule 2).
+            let len = unsafe { node.as_ref() }.len();
+            memory.add_inner(size_of::<Node<W>>(), child_bytes, len, FANOUT);
+        }
+    }
+}
+
+impl<W: Words> Growth<W> {
+    fn take(&mut self, level: u32) -> NonNull<Node<W>> {
+        if self.free.len() <= level as usize {
+            self.free.resize_with(level as usize + 1, Vec::new);
+        }
+        if let Some(node) = self.free[level as usize].pop() {
+            return node;
+        }
+        let node = NonNull::from(Box::leak(Box::new(Node::new(level))));
+        self.nodes.push(node);
+        node
+    }
+}
+
+impl<W: Words> Drop for Growth<W> {
+    fn drop(&mut self) {
+        for node in &self.nodes {
+            // SAFETY: each came from a box and is here once; nobody has the index any more.
+            drop(unsafe { Box::from_raw(node.as_ptr()) });
+        }
+    }
+}

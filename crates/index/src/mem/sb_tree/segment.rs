@@ -1,0 +1,248 @@
+//! The segmented block: a log for each thread that writes, and what they have in common.
+//!
+//! # Rules
+//!
+//! 1. There are two segments. That of the present generation is *open*; the other is *sealed*, and holds the generation
+//!    before, or is *converted*. It is prepared for the next generation only when it is converted.
+//! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment stand as long as its
+//!    latch's version does. Appending does not touch the latch.
+//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next.
+
+#![expect(unsafe_code, reason = "logs are reached through atomic pointers")]
+
+use std::ptr::NonNull;
+
+use super::super::columns::Words;
+use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use super::super::version_latch::{Version, VersionLatch};
+use super::log::{Log, Mode, Order};
+
+/// Threads that have a log each; all others share the last one.
+pub(super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Segment<W: Words> {
+    latch: VersionLatch,
+    generation: AtomicU64,
+    floor: W::Columns<1>,
+    /// Writers below this number may have a log.
+    writers: AtomicU32,
+    logs: [AtomicPtr<Log<W>>; WRITERS],
+}
+
+/// A segment as one generation had it, to be validated.
+#[derive(Debug)]
+pub(super) struct View<'s, W: Words> {
+    segment: &'s Segment<W>,
+    version: Version,
+    pub(super) floor: W,
+}
+
+/// An entry of a log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<W> {
+    pub(super) key: W,
+    /// The stamp and position, then the log.
+    pub(super) order: (Order, usize),
+    pub(super) value: u64,
+}
+
+/// From which end entries are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Least,
+    Greatest,
+}
+
+impl<W: Words> Segment<W> {
+    pub(super) fn new() -> Self {
+        Self {
+            latch: VersionLatch::new(),
+            generation: AtomicU64::new(0),
+            floor: W::new_columns(),
+            writers: AtomicU32::new(0),
+            logs: std::array::from_fn(|_| AtomicPtr::default()),
+        }
+    }
+
+    /// Prepares the segment for a generation; `mode_of` tells who may write. The role's holder calls it.
+    pub(super) fn prepare(
+        &self,
+        generation: u64,
+        floor: W,
+        capacity: usize,
+        mode_of: impl Fn(usize) -> Mode,
+    ) {
+        let latched = self.latch.latch();
+        self.generation.store(generation, Ordering::Relaxed);
+        floor.store(&self.floor, 0);
+        for (writer, log) in self.logs() {
+            log.prepare(generation, floor, capacity, mode_of(writer));
+        }
+        drop(latched);
+    }
+
+    /// Gives a writer a log, prepared already. The role's holder calls it, once for each writer.
+    pub(super) fn add_log(&self, writer: usize, log: Box<Log<W>>) {
+        self.logs[writer].store(Box::into_raw(log), Ordering::Release);
+        let writers = u32::try_from(writer + 1).unwrap_or(0);
+        if self.writers.load(Ordering::Relaxed) < writers {
+            self.writers.store(writers, Ordering::Release);
+        }
+    }
+
+    pub(super) fn log(&self, writer: usize) -> Option<&Log<W>> {
+        let log = NonNull::new(self.logs[writer].load(Ordering::Acquire))?;
+        // SAFETY: a log is given once and lives as long as the segment; it is only shared.
+        Some(unsafe { log.as_ref() })
+    }
+
+    /// The logs and who owns them.
+    pub(super) fn logs(&self) -> impl Iterator<Item = (usize, &Log<W>)> {
+        let writers = self.writers.load(Ordering::Acquire) as usize;
+        (0..writers.min(WRITERS)).filter_map(|writer| Some((writer, self.log(writer)?)))
+    }
+
+    /// The segment, if it holds this generation.
+    pub(super) fn view(&self, generation: u64) -> Option<View<'_, W>> {
+        let version = self.latch.optimistic_now()?;
+        let holds = self.generation.load(Ordering::Relaxed) == generation;
+        let floor = W::load(&self.floor, 0);
+        let view = View {
+            segment: self,
+            version,
+            floor,
+        };
+        (holds && view.is_valid()).then_some(view)
+    }
+
+    /// The floor and the generation, for the role's holder.
+    pub(super) fn held(&self) -> (u64, W) {
+        (self.generation.load(Ordering::Relaxed), W::load(&self.floor, 0))
+    }
+}
+
+impl<W: Words> View<'_, W> {
+    /// Whether the segment still holds the generation, so that all that was read of it was right.
+    pub(super) fn is_valid(&self) -> bool {
+        self.segment.latch.validate(self.version)
+    }
+
+    /// The value of a key, as far as it is in this segment.
+    pub(super) fn get(&self, key: &W) -> Option<u64> {
+        let mut newest: Option<((Order, usize), u64)> = None;
+        for (writer, log) in self.segment.logs() {
+            let counted = log.counted();
+            if let Some(index) = log.find(key, counted) {
+                let order = (log.order(index, counted), writer);
+                if newest.is_none_or(|(known, _)| known < order) {
+                    newest = Some((order, log.value(index)));
+                }
+            }
+        }
+        newest.map(|(_, value)| value)
+    }
+
+    /// Puts up to about `limit` entries with keys from `start` to `end` into `entries`, ascending and once each: the
+    /// least or the greatest. Returns the key at which it stopped, the last it took, if it left any.
+    pub(super) fn read(
+        &self,
+        from: End,
+        (start, end): (W, W),
+        limit: usize,
+        entries: &mut Vec<Entry<W>>,
+    ) -> Option<W> {
+        let limit = limit.max(1);
+        let mut stopped: Option<W> = None;
+        let mut note = |key: W| {
+            let is_nearer = |known: W| match from {
+                End::Least => key < known,
+                End::Greatest => key > known,
+            };
+            if stopped.is_none_or(is_nearer) {
+                stopped = Some(key);
+            }
+        };
+        let before = entries.len();
+        for (writer, log) in self.segment.logs() {
+            let counted = log.counted();
+            let entry = |index| Entry {
+                key: log.key(index),
+                order: (log.order(index, counted), writer),
+                value: log.value(index),
+            };
+            let len = counted.len();
+            if log.is_disordered() {
+                entries.extend(
+                    (0..len)
+                        .map(entry)
+                        .filter(|entry| start <= entry.key && entry.key <= end),
+                );
+                continue;
+            }
+            let mut places = log.lower_bound(&start, len)..log.upper_bound(&end, len);
+            // Never between entries of one key.
+            if places.len() > limit && from == End::Least {
+                let last = log.key(places.start + limit - 1);
+                let cut = log.upper_bound(&last, len);
+                if cut < places.end {
+                    places.end = cut;
+                    note(last);
+                }
+            } else if places.len() > limit {
+                let first = log.key(places.end - limit);
+                let cut = log.lower_bound(&first, len);
+                if cut > places.start {
+                    places.start = cut;
+                    note(first);
+                }
+            }
+            entries.extend(places.map(entry));
+        }
+        put_in_order(&mut entries[before..]);
+        keep_newest(entries, before);
+        // What lies behind the place where some log stopped is not complete.
+        match (from, stopped) {
+            (_, None) => {}
+            (End::Least, Some(last)) => {
+                let complete = entries[before..].partition_point(|entry| entry.key <= last);
+                entries.truncate(before + complete);
+            }
+            (End::Greatest, Some(first)) => {
+                let incomplete = entries[before..].partition_point(|entry| entry.key < first);
+                entries.drain(before..before + incomplete);
+            }
+        }
+        stopped
+    }
+}
+
+fn put_in_order<W: Words>(entries: &mut [Entry<W>]) {
+    entries.sort_by_key(|entry| (entry.key, entry.order));
+}
+
+/// Of the entries of one key from `before` on, leaves the last.
+fn keep_newest<W: Words>(entries: &mut Vec<Entry<W>>, before: usize) {
+    let mut kept = before;
+    for index in before..entries.len() {
+        if kept > before && entries[kept - 1].key == entries[index].key {
+            kept -= 1;
+        }
+        entries[kept] = entries[index];
+        kept += 1;
+    }
+    entries.truncate(kept);
+}
+
+impl<W: Words> Drop for Segment<W> {
+    fn drop(&mut self) {
+        for log in &self.logs {
+            let log = log.load(Ordering::Relaxed);
+            if !log.is_null() {
+                // SAFETY: it came from a box (`add_log`), and nobody else has the segment.
+                drop(unsafe { Box::from_raw(log) });
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The contract, over nodes so small that splits and merges are common.
+
+use bedload_testkit::contract::{
+    ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
+    check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
+};
+
+use super::super::contract::Subject;
+use super::super::{Key, SbTree};
+use super::block::BLOCK_CAP;
+use super::log::LOG_CAP;
+use super::segment::WRITERS;
+use bedload_testkit::Rng;
+
+fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<SbTree<K::Key>, K> {
+    Subject(SbTree::new(), keys)
+}
+
+fn plan(operations: usize) -> Plan {
+    // Miri runs some thousand times slower.
+    let operations = if cfg!(miri) {
+        operations.div_ceil(400)
+    } else {
+        operations
+    };
+    Plan { seed: 1, operations }
+}
+
+#[test]
+fn one_thread_with_integers() {
+    check(|| OneThread(subject(U64Keys)), plan(160_000));
+    check(|| OneThread(subject(I64Keys)), plan(40_000));
+    check_shrinking(|| OneThread(subject(U64Keys)), plan(40_000));
+}
+
+#[test]
+fn one_thread_with_byte_strings() {
+    check(|| OneThread(subject(ByteKeys::<5>)), plan(40_000));
+    check(|| OneThread(subject(ByteKeys::<16>)), plan(40_000));
+    check(|| OneThread(subject(ByteKeys::<32>)), plan(40_000));
+}
+
+#[test]
+fn disjoint_writers() {
+    check_disjoint_writers(|| subject(U64Keys), 4, plan(160_000));
+    check_disjoint_writers(|| subject(ByteKeys::<17>), 3, plan(40_000));
+}
+
+#[test]
+fn ascending_writers() {
+    check_ascending_writers(|| subject(U64Keys), 4, plan(40_000));
+    check_ascending_writers(|| subject(I64Keys), 2, plan(10_000));
+}
+
+#[test]
+fn ranges_over_writers() {
+    check_ranges_over_writers(|| subject(U64Keys), 2, 2, plan(60_000));
+    check_ranges_over_writers(|| subject(ByteKeys::<32>), 2, 2, plan(20_000));
+}
+
+#[test]
+fn histories_are_linearizable() {
+    check_histories(|| subject(U64Keys), 8, plan(160_000));
+    check_histories(|| subject(ByteKeys::<24>), 8, plan(40_000));
+}
+
+/// A few blocks that fill, split, empty and merge under everyone's hands.
+#[test]
+fn crowded_merges_lose_nothing() {
+    const THREADS: u64 = 4;
+    const KEYS_PER_THREAD: usize = 16;
+    let tree = SbTree::<u64>::new();
+    // All that follows is late.
+    tree.insert(1_000, 0);
+    assert_eq!(tree.remove(1_000), Some(0));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let tree = &tree;
+            scope.spawn(move || {
+                let mut rng = Rng::stream(3, thread);
+                let mut expected = [None; KEYS_PER_THREAD];
+                for round in 0..if cfg!(miri) { 100 } else { 60_000 } {
+                    let own = rng.index(expected.len());
+                    let key = own as u64 * THREADS + thread;
+                    // Seasons of growth and of decay.
+                    if rng.percent(if round / 64 % 2 == 0 { 80.0 } else { 20.0 }) {
+                        tree.insert(key, round);
+                        expected[own] = Some(round);
+                    } else {
+                        assert_eq!(tree.remove(key), expected[own].take(), "round {round}, key {key}");
+                    }
+                    let other = rng.index(expected.len());
+                    let key = other as u64 * THREADS + thread;
+                    assert_eq!(tree.get(key), expected[other], "round {round}");
+                }
+            });
+        }
+    });
+    assert_eq!(tree.check_structure(), Ok(()));
+}
+
+#[test]
+fn ascending_keys_fill_blocks_and_leave_one_segment() {
+    let tree = SbTree::<u64>::new();
+    const KEYS: usize = if cfg!(miri) { 300 } else { 20_000 };
+    (1..=KEYS as u64).for_each(|key| tree.insert(key, key));
+    tree.settle();
+    let work = tree.work();
+    assert!(work.pending <= LOG_CAP, "{work:?}");
+    assert_eq!((work.walks, work.walked), (0, 0));
+    // A step fills a block or finds the end of a segment.
+    let blocks = (KEYS - work.pending).div_ceil(BLOCK_CAP) as u64;
+    assert!(work.steps <= blocks + 2 * work.seals, "{work:?}, {blocks} blocks");
+    let memory = tree.memory_use();
+    assert_eq!(memory.entries_occupied, 16 * KEYS);
+    assert!(memory.entries_unoccupied < 16 * BLOCK_CAP, "{memory:?}");
+}
+
+/// What was removed makes room for what comes.
+#[test]
+fn emptied_blocks_are_used_again() {
+    let tree = SbTree::<u64>::new();
+    let keys: u64 = if cfg!(miri) { 200 } else { 4_000 };
+    let mut bytes = Vec::new();
+    for round in 0..4 {
+        let keys = round * keys + 1..=(round + 1) * keys;
+        keys.clone().for_each(|key| tree.insert(key, key));
+        for key in keys {
+            assert_eq!(tree.remove(key), Some(key));
+        }
+        assert!(tree.is_empty());
+        assert_eq!(tree.check_structure(), Ok(()));
+        bytes.push(tree.memory_use().total());
+    }
+    assert!(bytes[3] <= bytes[0] + bytes[0] / 4, "{bytes:?}");
+}
+
+/// Keys in disorder above the floor are sorted by the conversion; the last value of a key counts.
+#[test]
+fn disorder_within_a_segment_is_sorted() {
+    let tree = SbTree::<u64>::new();
+    for round in 0..20 {
+        let base = 100 * round;
+        for key in [7, 3, 9, 3, 1, 8, 7] {
+            tree.insert(base + key, 10 * round + key);
+            assert_eq!(tree.get(base + key), Some(10 * round + key));
+        }
+        tree.insert(base + 3, round);
+        assert_eq!(tree.get(base + 3), Some(round));
+        let keys: Vec<u64> = tree.range(base..).map(|(key, _)| key - base).collect();
+        assert_eq!(keys, [1, 3, 7, 8, 9]);
+        let keys: Vec<u64> = tree.range(base..).rev().map(|(key, _)| key - base).collect();
+        assert_eq!(keys, [9, 8, 7, 3, 1]);
+    }
+    assert_eq!(tree.range(..).count(), 100);
+    assert_eq!(tree.check_structure(), Ok(()));
+}
+
+/// More threads than have a log of their own.
+#[test]
+fn threads_without_a_log_share_one() {
+    let tree = SbTree::<u64>::new();
+    let threads = 2 * WRITERS as u64;
+    let barrier = std::sync::Barrier::new(2 * WRITERS);
+    let keys = if cfg!(miri) { 20 } else { 500 };
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (tree, barrier) = (&tree, &barrier);
+            scope.spawn(move || {
+                tree.insert(thread, thread);
+                barrier.wait();
+                for n in 1..keys {
+                    tree.insert(n * threads + thread, n);
+                    assert_eq!(tree.get(n * threads + thread), Some(n));
+                }
+                barrier.wait();
+            });
+        }
+    });
+    assert_eq!(tree.range(..).count() as u64, threads * keys);
+    assert_eq!(tree.check_structure(), Ok(()));
+}
+
+#[test]
+fn the_ends_of_the_keys_are_keys() {
+    let tree = SbTree::<u64>::new();
+    for key in [u64::MAX, 0, 5, u64::MAX - 1] {
+        tree.insert(key, key);
+        assert_eq!(tree.get(key), Some(key));
+    }
+    assert_eq!(
+        tree.range(..).map(|(key, _)| key).collect::<Vec<_>>(),
+        [0, 5, u64::MAX - 1, u64::MAX]
+    );
+    assert_eq!(tree.last(), Some((u64::MAX, u64::MAX)));
+    assert_eq!(tree.remove(u64::MAX), Some(u64::MAX));
+    tree.insert(u64::MAX, 1);
+    tree.insert(0, 1);
+    assert_eq!((tree.first(), tree.last()), (Some((0, 1)), Some((u64::MAX, 1))));
+    assert_eq!(tree.check_structure(), Ok(()));
+}

@@ -1,0 +1,303 @@
+//! The index, and the operations on one key.
+
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+
+use super::super::key::Key;
+use super::super::memory_use::{Measured, MemoryUse};
+use super::super::ordered_map::OrderedMap;
+use super::super::primitive::{Backoff, Mutex};
+use super::super::range::Range;
+use super::blocks::Blocks;
+use super::convert::{HELP_EVERY, Home, Segments};
+use super::log::Append;
+use super::own_log::OwnLog;
+use super::segment::WRITERS;
+use super::stamps::Stamps;
+use super::writer_number::writer_number;
+use super::{SbTreeOptions, Work};
+
+/// The writer that all threads share for which there is no log of their own.
+const SHARED_WRITER: usize = WRITERS - 1;
+
+/// A concurrent ordered map from fixed-size keys to 8-byte values, made for keys that arrive nearly in order.
+///
+/// A key above all that came before is appended to a log of the calling thread, in O(1), without touching anything that
+/// other threads write. Logs are merged into sorted blocks in small steps, which the inserting threads share. A late key
+/// takes O(log n). A lookup takes O(log n) and writes no shared memory; a range O(log n) to begin with, and O(1) for each
+/// entry. A removal of a key that is not in a block yet has the logs converted first.
+///
+/// Memory of removed entries is used again, and returns to the system with the index.
+///
+/// ```
+/// use bedload_index::mem::SbTree;
+///
+/// let tree = SbTree::<u64>::new();
+/// std::thread::scope(|scope| {
+///     for thread in 0..4 {
+///         let tree = &tree;
+///         scope.spawn(move || (0..1000).for_each(|n| tree.insert(4 * n + thread, n)));
+///     }
+/// });
+/// assert_eq!(tree.get(2001), Some(500));
+/// assert_eq!(tree.range(10..20).count(), 10);
+/// assert_eq!(tree.remove(2001), Some(500));
+/// assert_eq!(tree.last(), Some((3999, 999)));
+/// ```
+pub struct SbTree<K: Key> {
+    pub(super) blocks: Blocks<K::Words>,
+    pub(super) segments: Segments<K::Words>,
+    stamps: Stamps,
+    own_logs: Box<[OwnLog<K::Words>]>,
+    /// Held while [`SHARED_WRITER`] writes.
+    shared_writer: Mutex<()>,
+}
+
+impl<K: Key> SbTree<K> {
+    /// An empty index with the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_options(SbTreeOptions::new())
+    }
+
+    /// An empty index.
+    #[must_use]
+    pub fn with_options(options: SbTreeOptions) -> Self {
+        Self {
+            blocks: Blocks::new(),
+            segments: Segments::new(),
+            stamps: Stamps::new(options.processor_stamps),
+            own_logs: (0..WRITERS).map(|_| OwnLog::new()).collect(),
+            shared_writer: Mutex::new(()),
+        }
+    }
+
+    /// Sets memory aside for so many entries that arrive in order, and touches it, so that inserts do not wait for the
+    /// system to provide it.
+    pub fn reserve(&self, entries: usize) {
+        self.blocks.reserve(entries);
+    }
+
+    /// Puts `value` in place for `key`, whether or not the key was there.
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) {
+        let key = key.to_words();
+        match writer_number() {
+            Some(writer) if writer < SHARED_WRITER => self.insert_as(writer, key, value),
+            _ => self.insert_as_one_of_many(key, value),
+        }
+    }
+
+    #[cold]
+    fn insert_as_one_of_many(&self, key: K::Words, value: u64) {
+        let _writing = self
+            .shared_writer
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.insert_as(SHARED_WRITER, key, value);
+    }
+
+    /// Inserts as the writer of this number, which only one thread is at a time.
+    #[inline]
+    pub(super) fn insert_as(&self, writer: usize, key: K::Words, value: u64) {
+        let own = &self.own_logs[writer];
+        if let Some(log) = own.get()
+            && let Append::Done(number) = log.append(key, value, &self.stamps)
+        {
+            if number % HELP_EVERY == HELP_EVERY - 1 {
+                self.segments.help(&self.blocks);
+            }
+            return;
+        }
+        self.insert_elsewhere(writer, key, value);
+    }
+
+    /// Inserts what the writer's log has refused.
+    #[cold]
+    fn insert_elsewhere(&self, writer: usize, key: K::Words, value: u64) {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.segments.home(&key) {
+                None => backoff.wait(),
+                Some(Home::Blocks) => {
+                    if self.blocks.insert(key, value) {
+                        return;
+                    }
+                    backoff.wait();
+                }
+                Some(Home::Sealed(..)) => self.segments.convert_up_to(&key, &self.blocks),
+                Some(Home::Open(_)) => {
+                    let own = &self.own_logs[writer];
+                    if let Some(log) = self.segments.make_room(writer, &self.blocks) {
+                        own.set(log);
+                        if log.append(key, value, &self.stamps) != Append::Refused {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value of `key`.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        let key = key.to_words();
+        match self.blocks.get(&key) {
+            Some(value) => value,
+            None => self.get_newest(&key),
+        }
+    }
+
+    /// The value of a key that was in no block.
+    fn get_newest(&self, key: &K::Words) -> Option<u64> {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(Home::Open(view) | Home::Sealed(view, _)) = self.segments.home(key) {
+                let value = view.get(key);
+                if view.is_valid() && self.segments.edge.get() < *key {
+                    return value;
+                }
+            }
+            if let Some(value) = self.blocks.get(key) {
+                return value;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Whether `key` is there.
+    #[must_use]
+    pub fn contains_key(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Removes `key` and returns the value it had.
+    pub fn remove(&self, key: K) -> Option<u64> {
+        let words = key.to_words();
+        loop {
+            if let Some(removed) = self.blocks.remove(&words) {
+                return removed;
+            }
+            // Only blocks remove. A key that is not there has nothing to be converted for.
+            self.get_newest(&words)?;
+            self.segments.convert_up_to(&words, &self.blocks);
+        }
+    }
+
+    /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that no
+    /// key can lie between yield nothing.
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'_, K> {
+        Range::new(self, bounds)
+    }
+
+    /// The entry with the least key.
+    #[must_use]
+    pub fn first(&self) -> Option<(K, u64)> {
+        self.range(..).next()
+    }
+
+    /// The entry with the greatest key.
+    #[must_use]
+    pub fn last(&self) -> Option<(K, u64)> {
+        self.range(..).next_back()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first().is_none()
+    }
+
+    /// Converts all that is sealed: then only the open segment's entries are not in blocks, and the search layer knows
+    /// all blocks. Inserts do this bit by bit; it is for those who measure, or who insert no more.
+    pub fn settle(&self) {
+        let mut role = self.segments.role();
+        self.segments.convert(&mut role, &self.blocks);
+    }
+
+    /// What the index has done besides inserting and looking up.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        let (seals, steps) = self.segments.counts();
+        let (walks, walked) = self.blocks.walks();
+        Work {
+            seals,
+            steps,
+            walks,
+            walked,
+            pending: self.segments.pending(),
+        }
+    }
+
+    /// Where the memory goes. Nobody may be writing. Takes O(n).
+    #[must_use]
+    pub fn memory_use(&self) -> MemoryUse {
+        let mut memory = MemoryUse::default();
+        self.blocks.add_memory_use(&mut memory);
+        let pending = self.segments.pending() * (size_of::<K::Words>() + size_of::<u64>());
+        memory.entries_occupied += pending;
+        memory.metadata += size_of_val(&*self.own_logs) + self.segments.log_bytes() - pending;
+        memory
+    }
+
+    /// Checks the index's invariants. Takes O(n). No other operation may be under way.
+    ///
+    /// # Errors
+    ///
+    /// The invariant that does not hold, and where.
+    pub fn check_structure(&self) -> Result<(), String> {
+        let top = self.blocks.check()?;
+        let edge = self.segments.edge.get();
+        if top == edge {
+            Ok(())
+        } else {
+            Err(format!("blocks end at {top:?}, the edge is {edge:?}"))
+        }
+    }
+}
+
+impl<K: Key> Default for SbTree<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Key> fmt::Debug for SbTree<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.range(..)).finish()
+    }
+}
+
+impl<K: Key> OrderedMap<K> for SbTree<K> {
+    fn insert(&self, key: K, value: u64) {
+        self.insert(key, value);
+    }
+
+    fn get(&self, key: K) -> Option<u64> {
+        self.get(key)
+    }
+
+    fn remove(&self, key: K) -> Option<u64> {
+        self.remove(key)
+    }
+
+    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
+        self.range(bounds)
+    }
+
+    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
+        self.scan(bounds, keys, values)
+    }
+
+    fn check_structure(&self) -> Result<(), String> {
+        self.check_structure()
+    }
+}
+
+impl<K: Key> Measured for SbTree<K> {
+    fn memory_use(&self) -> MemoryUse {
+        self.memory_use()
+    }
+}
