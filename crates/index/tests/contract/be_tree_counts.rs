@@ -23,6 +23,8 @@ struct Cost {
     space: f64,
     /// Runs for each leaf.
     runs: f64,
+    /// Pages of nodes, runs and filters.
+    pages: usize,
 }
 
 impl Cost {
@@ -68,6 +70,7 @@ fn load(config: Config, batch: usize, keys: impl Iterator<Item = u64>) -> Cost {
         height: report.height,
         space: report.entries as f64 / entries as f64,
         runs: (report.runs_above + report.leaf_runs) as f64 / report.leaves as f64,
+        pages: report.pages.len(),
     }
 }
 
@@ -195,6 +198,51 @@ fn lookups_and_ranges_read_a_page_a_level_and_run() {
         "a node of each level, and of the leaf's run two pages"
     );
     assert!(drained.1 <= height + 4.0);
+}
+
+#[test]
+fn runs_of_leaves_have_no_filters() {
+    let pages = |bits, keys: &mut dyn Iterator<Item = u64>| load(config().filter_bits(bits), 128, keys).pages;
+    assert_eq!(pages(12, &mut (0..20_000)), pages(0, &mut (0..20_000)));
+    assert!(pages(12, &mut uniform(20_000)) > pages(0, &mut uniform(20_000)));
+}
+
+/// What one key costs, asked for by itself or as a range, where no entry is: a filter spares the nodes and leaves of a run.
+#[test]
+fn filters_spare_lookups_the_runs() {
+    let reads = [0, 12].map(|bits| {
+        let pages = FaultyPages::new(HeapPages::new(PAYLOAD_LEN), []);
+        let config = Config::new().filter_bits(bits);
+        let tree = BeTree::create(&pages, U64Order, NoRow, config).expect("an empty tree");
+        for seed in 0..10 {
+            let mut rng = Rng::new(seed);
+            let mut keys: Vec<u64> = (0..4000).map(|_| rng.next_u64() | 1).collect();
+            keys.sort_unstable();
+            let mut batch = tree.batch().expect("begun");
+            for key in keys {
+                let (key, row) = (U64Order::key(key), Row::default());
+                let entry = Entry {
+                    key: &key,
+                    tie: 0,
+                    row,
+                };
+                batch.put(entry).expect("ascending");
+            }
+            batch.publish().expect("published");
+        }
+        let mut rng = Rng::new(99);
+        let before = pages.calls().reads;
+        for _ in 0..1000 {
+            let key = U64Order::key(rng.next_u64() & !1);
+            assert!(tree.get_with(&key, 0, |_| ()).expect("sound").is_none());
+            let at = |tie| Bound::Included(Position { key: &key, tie });
+            let mut cursor = tree.range(at(0), at(u64::MAX)).expect("begun");
+            assert!(cursor.next_entry().expect("sound").is_none());
+        }
+        (pages.calls().reads - before) / 2000
+    });
+    // Two pages of each of ten runs; or one of its filter.
+    assert!(reads[0] >= 20 && reads[1] <= 14, "{reads:?}");
 }
 
 #[test]

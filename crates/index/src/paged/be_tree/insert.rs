@@ -116,6 +116,28 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
         Ok(true)
     }
 
+    /// Whether an entry seems to lie above all entries of the tree. Another may come in between.
+    fn seems_behind_all(&self, point: &PointBuf) -> Result<bool> {
+        let edge = RunEdge {
+            prefix: point.prefix,
+            tie: point.tie,
+        };
+        let mut id = self.root;
+        let mut guard = self.store.read(id)?;
+        loop {
+            let view = NodeView::parse(&guard, id)?;
+            if !self.all_lie_below(&view, edge)? {
+                return Ok(false);
+            }
+            if view.level == 0 {
+                return Ok(true);
+            }
+            let child = view.child(view.children - 1)?.0.page;
+            guard = self.store.read(child)?;
+            id = child;
+        }
+    }
+
     /// Publishes a run in the rightmost leaf, if it lies above all entries of the tree; `None` if it does not.
     ///
     /// Holds the whole way to the leaf latched, so that no run with greater entries comes in between.
@@ -378,9 +400,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
     /// Ends the present run and begins another.
     fn cut(&mut self) -> Result<()> {
         let builder = std::mem::replace(&mut self.builder, self.tree.run_builder()?);
-        if let Some((run, first)) = builder.finish()?.zip(self.first.take()) {
-            self.runs.push_back(Fresh { run, first });
-        }
+        self.finish(builder)?;
         self.before = Some(self.last.clone());
         self.finished = self.entries;
         Ok(())
@@ -392,13 +412,26 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
     ///
     /// The store failed.
     pub fn seal(mut self) -> Result<SealedBatch<'t, O, L, S>> {
-        if let Some((run, first)) = self.builder.finish()?.zip(self.first) {
-            self.runs.push_back(Fresh { run, first });
-        }
+        let builder = std::mem::replace(&mut self.builder, self.tree.run_builder()?);
+        self.finish(builder)?;
         Ok(SealedBatch {
             tree: self.tree,
             runs: self.runs,
         })
+    }
+
+    /// Ends a run. One that is about to be appended to a leaf needs no filter, as for other runs of leaves.
+    fn finish(&mut self, mut builder: RunBuilder<'t, O, L, S>) -> Result<()> {
+        let Some(first) = self.first.take() else {
+            return Ok(());
+        };
+        if builder.has_filter() && self.tree.seems_behind_all(&first)? {
+            builder.leave_filter_out();
+        }
+        if let Some(run) = builder.finish()? {
+            self.runs.push_back(Fresh { run, first });
+        }
+        Ok(())
     }
 
     /// Ends the batch and publishes it. If the root has no room for it, does maintenance until it has.

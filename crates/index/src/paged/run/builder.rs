@@ -167,6 +167,16 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
         self.pushed(is_tombstone)
     }
 
+    /// Whether the run will have a filter.
+    pub(in crate::paged) fn has_filter(&self) -> bool {
+        !self.filter.is_empty()
+    }
+
+    /// Ends the run without the filter that it was to have.
+    pub(in crate::paged) fn leave_filter_out(&mut self) {
+        self.filter = FilterBuilder::default();
+    }
+
     /// How many entries are gathered before pages are written.
     pub(super) fn room(&self) -> usize {
         self.leaves
