@@ -151,7 +151,13 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
                 if view.level == 0 || !self.all_lie_below(&view, live.run.first)? {
                     return Ok(None);
                 }
-                let child = view.child(view.children - 1)?.0.page;
+                let last = view.children - 1;
+                let (child, pivot) = view.child(last)?;
+                // The last entries may have been deleted, and their runs with them.
+                if last > 0 && pivot.cmp(&self.order, &fresh.first.as_point()).is_gt() {
+                    return Ok(None);
+                }
+                let child = child.page;
                 if view.level > 1 {
                     guards.push(guard);
                     id = child;
@@ -221,6 +227,14 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
                 // It has grown since.
                 _ => return Ok(Appended::Elsewhere),
             };
+            let pivot = parent.children.last().filter(|_| parent.children.len() > 1);
+            let begins_above = |child: &Child| {
+                let order = child.pivot.as_point().cmp(&self.order, &fresh.first.as_point());
+                order.is_gt()
+            };
+            if pivot.is_some_and(begins_above) {
+                return Ok(Appended::Elsewhere);
+            }
             batch.add(last)?;
             let mut old = Node::decode(batch.page(1), last)?;
             let mut above = parent.runs.iter().chain(&old.runs);
