@@ -8,4 +8,5 @@ pub mod near_sorted;
 pub mod record;
 pub mod runner;
 pub mod scenarios;
+pub mod stores;
 pub mod subjects;

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use arrow_schema::TimeUnit;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::exit::EXIT_CODES;
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Verify(StoreArgs),
     /// Copy what is whole in a damaged store into a new one
     Salvage(SalvageArgs),
+    /// Copy a table into a new one of another layout
+    Convert(ConvertArgs),
     /// Delete the rows of a range of times
     Delete(DeleteArgs),
     /// Load, query, check and draw a year of real departures
@@ -88,6 +90,9 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "N", default_value = "65536")]
     pub(crate) batch_rows: NonZeroUsize,
 
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
+
     /// Print `acknowledged N` when the first N rows are durable, after each batch
     #[arg(long)]
     pub(crate) ack: bool,
@@ -95,6 +100,63 @@ pub(crate) struct IngestArgs {
     /// Print one JSON object at the end
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Copy a table into a new one of another layout. The table stays as it is, and can be read and written meanwhile; rows
+/// that are written after the beginning are not copied.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// The name of the new table
+    pub(crate) new: String,
+
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How a table keeps its rows.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct LayoutArgs {
+    /// The layout of a table that is created: indexed for rows of any times, sparse for a row at every interval
+    #[arg(long, value_enum)]
+    pub(crate) layout: Option<LayoutKind>,
+
+    /// The time from one row of a sparse table to the next: a number and ns, us, ms, s, min, h or d
+    #[arg(long, value_name = "DURATION", value_parser = crate::times::parse_duration)]
+    pub(crate) interval: Option<i128>,
+
+    /// What becomes of a row whose time lies between two intervals: an error, or it is moved
+    #[arg(long, value_enum)]
+    pub(crate) snap: Option<SnapKind>,
+}
+
+/// A layout by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutKind {
+    /// Under an index of their times
+    Indexed,
+    /// At places that follow from their times
+    Sparse,
+}
+
+/// A way to the grid by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SnapKind {
+    /// It is an error
+    Refuse,
+    /// To the nearest interval
+    Nearest,
+    /// To the interval before
+    Down,
 }
 
 /// A range of times.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bedload::Table;
 
-use crate::args::{CsvArgs, DemoArgs, IngestArgs, RangeArgs, SortednessArgs};
+use crate::args::{CsvArgs, DemoArgs, IngestArgs, LayoutArgs, RangeArgs, SortednessArgs};
 use crate::exit::{Failure, Result, Status};
 use crate::figures::{grouped, sortedness_text};
 use crate::ingest::{self, Report};
@@ -80,6 +80,7 @@ impl Demo<'_> {
             on_error: OnError::Skip,
             csv: csv_args(),
             batch_rows: NonZeroUsize::MIN.saturating_add(32_767),
+            layout: LayoutArgs::default(),
             ack: false,
             json: false,
         }

@@ -1,11 +1,12 @@
 //! `bedload info`: what a store holds.
 
-use bedload::{StoreInfo, TableInfo};
+use bedload::{Layout, StoreInfo, TableInfo};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
+use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::schema::type_name;
 use crate::store;
@@ -55,8 +56,28 @@ fn table_json(table: &TableInfo) -> Value {
     let columns = table.schema.arrow().fields().iter().map(|field| {
         json!({ "name": field.name(), "type": type_name(field.data_type()), "nullable": field.is_nullable() })
     });
+    let density = table.density.map(|density| {
+        json!({
+            "rows_per_block": density.rows_per_block,
+            "blocks": density.blocks,
+            "rows": density.rows,
+            "density": density.density(),
+            "disk_bytes": density.disk_bytes,
+            "payload_bytes": density.payload_bytes,
+            "replaced": density.replaced,
+            "advised_below": density.advised_below,
+            "advises_indexed": density.advises_indexed(),
+        })
+    });
+    let (layout, interval) = match table.layout {
+        Layout::Sparse(grid) => ("sparse", Some(grid.interval())),
+        _ => ("indexed", None),
+    };
     json!({
         "name": table.name,
+        "layout": layout,
+        "interval_ticks": interval,
+        "density": density,
         "rows": table.rows,
         "time_column": store::time_name(&table.schema),
         "first_tick": table.first,
@@ -74,6 +95,10 @@ fn table_text(table: &TableInfo) -> Result<String> {
     let mut text = format!("\ntable    {}\nrows     {}", table.name, grouped(table.rows));
     if table.rows > 0 {
         text += &format!("\ntimes    {} to {}", time(table.first)?, time(table.last)?);
+    }
+    if let Some(density) = &table.density {
+        text += &format!("\nlayout   {}", layout::text(table.layout, unit));
+        text += &layout::density_text(density);
     }
     let fields = table.schema.arrow().fields();
     let width = fields

@@ -1,6 +1,7 @@
 //! The `bedload` command.
 
 mod args;
+mod convert;
 mod delete;
 mod demo;
 mod exit;
@@ -8,6 +9,7 @@ mod figures;
 mod info;
 mod ingest;
 mod input;
+mod layout;
 mod output;
 mod picture;
 mod query;
@@ -47,6 +49,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Sortedness(args) => sortedness::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Salvage(args) => salvage::run(args),
+        Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {

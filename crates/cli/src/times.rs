@@ -219,6 +219,46 @@ fn offset_in_zone(local: NaiveDateTime, zone: &str) -> Option<i32> {
     }
 }
 
+/// Units of durations, the largest first, in nanoseconds.
+const DURATIONS: [(&str, i128); 7] = [
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("min", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// Nanoseconds of a positive whole number of some unit.
+pub(crate) fn parse_duration(text: &str) -> Result<i128, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = DURATIONS.iter().find(|(name, _)| *name == unit.trim());
+    let number = number.parse::<i64>().ok().filter(|&number| number > 0);
+    match (number, unit) {
+        (Some(number), Some((_, nanoseconds))) => Ok(i128::from(number) * nanoseconds),
+        _ => Err("expected a positive number and a unit: ns, us, ms, s, min, h or d".to_owned()),
+    }
+}
+
+/// A duration in the largest unit of which it is a whole number.
+pub(crate) fn format_duration(nanoseconds: i128) -> String {
+    let fits = |&&(_, unit): &&(&str, i128)| nanoseconds % unit == 0;
+    let (name, unit) = DURATIONS.iter().find(fits).copied().unwrap_or(("ns", 1));
+    format!("{}{name}", nanoseconds / unit)
+}
+
+/// Nanoseconds of a tick.
+pub(crate) fn nanoseconds_of(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};

@@ -9,6 +9,7 @@ mod memory;
 mod motivation;
 mod near_sorted;
 mod newest_scan;
+mod sparse;
 mod sware;
 mod time_series;
 mod ycsb;
@@ -16,6 +17,7 @@ mod zipf;
 
 use crate::record::Record;
 use crate::runner::Plan;
+use crate::stores;
 use crate::subjects;
 
 /// Something to measure.
@@ -168,6 +170,24 @@ pub const ALL: &[Scenario] = &[
         about: "inserts and lookups in turn, of receipt dates in the order of ship dates",
         subjects: sware::receipt_date_subjects,
         run: sware::receipt_dates,
+    },
+    Scenario {
+        name: "sparse-latency",
+        about: "single rows of durable stores: read warm among few and many, written over",
+        subjects: stores::names,
+        run: sparse::latency,
+    },
+    Scenario {
+        name: "sparse-throughput",
+        about: "durable batches of 1 to 65536 rows, and ranges into Arrow",
+        subjects: stores::names,
+        run: sparse::throughput,
+    },
+    Scenario {
+        name: "sparse-density",
+        about: "bytes on the disk, by how many of the seconds have a row",
+        subjects: stores::names,
+        run: sparse::density,
     },
 ];
 

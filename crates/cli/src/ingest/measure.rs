@@ -1,7 +1,8 @@
 //! The sortedness of the rows of a run.
 //!
 //! Order of arrival is counted as rows are appended; K and L are found by one scan of the table afterwards, which
-//! tells by each row's sequence number where in the run it arrived. So no row need be remembered.
+//! tells by each row's sequence number where in the run it arrived. So no row need be remembered; but for a sparse
+//! table, whose rows have none, the times of the run are.
 
 use std::ops::Bound;
 
@@ -10,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use bedload::{Appended, Table};
+use bedload::{Appended, Layout, Table};
 use bedload_index::sortedness::{Arrivals, Displacement, Sortedness};
 
 use crate::exit::{Failure, Result, Status};
@@ -24,6 +25,8 @@ pub(super) struct Measure {
     first_tick: Option<i64>,
     last_tick: Option<i64>,
     batches: Vec<Numbered>,
+    /// The times of the run, for a table that does not remember the order of arrival.
+    kept: Option<Vec<i64>>,
 }
 
 /// Where the sequence numbers of a batch begin, and its rows in the run.
@@ -34,6 +37,14 @@ struct Numbered {
 }
 
 impl Measure {
+    /// Nothing yet, of a run into a table.
+    pub(super) fn of(table: &Table) -> Self {
+        Self {
+            kept: (table.layout() != Layout::Indexed).then(Vec::new),
+            ..Self::default()
+        }
+    }
+
     /// Rows appended so far.
     pub(super) fn rows(&self) -> u64 {
         self.rows
@@ -42,6 +53,11 @@ impl Measure {
     /// Takes note of a batch with these times.
     pub(super) fn appended(&mut self, appended: &Appended, times: &ArrayRef) -> Result<()> {
         let ticks = cast(times, &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(ticks.as_primitive::<Int64Type>().values());
+            self.rows += appended.rows;
+            return Ok(());
+        }
         for &tick in ticks.as_primitive::<Int64Type>().values() {
             self.arrivals.push(tick);
             self.first_tick = Some(self.first_tick.map_or(tick, |first| first.min(tick)));
@@ -63,6 +79,9 @@ impl Measure {
 
     /// Scans the table for the rows of the run.
     pub(super) fn finish(self, table: &Table) -> Result<Sortedness> {
+        if let Some(kept) = &self.kept {
+            return Ok(Sortedness::of_keys(kept));
+        }
         let mut displacement = Displacement::new();
         if let (Some(first), Some(last)) = (self.first_tick, self.last_tick) {
             let range = (Bound::Included(first), Bound::Included(last));

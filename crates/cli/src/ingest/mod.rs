@@ -38,7 +38,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     let started = Instant::now();
     let found = Found::look(&args.store, &args.table)?;
     let mut wanted = wanted(args)?;
-    found.check(&mut wanted)?;
+    found.check(&mut wanted, &args.layout)?;
 
     // The first file settles the columns, before anything is created.
     let (first, others) = args
@@ -46,14 +46,14 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         .split_first()
         .ok_or_else(|| Failure::usage("no file is given"))?;
     let input = Input::open(first, &wanted)?;
-    let target = found.create(&args.table, input.schema(), wanted.time.as_deref())?;
+    let target = found.create(&args.table, input.schema(), wanted.time.as_deref(), &args.layout)?;
     wanted.table = Some(target.schema());
 
     let mut rejects = Rejects::new(args.on_error);
     let mut run = Run {
         target: &target,
         rejects: &mut rejects,
-        measure: Measure::default(),
+        measure: Measure::of(target.table()),
         acknowledge,
     };
     let loaded = run.load(first, input).and_then(|()| {

@@ -8,8 +8,10 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use bedload::{Error, Mark, Options, Store, Table, TableSchema};
 
+use crate::args::LayoutArgs;
 use crate::exit::{Failure, Result};
 use crate::input::{Wanted, same_type};
+use crate::layout;
 use crate::schema::type_name;
 use crate::store::{time_name, time_type};
 use crate::times::unit_name;
@@ -66,7 +68,7 @@ impl Found {
     }
 
     /// Makes the request fit the table, if there is one, or complains about it.
-    pub(super) fn check(&self, wanted: &mut Wanted) -> Result<()> {
+    pub(super) fn check(&self, wanted: &mut Wanted, layout: &LayoutArgs) -> Result<()> {
         let Some(table) = &self.table else {
             if wanted.time.is_none() {
                 return Err(Failure::usage(
@@ -75,6 +77,7 @@ impl Found {
             }
             return Ok(());
         };
+        layout::check(layout, table)?;
         let schema = table.schema();
         let time = time_name(schema);
         match &wanted.time {
@@ -99,7 +102,13 @@ impl Found {
     }
 
     /// Creates what is not there yet: the store, the table with the columns of `schema`.
-    pub(super) fn create(self, table_name: &str, schema: &SchemaRef, time: Option<&str>) -> Result<Target> {
+    pub(super) fn create(
+        self,
+        table_name: &str,
+        schema: &SchemaRef,
+        time: Option<&str>,
+        args: &LayoutArgs,
+    ) -> Result<Target> {
         let Self { path, store, table } = self;
         let (store, created_store) = match store {
             Some(store) => (store, None),
@@ -115,7 +124,7 @@ impl Found {
                 Ok(Target {
                     path,
                     store,
-                    table,
+                    table: table.snapping(layout::snap(args)),
                     before,
                 })
             }
@@ -124,12 +133,15 @@ impl Found {
                 let created = time
                     .ok_or_else(|| Failure::usage("a new table needs --time"))
                     .and_then(|time| Ok(TableSchema::new(Arc::clone(schema), time)?))
-                    .and_then(|schema| Ok(store.create_table(table_name, schema)?));
+                    .and_then(|schema| {
+                        let layout = layout::asked(args, schema.time_unit())?.unwrap_or_default();
+                        Ok(store.create_table_as(table_name, schema, layout)?)
+                    });
                 match created {
                     Ok(table) => Ok(Target {
                         path,
                         store,
-                        table,
+                        table: table.snapping(layout::snap(args)),
                         before,
                     }),
                     Err(failure) => Err(match before {

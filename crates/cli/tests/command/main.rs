@@ -13,4 +13,5 @@ mod ingest;
 mod query;
 mod round_trip;
 mod sortedness;
+mod sparse;
 mod undo;

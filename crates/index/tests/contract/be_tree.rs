@@ -290,3 +290,40 @@ fn a_run_of_which_nothing_is_left_goes() {
     pages.reclaim().expect("reclaimed");
     assert_eq!(pages.live_pages(), empty);
 }
+
+/// A vacuum leaves the rightmost leaf empty: what lies below its pivot does not belong there, though it lies above all that
+/// is left.
+#[test]
+fn what_lies_below_an_empty_rightmost_leaf_goes_elsewhere() {
+    let pages = HeapPages::new(8192);
+    let config = Config::new().leaf_entries(100).max_entries(20);
+    let tree = BeTree::create(&pages, U64Order, NoRow, config).expect("an empty tree");
+    let insert = |numbers: std::ops::Range<u64>| {
+        let mut batch = tree.batch().expect("begun");
+        for number in numbers {
+            let (key, row) = (U64Order::key(number), Row::default());
+            let entry = Entry {
+                key: &key,
+                tie: number,
+                row,
+            };
+            batch.put(entry).expect("ascending");
+        }
+        batch.publish().expect("published");
+    };
+    insert(0..100);
+    insert(100..200);
+    insert(200..300);
+    for delete_from in [250, 150, 120] {
+        tree.bulk_delete(&mut |tie| tie >= delete_from).expect("deleted");
+        insert(delete_from..280);
+        let report = tree.verify().expect("sound pages");
+        assert!(report.is_sound(), "{:?}", report.problems);
+        let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded).expect("begun");
+        for number in 0..280 {
+            let found = cursor.next_entry().expect("sound").map(|entry| entry.tie());
+            assert_eq!(found, Some(number), "deleted from {delete_from} on");
+        }
+        assert!(cursor.next_entry().expect("sound").is_none());
+    }
+}

@@ -16,6 +16,8 @@ use crate::pages::{Cache, CacheKey, Page};
 
 pub(super) const SPARSE_DIR: &str = "sparse";
 const EXTENSION: &str = "blocks";
+/// The longest buffer that is kept between writers.
+const BUFFER_BYTES: usize = 16 << 20;
 /// Files that are kept open.
 const OPEN_FILES: usize = 256;
 
@@ -56,6 +58,8 @@ struct State {
     pending: Pending,
     /// The checkpoint whose map tells which places are in use.
     settled: u64,
+    /// A buffer of the last writer: memory that was never touched costs more than copying into it.
+    buffer: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -665,6 +669,19 @@ impl BlockFiles {
             self.reads.load(Ordering::Relaxed),
             self.writes.load(Ordering::Relaxed),
         )
+    }
+
+    /// An empty buffer for blocks on their way to the disk.
+    pub(super) fn take_buffer(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state.lock().buffer)
+    }
+
+    /// Keeps a buffer for the next writer, if it is no longer than it need be.
+    pub(super) fn keep_buffer(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        if buffer.capacity() <= BUFFER_BYTES {
+            self.state.lock().buffer = buffer;
+        }
     }
 
     /// Counts a block that is written.

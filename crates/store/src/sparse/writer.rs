@@ -27,7 +27,7 @@ impl<'f> BlockWriter<'f> {
             owner,
             file: None,
             offset: 0,
-            bytes: Vec::new(),
+            bytes: files.take_buffer(),
             written: Vec::new(),
         }
     }
@@ -66,6 +66,12 @@ impl<'f> BlockWriter<'f> {
     /// Writes what waits; returns the files that are to be synced.
     pub(super) fn finish(mut self) -> Result<Vec<Arc<BlockFile>>> {
         self.write_out()?;
-        Ok(self.written)
+        Ok(std::mem::take(&mut self.written))
+    }
+}
+
+impl Drop for BlockWriter<'_> {
+    fn drop(&mut self) {
+        self.files.keep_buffer(std::mem::take(&mut self.bytes));
     }
 }

@@ -19,7 +19,7 @@ use arrow_array::{
     TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use bedload::{Options, Store, Table, TableSchema, inspect, salvage};
+use bedload::{Grid, Layout, Options, Store, Table, TableSchema, inspect, salvage};
 
 /// A column of each type, with and without a null.
 fn columns() -> SchemaRef {
@@ -138,6 +138,7 @@ fn write(path: &Path) {
     append(&table, 0..400);
     table.delete_range(500..600).expect("deletes");
     store.flush().expect("flushes");
+    let sparse = create_sparse(&store);
     store.create_table("empty", schema()).expect("fresh");
     append(&table, 400..450);
     let mark = table.mark();
@@ -145,7 +146,65 @@ fn write(path: &Path) {
     table.retract_since(mark).expect("takes back");
     table.delete_range(1000..1050).expect("deletes");
     append(&table, 470..500);
-    drop((table, store));
+    sparse.delete_range(110_000..120_000).expect("deletes");
+    sparse.append(&sparse_batch(115..117)).expect("appends");
+    drop((table, sparse, store));
+}
+
+/// A column of each type but text, whose blocks stand so far apart that a copy would be long.
+fn sparse_columns() -> Vec<usize> {
+    let columns = columns();
+    let is_text = |&column: &usize| *columns.field(column).data_type() == DataType::Utf8;
+    (0..columns.fields().len())
+        .filter(|column| !is_text(column))
+        .collect()
+}
+
+/// The times of the sparse table's rows are those of the grid; a block holds some 200 of them.
+fn sparse_batch(numbers: std::ops::Range<i64>) -> RecordBatch {
+    let numbers: Vec<i64> = numbers.collect();
+    let batch = batch(&numbers)
+        .project(&sparse_columns())
+        .expect("columns that are there");
+    let mut arrays = batch.columns().to_vec();
+    let times = numbers.iter().map(|number| 1000 * number);
+    arrays[0] = Arc::new(TimestampMillisecondArray::from_iter_values(times).with_timezone("Europe/Paris"));
+    RecordBatch::try_new(batch.schema(), arrays).expect("columns of one length")
+}
+
+/// A sparse table with rows in several blocks.
+fn create_sparse(store: &Store) -> Table {
+    let columns = columns()
+        .project(&sparse_columns())
+        .expect("columns that are there");
+    let schema = TableSchema::new(Arc::new(columns), "at").expect("storable");
+    let grid = Grid::every(1000).expect("positive");
+    let table = store
+        .create_table_as("sparse", schema, Layout::Sparse(grid))
+        .expect("fresh");
+    table.append(&sparse_batch(0..400)).expect("appends");
+    table.append(&sparse_batch(3_000..3_010)).expect("appends");
+    table
+}
+
+/// Reads the sparse table and writes to it.
+fn check_sparse(store: &Store) {
+    let table = store.table("sparse").expect("there");
+    let batches = table
+        .range(..)
+        .expect("there")
+        .collect::<Result<Vec<_>, _>>()
+        .expect("reads");
+    let parts = [0..110, 115..117, 120..400, 3_000..3_010];
+    let mut at = 0;
+    assert_eq!(batches.len(), 1);
+    for part in parts {
+        let part = sparse_batch(part);
+        assert_eq!(batches[0].slice(at, part.num_rows()), part);
+        at += part.num_rows();
+    }
+    assert_eq!(batches[0].num_rows(), at);
+    table.append(&sparse_batch(116..117)).expect("appends");
 }
 
 /// The numbers of the rows that it has, in order.
@@ -170,7 +229,8 @@ fn check(path: &Path) {
     for path in [path, &saved] {
         for written in 0..2 {
             let store = Store::open(path).expect("opens");
-            assert_eq!(store.tables(), ["readings", "empty"]);
+            assert_eq!(store.tables(), ["readings", "sparse", "empty"]);
+            check_sparse(&store);
             assert_eq!(store.verify().expect("reads").problems, []);
             let table = store.table("readings").expect("there");
             let mut batches = table

@@ -1,0 +1,96 @@
+//! The layout of a table, as options ask for it and as people read it.
+
+use arrow_schema::TimeUnit;
+use bedload::{Density, Grid, Layout, Snap, Table};
+
+use crate::args::{LayoutArgs, LayoutKind, SnapKind};
+use crate::exit::{Failure, Result};
+use crate::figures::grouped;
+use crate::store::time_type;
+use crate::times::{format_duration, nanoseconds_of, unit_name};
+
+/// The layout that is asked for, of a table whose times count in `unit`; none if nothing is said.
+pub(crate) fn asked(args: &LayoutArgs, unit: TimeUnit) -> Result<Option<Layout>> {
+    match (args.layout, args.interval) {
+        (None, None) => Ok(None),
+        (Some(LayoutKind::Indexed), None) => Ok(Some(Layout::Indexed)),
+        (Some(LayoutKind::Indexed), Some(_)) => Err(Failure::usage("--interval is for --layout sparse")),
+        (Some(LayoutKind::Sparse), None) => Err(Failure::usage(
+            "--layout sparse needs --interval, the time from one row to the next",
+        )),
+        (Some(LayoutKind::Sparse) | None, Some(interval)) => {
+            let tick = i128::from(nanoseconds_of(unit));
+            let ticks = i64::try_from(interval / tick)
+                .ok()
+                .filter(|_| interval % tick == 0);
+            let ticks = ticks.ok_or_else(|| {
+                Failure::input(format!(
+                    "--interval {}: the time column counts in {}",
+                    format_duration(interval),
+                    unit_name(unit)
+                ))
+            })?;
+            Ok(Some(Layout::Sparse(Grid::every(ticks)?)))
+        }
+    }
+}
+
+/// What is to become of rows that are not on the grid.
+pub(crate) fn snap(args: &LayoutArgs) -> Snap {
+    match args.snap {
+        None | Some(SnapKind::Refuse) => Snap::Refuse,
+        Some(SnapKind::Nearest) => Snap::Nearest,
+        Some(SnapKind::Down) => Snap::Down,
+    }
+}
+
+/// Fails if a table that exists has another layout than the one that is asked for.
+pub(crate) fn check(args: &LayoutArgs, table: &Table) -> Result<()> {
+    match asked(args, time_type(table.schema()).0)? {
+        Some(layout) if layout != table.layout() => Err(Failure::input(format!(
+            "table {} is {}: leave --layout and --interval out, or convert it",
+            table.name(),
+            text(table.layout(), time_type(table.schema()).0)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A layout for people.
+pub(crate) fn text(layout: Layout, unit: TimeUnit) -> String {
+    match layout {
+        Layout::Sparse(grid) => {
+            let nanoseconds = |ticks: i64| i128::from(ticks) * i128::from(nanoseconds_of(unit));
+            let interval = format_duration(nanoseconds(grid.interval()));
+            match grid.offset() {
+                0 => format!("sparse, a row every {interval}"),
+                offset => format!(
+                    "sparse, a row every {interval} from {} on",
+                    format_duration(nanoseconds(offset))
+                ),
+            }
+        }
+        _ => "indexed".to_owned(),
+    }
+}
+
+/// How densely a table is filled, for people.
+pub(crate) fn density_text(density: &Density) -> String {
+    let per_byte = density.disk_bytes as f64 / density.payload_bytes.max(1) as f64;
+    let mut text = format!(
+        "\nblocks   {}, {:.1} of {} rows in each ({:.1} %)\n\
+         on disk  {} bytes, {per_byte:.2} for each byte of times and columns of fixed width",
+        grouped(density.blocks),
+        density.rows as f64 / density.blocks.max(1) as f64,
+        grouped(density.rows_per_block),
+        100.0 * density.density(),
+        grouped(density.disk_bytes),
+    );
+    if density.advises_indexed() {
+        text += &format!(
+            "\nadvice   below {:.1} % the indexed layout takes less space: see bedload convert",
+            100.0 * density.advised_below
+        );
+    }
+    text
+}

@@ -1,0 +1,148 @@
+//! Tables of the sparse layout.
+
+use serde_json::{Value, json};
+
+use crate::harness::Place;
+
+fn info(place: &Place, table: &str) -> Value {
+    let info: Value = serde_json::from_str(&place.output(&format!("info s {table} --json"))).unwrap();
+    info["tables"][0].clone()
+}
+
+/// A row every `step` seconds.
+fn csv(rows: u64, step: u64) -> String {
+    let mut text = "t,x\n".to_owned();
+    for row in 0..rows {
+        text += &format!("{},{}.5\n", 1_000_000 + row * step, row);
+    }
+    text
+}
+
+#[test]
+fn rows_come_back_and_a_later_one_takes_the_place_of_an_earlier() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,x\n2020-01-01T00:00:00,1\n1969-12-31T23:59:50,2\n2020-01-01T00:00:10,\n",
+    );
+    place.write("b.csv", "t,x\n2020-01-01T00:00:00,4\n");
+    let report = place.output("ingest s t a.csv --time t --layout sparse --interval 10s --json");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(
+        (&report["rows"], &report["below_running_max"]),
+        (&json!(3), &json!(1))
+    );
+    place.run("ingest s t b.csv").succeeds();
+    assert_eq!(
+        place.output("query s t --format csv"),
+        "t,x\n1969-12-31T23:59:50,2\n2020-01-01T00:00:00,4\n2020-01-01T00:00:10,\n"
+    );
+    let table = info(&place, "t");
+    assert_eq!(
+        (&table["layout"], &table["interval_ticks"]),
+        (&json!("sparse"), &json!(10))
+    );
+    assert_eq!(
+        (&table["rows"], &table["density"]["replaced"]),
+        (&json!(3), &json!(1))
+    );
+    place.run("delete s t --to 1970-01-01").succeeds();
+    place.run("verify s").succeeds();
+    assert_eq!(
+        place.output("query s t --format csv --reverse --limit 1"),
+        "t,x\n2020-01-01T00:00:10,\n"
+    );
+}
+
+#[test]
+fn a_time_off_the_grid_is_an_error_or_moved_on_request() {
+    let place = Place::new();
+    place.write("a.csv", "t,x\n1000000,1\n1000007,2\n");
+    let command = "ingest s t a.csv --time t --time-unit s --interval 5s";
+    let refused = place.run(command);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("row 1 has the time 1000007"),
+        "{}",
+        refused.stderr
+    );
+    // The store that the run created is gone again.
+    assert_eq!(place.run("info s").code, Some(6));
+    place.run(&format!("{command} --snap nearest")).succeeds();
+    assert_eq!(info(&place, "t")["last_tick"], json!(1_000_005));
+    place
+        .run("ingest s down a.csv --time t --time-unit s --interval 10s --snap down")
+        .succeeds();
+    assert_eq!(info(&place, "down")["rows"], json!(1));
+    // What was created with one interval has it for good.
+    let other = place.run("ingest s t a.csv --interval 10s");
+    assert_eq!(other.code, Some(1));
+    assert!(
+        other.stderr.contains("sparse, a row every 5s"),
+        "{}",
+        other.stderr
+    );
+    for wrong in [
+        "--layout sparse",
+        "--layout indexed --interval 1s",
+        "--interval 0s",
+        "--interval 1y",
+    ] {
+        assert_eq!(
+            place
+                .run(&format!("ingest s new a.csv --time t --time-unit s {wrong}"))
+                .code,
+            Some(2),
+            "{wrong}"
+        );
+    }
+    assert_eq!(
+        place
+            .run("ingest s new a.csv --time t --time-unit s --interval 1ms")
+            .code,
+        Some(1)
+    );
+}
+
+#[test]
+fn scattered_rows_are_advised_to_another_layout_and_converted_either_way() {
+    let place = Place::new();
+    place.write("dense.csv", csv(20_000, 1));
+    place.write("scattered.csv", csv(2_000, 500));
+    for table in ["dense", "scattered"] {
+        place
+            .run(&format!(
+                "ingest s {table} {table}.csv --time t --time-unit s --interval 1s"
+            ))
+            .succeeds();
+    }
+    assert_eq!(info(&place, "dense")["density"]["advises_indexed"], json!(false));
+    assert!(!place.output("info s dense").contains("advice"));
+    assert_eq!(
+        info(&place, "scattered")["density"]["advises_indexed"],
+        json!(true)
+    );
+    let text = place.output("info s scattered");
+    assert!(text.contains("layout   sparse, a row every 1s"), "{text}");
+    assert!(text.contains("advice   below"), "{text}");
+
+    let rows = place.output("query s scattered --format csv");
+    place
+        .run("convert s scattered indexed --layout indexed")
+        .succeeds();
+    assert_eq!(place.output("query s indexed --format csv"), rows);
+    place.run("convert s indexed again --interval 1s").succeeds();
+    assert_eq!(place.output("query s again --format csv"), rows);
+    assert_eq!(info(&place, "indexed")["layout"], json!("indexed"));
+    let refused = place.run("convert s indexed minutes --interval 1min");
+    assert_eq!(refused.code, Some(1));
+    assert_eq!(
+        place.run("info s minutes").code,
+        Some(1),
+        "nothing is left of a table that could not be filled"
+    );
+    let copied = place.output("convert s indexed minutes --interval 1h --snap down --json");
+    let copied: Value = serde_json::from_str(&copied).unwrap();
+    assert_eq!((&copied["rows"], &copied["kept"]), (&json!(2_000), &json!(279)));
+    place.run("verify s").succeeds();
+}
