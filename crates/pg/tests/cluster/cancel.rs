@@ -98,7 +98,8 @@ fn a_timeout_at_any_point_does_no_harm() {
         ] {
             cancelled += u32::from(client.batch_execute(statement).is_err());
         }
-        execute(&mut client, "RESET statement_timeout");
+        // The shortest timeouts meet this statement too.
+        while client.batch_execute("RESET statement_timeout").is_err() {}
     }
     assert!(cancelled > 20, "{cancelled} statements were cancelled");
     can_be_cancelled(&mut client);
