@@ -1,7 +1,7 @@
 //! The hand-over from logs to blocks, and from blocks to the search layer, with those who read and write meanwhile.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p bedload-index --lib --release loom_`. Up to two preemptions are
-//! explored, and one where two threads convert.
+//! explored, and one where it is whole life cycles of keys that are modelled.
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -101,7 +101,7 @@ fn loom_a_reader_finds_its_key_while_it_moves_to_a_block() {
 /// What a reader has seen in a block it does not see undone in a log that is out of date.
 #[test]
 fn loom_a_late_value_is_not_hidden_by_an_old_log() {
-    explore(|| {
+    explore_preempted(1, || {
         let tree = tree_of(&[1, 2]);
         let reader = {
             let tree = Arc::clone(&tree);
@@ -119,7 +119,7 @@ fn loom_a_late_value_is_not_hidden_by_an_old_log() {
 
 #[test]
 fn loom_two_writers_of_one_key_leave_the_later_value() {
-    explore(|| {
+    explore_preempted(1, || {
         let tree = tree_of(&[1]);
         let other = {
             let tree = Arc::clone(&tree);
