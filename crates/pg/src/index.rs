@@ -23,12 +23,15 @@ const MAGIC: [u8; 8] = *b"bedload\0";
 /// Magic, format, design, the page that names the tree.
 const META_LEN: usize = 20;
 
+/// Lookups of one key ask the filters of the runs above the leaves.
+const SETTINGS: Config = Config::new().filter_bits(12);
+
 /// The settings of trees, on which pages do not depend.
 fn config() -> Config {
     #[cfg(feature = "harness")]
-    return Config::new().shrunk(crate::harness::shrunk());
+    return SETTINGS.shrunk(crate::harness::shrunk());
     #[cfg(not(feature = "harness"))]
-    Config::new()
+    SETTINGS
 }
 
 /// Entries that are written, or looked at, between two looks for a cancelled statement.
