@@ -397,6 +397,42 @@ fn a_filter_of_many_pages_denies_no_key() {
     );
 }
 
+/// Pages are allocated, and what is known of each; entries are not.
+#[test]
+fn no_entry_costs_an_allocation() {
+    const ENTRIES: u64 = 100_000;
+    let pages = HeapPages::new(8168);
+    let config = RunConfig::new();
+    let write = |first: u64| {
+        let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
+        for number in 0..ENTRIES {
+            let entry = bedload_index::paged::Entry {
+                key: &U64Order::key(first + 2 * number),
+                tie: number,
+                row: bedload_index::paged::Row::default(),
+            };
+            builder.push(entry).expect("ascending");
+        }
+        let run = builder.finish().expect("finished").expect("entries");
+        RunReader::new(&pages, U64Order, NoRow, config, run)
+    };
+    let mut runs = Vec::new();
+    let written = allocation_counter::measure(|| runs.extend([write(0), write(1)]));
+    let merged = allocation_counter::measure(|| {
+        let run = merge(&pages, &runs, U64Order, NoRow, config, false).expect("sound pages");
+        assert_eq!(run.expect("entries").entries, 2 * ENTRIES);
+    });
+    let read = allocation_counter::measure(|| {
+        let mut cursor = runs[0]
+            .range(Bound::Unbounded, Bound::Unbounded)
+            .expect("unbounded");
+        while cursor.next_entry().expect("sound pages").is_some() {}
+    });
+    for (counted, entries) in [(written, 2 * ENTRIES), (merged, 2 * ENTRIES), (read, ENTRIES)] {
+        assert!(counted.count_total * 10 < entries, "{counted:?} for {entries}");
+    }
+}
+
 #[test]
 fn what_does_not_ascend_or_fit_is_refused() {
     let pages = HeapPages::new(512);
