@@ -102,7 +102,11 @@ pub struct FaultyPages<S> {
     /// Held while a commit that might crash the store is under way, so that commits are counted in the order in
     /// which they publish. Also the reservations that a restart forgets.
     reserved: Mutex<Vec<(PageId, u64)>>,
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
+
+/// What another thread does while a page is reserved.
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl<S: PageStore> FaultyPages<S> {
     /// Puts faults between a store and its user.
@@ -116,7 +120,14 @@ impl<S: PageStore> FaultyPages<S> {
             commits: AtomicU64::new(0),
             reserves: AtomicU64::new(0),
             reserved: Mutex::new(Vec::new()),
+            meanwhile: Mutex::new(None),
         }
+    }
+
+    /// Has something done while the next page is reserved by other than a run's writer: what another thread might do just
+    /// then. Whoever reserves may hold latches, so it must ask for none of these.
+    pub fn during_next_reserve(&self, meanwhile: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock() = Some(Box::new(meanwhile));
     }
 
     /// Whether the store has crashed.
@@ -223,6 +234,10 @@ impl<S: PageStore> PageStore for FaultyPages<S> {
 
     fn reserve(&self) -> Result<Reserved> {
         self.meet(&self.reserves, Fault::Reserve)?;
+        let meanwhile = self.meanwhile.lock().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
         let reserved = self.store.reserve()?;
         self.reserved.lock().push((reserved.id, reserved.generation));
         Ok(reserved)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use bedload_index::paged::be_tree::{BeTree, Config, Progress};
 use bedload_index::paged::contract::{
@@ -326,4 +327,49 @@ fn what_lies_below_an_empty_rightmost_leaf_goes_elsewhere() {
         }
         assert!(cursor.next_entry().expect("sound").is_none());
     }
+}
+
+/// A run is about to be appended with a leaf of its own, when another with greater entries comes to the root: the one that is
+/// published last counts.
+#[test]
+fn what_comes_to_the_root_meanwhile_is_not_appended_below() {
+    let pages = Arc::new(FaultyPages::new(HeapPages::new(8192), []));
+    let config = Config::new().leaf_entries(100).max_entries(20);
+    let tree = BeTree::create(pages.clone(), U64Order, FixedRow::<1>, config).expect("an empty tree");
+    let tree = Arc::new(tree);
+    let publish = |tree: &BeTree<U64Order, FixedRow<1>, _>, numbers: &[u64], writer: u8| {
+        let mut batch = tree.batch().expect("begun");
+        for &number in numbers {
+            let (key, fixed) = (U64Order::key(number), [writer]);
+            let row = Row {
+                fixed: &fixed,
+                variable: &[],
+            };
+            let entry = Entry {
+                key: &key,
+                tie: 0,
+                row,
+            };
+            batch.put(entry).expect("ascending");
+        }
+        batch.publish().expect("published");
+    };
+    publish(&tree, &(0..100).collect::<Vec<_>>(), 1);
+    let other = tree.clone();
+    pages.during_next_reserve(move || publish(&other, &[50, 150], 2));
+    publish(&tree, &(100..200).collect::<Vec<_>>(), 3);
+    let writer_of = |number: u64| {
+        let found = tree.get_with(&U64Order::key(number), 0, |entry| {
+            let mut fixed = Vec::new();
+            entry.fixed_into(&mut fixed);
+            fixed.first().copied()
+        });
+        found.expect("sound pages").flatten()
+    };
+    assert_eq!(
+        [0, 50, 100, 150].map(writer_of),
+        [Some(1), Some(2), Some(3), Some(3)]
+    );
+    let report = tree.verify().expect("sound pages");
+    assert!(report.is_sound(), "{:?}", report.problems);
 }
