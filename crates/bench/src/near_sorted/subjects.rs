@@ -24,7 +24,8 @@ pub trait SerialSubject: Mapping {
     /// Moves all that is buffered to where it belongs.
     fn drain(&mut self) {}
 
-    /// How many entries lie between the bounds, which are inclusive, and the sum of their values.
+    /// How many entries lie between the bounds, which are inclusive, and the sum of their keys and values: a scan gives
+    /// both.
     fn sum(&self, lower: u64, upper: u64) -> (usize, u64);
 
     /// Bytes of the heap, and the share of leaves that is filled, where known.
@@ -33,11 +34,12 @@ pub trait SerialSubject: Mapping {
     }
 }
 
-fn add((count, sum): (usize, u64), values: &[u64]) -> (usize, u64) {
-    (
-        count + values.len(),
-        values.iter().fold(sum, |sum, value| sum.wrapping_add(*value)),
-    )
+fn add((count, sum): (usize, u64), keys: &[u64], values: &[u64]) -> (usize, u64) {
+    let sums = keys
+        .iter()
+        .zip(values)
+        .map(|(key, value)| key.wrapping_add(*value));
+    (count + values.len(), sums.fold(sum, u64::wrapping_add))
 }
 
 impl Mapping for BPlusTree {
@@ -78,7 +80,7 @@ impl SerialSubject for NearSortedTree {
 
     fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
         let mut all = (0, 0);
-        self.visit(lower..=upper, |_, values| all = add(all, values));
+        self.visit(lower..=upper, |keys, values| all = add(all, keys, values));
         all
     }
 
@@ -122,7 +124,7 @@ macro_rules! b_plus_trees {
 
             fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
                 let mut all = (0, 0);
-                self.0.visit(lower..=upper, |_, values| all = add(all, values));
+                self.0.visit(lower..=upper, |keys, values| all = add(all, keys, values));
                 all
             }
 
@@ -172,7 +174,9 @@ impl SerialSubject for SaTree<BPlusTree> {
         while let Some(lower) = from {
             entries.clear();
             from = self.read_up(lower, upper, &mut entries);
-            all = entries.iter().fold(all, |all, entry| add(all, &[entry.1]));
+            all = entries
+                .iter()
+                .fold(all, |all, entry| add(all, &[entry.0], &[entry.1]));
         }
         all
     }
@@ -201,6 +205,6 @@ impl SerialSubject for BTreeMap<u64, u64> {
 
     fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
         self.range(lower..=upper)
-            .fold((0, 0), |all, (_, &value)| add(all, &[value]))
+            .fold((0, 0), |all, (&key, &value)| add(all, &[key], &[value]))
     }
 }

@@ -130,10 +130,9 @@ fn insert_all<S: SerialSubject>(subject: &mut S, keys: &[u64]) {
 
 /// Everything must be there, once, with its value.
 fn verify<S: SerialSubject>(subject: &mut S, input: &Input) {
-    let sum = input
-        .keys
-        .iter()
-        .fold(0, |sum: u64, &key| sum.wrapping_add(value_of(key)));
+    let sum = input.keys.iter().fold(0, |sum: u64, &key| {
+        sum.wrapping_add(key).wrapping_add(value_of(key))
+    });
     assert_eq!(
         subject.sum(0, u64::MAX),
         (input.keys.len(), sum),

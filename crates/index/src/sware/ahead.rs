@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::bplus_tree::BPlusTree;
-use super::late::Late;
 use super::options::TreeOptions;
 use super::search::NO_KEY;
 
@@ -21,8 +20,6 @@ pub(super) struct Ahead {
     near_end: u64,
     /// Entries above `near_end`.
     far: BPlusTree,
-    /// Entries above `near_end` that hide those of `far`.
-    newest: Late,
     /// The least key; [`NO_KEY`] if there is none.
     first: u64,
 }
@@ -33,7 +30,6 @@ impl Ahead {
             near: BTreeMap::new(),
             near_end: 0,
             far: BPlusTree::with_options(options),
-            newest: Late::new(),
             first: NO_KEY,
         }
     }
@@ -54,24 +50,20 @@ impl Ahead {
             self.near.insert(key, value);
             return;
         }
-        self.newest.push(key, value);
-        if self.newest.is_full() {
-            self.put_newest_in_place();
-        }
+        self.far.insert_pending(key, value);
     }
 
     pub(super) fn get(&self, key: u64) -> Option<u64> {
         if key <= self.near_end {
             return self.near.get(&key).copied();
         }
-        self.newest.get(key).or_else(|| self.far.get(key))
+        self.far.get(key)
     }
 
     pub(super) fn remove(&mut self, key: u64) -> Option<u64> {
         let removed = if key <= self.near_end {
             self.near.remove(&key)
         } else {
-            self.put_newest_in_place();
             self.far.remove(key)
         };
         if key == self.first {
@@ -102,7 +94,6 @@ impl Ahead {
     }
 
     fn refill(&mut self) {
-        self.put_newest_in_place();
         let mut entries = Vec::new();
         while entries.is_empty() {
             let next = self.far.take_first(&mut entries);
@@ -115,17 +106,10 @@ impl Ahead {
         self.near = entries.into_iter().collect();
     }
 
-    fn put_newest_in_place(&mut self) {
-        self.far.insert_pending(self.newest.entries());
-        self.newest.clear();
-    }
-
     /// Reads as [`SerialMap::read_up`](super::SerialMap::read_up) does.
     pub(super) fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if lower > self.near_end {
-            return self
-                .far
-                .read_up_below(lower, upper, self.newest.entries(), entries);
+            return self.far.read_up_below(lower, upper, entries);
         }
         let end = upper.min(self.near_end);
         let mut near = self.near.range(lower..=end);
@@ -144,9 +128,7 @@ impl Ahead {
     pub(super) fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if upper > self.near_end {
             let end = lower.max(self.near_end + 1);
-            let next = self
-                .far
-                .read_down_below(end, upper, self.newest.entries(), entries);
+            let next = self.far.read_down_below(end, upper, entries);
             return next.or_else(|| (lower < end).then_some(self.near_end));
         }
         let before = entries.len();
@@ -169,7 +151,7 @@ impl Ahead {
         }
         let from = lower.max(self.near_end + 1);
         if from <= upper {
-            self.far.visit_between(from, upper, self.newest.entries(), visit);
+            self.far.visit_between(from, upper, visit);
         }
     }
 
@@ -184,9 +166,7 @@ impl Ahead {
         self.far.check_structure()?;
         let mut far = Vec::new();
         self.far
-            .visit_between(0, NO_KEY - 1, self.newest.entries(), &mut |keys, _| {
-                far.extend_from_slice(keys)
-            });
+            .visit_between(0, NO_KEY - 1, &mut |keys, _| far.extend_from_slice(keys));
         let least = self.near.keys().chain(&far).min().copied().unwrap_or(NO_KEY);
         if least != self.first {
             return Err(format!("{} is not the first key ahead, but {least}", self.first));

@@ -28,7 +28,7 @@ use super::search::{NO_KEY, Searching, vectorised};
 pub struct BPlusTree {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(super) index: FenceIndex,
-    pub(super) branches: Vec<Branch>,
+    pub(super) branches: Vec<Box<Branch>>,
     /// The value of the greatest of all keys, which no node can hold.
     pub(super) greatest: Option<u64>,
     /// Entries in leaves.
@@ -49,7 +49,7 @@ impl BPlusTree {
     pub fn with_options(options: TreeOptions) -> Self {
         Self {
             index: FenceIndex::new(),
-            branches: vec![Branch::new()],
+            branches: vec![Box::new(Branch::new())],
             greatest: None,
             entries: 0,
             options,
@@ -155,30 +155,27 @@ impl BPlusTree {
         let kept = (branch.leaves().len() * self.options.split_percent / 100).max(1);
         let right = branch.split_off(kept);
         let fence = right.fence(0).unwrap_or(NO_KEY);
-        self.branches.insert(at + 1, right);
+        self.branches.insert(at + 1, Box::new(right));
         self.index.insert(at + 1, fence);
     }
 
-    /// Removes a key; returns its value. Time O(log n).
+    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything pends in its branch.
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if key == NO_KEY {
             return self.greatest.take();
         }
+        self.merge_branch(self.index.find(key));
         let at = self.index.find(key);
         let branch = &mut self.branches[at];
-        let pending = branch.pending.remove(key);
         let place = branch.find(key);
-        let rank = branch.leaves().get(place).and_then(|leaf| leaf.find(key).ok());
-        let Some(rank) = rank else {
-            return pending;
-        };
+        let rank = branch.leaves().get(place)?.find(key).ok()?;
         let leaf = branch.leaf_mut(place);
         let stored = leaf.remove(rank);
         self.entries -= 1;
         if leaf.len() < self.options.leaf_entries / 4 {
             self.join_leaf(at, place);
         }
-        pending.or(Some(stored))
+        Some(stored)
     }
 
     /// Joins a leaf that has become sparse to a neighbour, or drops it if it is empty.
@@ -233,51 +230,15 @@ impl BPlusTree {
         } else if leaves > 0 && leaves < self.options.branch_leaves {
             branch.push(fence, leaf);
         } else {
-            self.branches.push(Branch::of([(fence, leaf)]));
+            self.branches.push(Box::new(Branch::of([(fence, leaf)])));
             self.index.insert(last + 1, fence);
-        }
-    }
-
-    /// Lets entries wait for the next merge into their branches; of equal keys the last one counts. They are few, and
-    /// taken together, so that the processor waits for their places in the tables once and not for each. Time O(log n)
-    /// for each, and amortised O(1) for the merge.
-    pub(super) fn insert_pending(&mut self, entries: &[(u64, u64)]) {
-        vectorised(InsertPending { tree: self, entries });
-    }
-
-    #[inline(always)]
-    fn insert_pending_here(&mut self, entries: &[(u64, u64)]) {
-        const AT_ONCE: usize = 64;
-        let limit = self.options.pending_entries;
-        for entries in entries.chunks(AT_ONCE) {
-            let mut places = [0; AT_ONCE];
-            let mut touched = 0;
-            for (place, &(key, _)) in places.iter_mut().zip(entries) {
-                *place = self.index.find(key);
-            }
-            for (&place, &(key, _)) in places.iter().zip(entries) {
-                touched ^= self.branches[place].pending.touch(key);
-            }
-            std::hint::black_box(touched);
-            let mut has_split = false;
-            for (&place, &(key, value)) in places.iter().zip(entries) {
-                let at = if has_split { self.index.find(key) } else { place };
-                let pending = &mut self.branches[at].pending;
-                if !pending.has_room() {
-                    *pending = self.scratch.table(limit);
-                }
-                pending.insert(key, value);
-                if pending.len() >= limit {
-                    has_split |= self.merge_branch(at);
-                }
-            }
         }
     }
 
     /// Bytes of the heap that the tree holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let branches: usize = self.branches.iter().map(Branch::bytes).sum();
+        let branches: usize = self.branches.iter().map(|branch| branch.bytes()).sum();
         branches + self.scratch.bytes()
     }
 
@@ -326,20 +287,6 @@ impl Searching for Get<'_> {
     #[inline(always)]
     fn run(self) -> Option<u64> {
         self.tree.get_below_greatest(self.key)
-    }
-}
-
-struct InsertPending<'t> {
-    tree: &'t mut BPlusTree,
-    entries: &'t [(u64, u64)],
-}
-
-impl Searching for InsertPending<'_> {
-    type Answer = ();
-
-    #[inline(always)]
-    fn run(self) {
-        self.tree.insert_pending_here(self.entries);
     }
 }
 

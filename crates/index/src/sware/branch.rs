@@ -10,23 +10,25 @@ pub(super) const BRANCH_LEAVES: usize = 64;
 /// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf are at least its fence and below the next;
 /// the first fence is that of the branch.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Branch {
+    fences: [u64; BRANCH_LEAVES],
+    leaves: Vec<Box<Leaf>>,
     /// Entries that hide those of the same key in the leaves.
     pub(super) pending: Pending,
-    fences: Box<Fences>,
-    leaves: Vec<Box<Leaf>>,
 }
 
-#[derive(Debug)]
-#[repr(align(64))]
-struct Fences([u64; BRANCH_LEAVES]);
+#[inline(always)]
+fn place(fences: &[u64; BRANCH_LEAVES], key: u64) -> usize {
+    count_up_to(fences, key).saturating_sub(1)
+}
 
 impl Branch {
     pub(super) fn new() -> Self {
         Self {
-            pending: Pending::default(),
-            fences: Box::new(Fences([NO_KEY; BRANCH_LEAVES])),
+            fences: [NO_KEY; BRANCH_LEAVES],
             leaves: Vec::with_capacity(BRANCH_LEAVES),
+            pending: Pending::new(),
         }
     }
 
@@ -50,33 +52,44 @@ impl Branch {
     }
 
     pub(super) fn fence(&self, place: usize) -> Option<u64> {
-        self.fences.0[..self.leaves.len()].get(place).copied()
+        self.fences[..self.leaves.len()].get(place).copied()
     }
 
     /// Which leaf a key belongs to; 0 of a branch without leaves.
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> usize {
-        count_up_to(&self.fences.0, key).saturating_sub(1)
+        place(&self.fences, key)
     }
 
     #[inline(always)]
     pub(super) fn get(&self, key: u64) -> Option<u64> {
-        if let Some(value) = self.pending.get(key) {
-            return Some(value);
+        let place = self.find(key);
+        let stored = self.leaves.get(place).and_then(|leaf| leaf.get(key));
+        if self.pending.is_empty() {
+            return stored;
         }
-        self.leaves.get(self.find(key))?.get(key)
+        // Both are looked for, so that both come from memory together.
+        self.pending.get(place, key).or(stored)
+    }
+
+    /// Puts the newest entries where others wait for their leaf; says whether all found room there.
+    #[inline(always)]
+    pub(super) fn distribute(&mut self) -> bool {
+        let fences = &self.fences;
+        self.pending
+            .distribute(self.leaves.len().max(1), |key| place(fences, key))
     }
 
     /// Adds a leaf behind all others.
     pub(super) fn push(&mut self, fence: u64, leaf: Box<Leaf>) {
-        self.fences.0[self.leaves.len()] = fence;
+        self.fences[self.leaves.len()] = fence;
         self.leaves.push(leaf);
     }
 
     /// Puts a leaf at its place.
     pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: Box<Leaf>) {
-        self.fences.0.copy_within(place..self.leaves.len(), place + 1);
-        self.fences.0[place] = fence;
+        self.fences.copy_within(place..self.leaves.len(), place + 1);
+        self.fences[place] = fence;
         self.leaves.insert(place, leaf);
     }
 
@@ -84,15 +97,15 @@ impl Branch {
     pub(super) fn remove(&mut self, place: usize) -> Box<Leaf> {
         let fences_from = place.max(1);
         if fences_from < self.leaves.len() {
-            self.fences.0.copy_within(fences_from + 1.., fences_from);
+            self.fences.copy_within(fences_from + 1.., fences_from);
         }
-        self.fences.0[self.leaves.len() - 1] = NO_KEY;
+        self.fences[self.leaves.len() - 1] = NO_KEY;
         self.leaves.remove(place)
     }
 
     /// Takes all leaves away, with their fences.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Box<Leaf>)> + use<> {
-        let fences = std::mem::replace(&mut self.fences.0, [NO_KEY; BRANCH_LEAVES]);
+        let fences = std::mem::replace(&mut self.fences, [NO_KEY; BRANCH_LEAVES]);
         let leaves = std::mem::replace(&mut self.leaves, Vec::with_capacity(BRANCH_LEAVES));
         fences.into_iter().zip(leaves)
     }
@@ -100,14 +113,13 @@ impl Branch {
     /// Takes the leaves from this place on away, with their fences.
     pub(super) fn split_off(&mut self, place: usize) -> Self {
         let right = self.leaves.split_off(place);
-        let branch = Self::of(self.fences.0[place..].iter().copied().zip(right));
-        self.fences.0[place..].fill(NO_KEY);
+        let branch = Self::of(self.fences[place..].iter().copied().zip(right));
+        self.fences[place..].fill(NO_KEY);
         branch
     }
 
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
-            + size_of::<Fences>()
             + self.leaves.capacity() * size_of::<Box<Leaf>>()
             + self.leaves.len() * size_of::<Leaf>()
             + self.pending.bytes()
@@ -116,13 +128,13 @@ impl Branch {
     /// The branch before this one is gone: the first leaf takes what lies below.
     pub(super) fn lower_first_fence(&mut self) {
         if !self.leaves.is_empty() {
-            self.fences.0[0] = 0;
+            self.fences[0] = 0;
         }
     }
 
     /// What does not hold of the invariants; all keys must lie between the bounds.
     pub(super) fn check(&self, lower: u64, upper: u64) -> Result<(), String> {
-        let (fences, rest) = self.fences.0.split_at(self.leaves.len());
+        let (fences, rest) = self.fences.split_at(self.leaves.len());
         if rest.iter().any(|&fence| fence != NO_KEY) {
             return Err("a branch has more fences than leaves".into());
         }
@@ -137,6 +149,17 @@ impl Branch {
                 return Err(format!("a leaf of {range:?} holds {:?}", leaf.keys()));
             }
         }
-        self.pending.check()
+        self.pending.check()?;
+        let newest = self.pending.newest();
+        if let Some((key, _)) = newest.iter().find(|(key, _)| !(lower..=upper).contains(key)) {
+            return Err(format!("{key} waits in a branch of {lower} to {upper}"));
+        }
+        for place in 0..BRANCH_LEAVES {
+            let (keys, _) = self.pending.of_leaf(place);
+            if let Some(key) = keys.iter().find(|&&key| self.find(key) != place) {
+                return Err(format!("{key} waits for leaf {place}"));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,8 @@
 //! Leaves: keys and values in columns of their own.
 
+use std::ops::Range;
+
+use super::pending::Columns;
 use super::search::{GROUP, NO_KEY, count_below, count_up_to};
 
 /// Entries that a leaf has room for.
@@ -45,6 +48,17 @@ impl Leaf {
         &self.values[..self.len]
     }
 
+    /// The whole column, with whatever stands behind the last entry.
+    #[inline(always)]
+    pub(super) fn all_keys(&self) -> &[u64; LEAF_ENTRIES] {
+        &self.keys
+    }
+
+    #[inline(always)]
+    pub(super) fn all_values(&self) -> &[u64; LEAF_ENTRIES] {
+        &self.values
+    }
+
     /// How many keys lie below this one, which is not [`NO_KEY`].
     #[inline(always)]
     pub(super) fn rank(&self, key: u64) -> usize {
@@ -53,11 +67,11 @@ impl Leaf {
         group * GROUP + count_below(&groups[group], key)
     }
 
-    /// The entries with keys between the bounds, of which neither is [`NO_KEY`].
-    pub(super) fn between(&self, lower: u64, upper: u64) -> (&[u64], &[u64]) {
+    /// Where the keys between the bounds stand, of which neither is [`NO_KEY`].
+    #[inline(always)]
+    pub(super) fn between(&self, lower: u64, upper: u64) -> Range<usize> {
         let to = self.find(upper).map_or_else(|rank| rank, |rank| rank + 1);
-        let from = self.rank(lower).min(to);
-        (&self.keys[from..to], &self.values[from..to])
+        self.rank(lower).min(to)..to
     }
 
     /// Where the key is, or where it belongs.
@@ -144,9 +158,13 @@ impl Leaf {
     /// Merges entries in, whose keys ascend and for which there is room; of equal keys the new value stays. Returns
     /// how many keys are new. `places` is scratch.
     #[inline(always)]
-    pub(super) fn merge(&mut self, entries: &[(u64, u64)], places: &mut Vec<(usize, u64, u64)>) -> usize {
+    pub(super) fn merge(
+        &mut self,
+        (keys, values): Columns<'_>,
+        places: &mut Vec<(usize, u64, u64)>,
+    ) -> usize {
         places.clear();
-        for &(key, value) in entries {
+        for (&key, &value) in keys.iter().zip(values) {
             match self.find(key) {
                 Ok(rank) => self.values[rank] = value,
                 Err(rank) => places.push((rank, key, value)),
@@ -163,6 +181,31 @@ impl Leaf {
         self.len += places.len();
         self.sample_from(end);
         places.len()
+    }
+
+    /// Forgets all entries, to be [filled](Self::fill_up) anew. Until that is [ended](Self::end_filling) samples and the
+    /// keys behind the last entry are what they were.
+    pub(super) fn begin_filling(&mut self) {
+        self.len = 0;
+    }
+
+    /// Adds entries behind all others, as many as there may be; returns how many.
+    #[inline(always)]
+    pub(super) fn fill_up(&mut self, (keys, values): Columns<'_>, fill: usize) -> usize {
+        let count = keys.len().min(fill - self.len);
+        let end = self.len + count;
+        self.keys[self.len..end].copy_from_slice(&keys[..count]);
+        self.values[self.len..end].copy_from_slice(&values[..count]);
+        self.len = end;
+        count
+    }
+
+    pub(super) fn end_filling(&mut self) {
+        self.keys[self.len..].fill(NO_KEY);
+        let (groups, _) = self.keys.as_chunks::<GROUP>();
+        for (sample, group) in self.samples.iter_mut().zip(groups) {
+            *sample = group[0];
+        }
     }
 
     /// Brings the samples of the groups from that of `rank` to that of the last entry up to date.

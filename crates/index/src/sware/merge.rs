@@ -1,52 +1,48 @@
 //! Merging what pends into the leaves of a branch: one pass over the leaves serves all of it.
 
 use super::bplus_tree::BPlusTree;
-use super::branch::{BRANCH_LEAVES, Branch};
+use super::branch::Branch;
 use super::leaf::Leaf;
-use super::pending::Pending;
+use super::pending::Columns;
 use super::search::{Searching, vectorised};
 
-/// Leaves and tables kept for the next use, and room to sort in.
+/// Leaves kept for the next use, and room for places.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     leaves: Vec<Box<Leaf>>,
-    tables: Vec<Pending>,
-    arrived: Vec<(u64, u64)>,
-    sorted: Vec<(u64, u64)>,
     places: Vec<(usize, u64, u64)>,
 }
 
 /// As many leaves are kept.
 const LEAVES_KEPT: usize = 64;
-/// As many tables are kept.
-const TABLES_KEPT: usize = 4;
 
 impl Scratch {
-    /// An empty table.
-    pub(super) fn table(&mut self, entries: usize) -> Pending {
-        self.tables.pop().unwrap_or_else(|| Pending::with_room(entries))
-    }
-
     /// An empty leaf.
     pub(super) fn leaf(&mut self) -> Box<Leaf> {
-        self.leaves.pop().unwrap_or_else(Leaf::new)
+        match self.leaves.pop() {
+            None => Leaf::new(),
+            Some(mut leaf) => {
+                leaf.truncate(0);
+                leaf
+            }
+        }
     }
 
-    fn keep_leaf(&mut self, mut leaf: Box<Leaf>) {
+    /// A leaf that is to be filled.
+    fn leaf_to_fill(&mut self) -> Box<Leaf> {
+        let mut leaf = self.leaves.pop().unwrap_or_else(Leaf::new);
+        leaf.begin_filling();
+        leaf
+    }
+
+    fn keep_leaf(&mut self, leaf: Box<Leaf>) {
         if self.leaves.len() < LEAVES_KEPT {
-            leaf.truncate(0);
             self.leaves.push(leaf);
         }
     }
 
-    fn keep_table(&mut self, table: Pending) {
-        if self.tables.len() < TABLES_KEPT {
-            self.tables.push(table);
-        }
-    }
-
     pub(super) fn bytes(&self) -> usize {
-        self.leaves.len() * size_of::<Leaf>() + self.tables.iter().map(Pending::bytes).sum::<usize>()
+        self.leaves.len() * size_of::<Leaf>()
     }
 }
 
@@ -54,8 +50,8 @@ impl Scratch {
 /// that has not is streamed into leaves of the usual fill, and so are those behind it, until leaf ends coincide again.
 struct Packer<'t> {
     packed: Vec<(u64, Box<Leaf>)>,
-    /// The last leaf is still being filled.
-    streaming: bool,
+    /// The leaf that is being filled, which goes behind those packed.
+    open: Option<(u64, Box<Leaf>)>,
     fill: usize,
     capacity: usize,
     added: usize,
@@ -65,106 +61,137 @@ struct Packer<'t> {
 impl Packer<'_> {
     /// Takes the next leaf, and the entries to be merged into it.
     #[inline(always)]
-    fn take(&mut self, fence: u64, mut leaf: Box<Leaf>, entries: &[(u64, u64)]) {
-        if self.streaming
-            && self
-                .packed
-                .last()
-                .is_some_and(|(_, open)| open.len() * 8 >= self.fill * 7)
+    fn take(&mut self, fence: u64, mut leaf: Box<Leaf>, entries: Columns<'_>) {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|(_, open)| open.len() * 8 >= self.fill * 7)
         {
-            self.streaming = false;
+            self.close();
         }
-        if !self.streaming && leaf.len() + entries.len() <= self.capacity {
-            if !entries.is_empty() {
-                self.added += leaf.merge(entries, &mut self.scratch.places);
+        let (keys, values) = entries;
+        if self.open.is_none() {
+            if leaf.len() + keys.len() <= self.capacity {
+                if !keys.is_empty() {
+                    self.added += leaf.merge(entries, &mut self.scratch.places);
+                }
+                self.packed.push((fence, leaf));
+                return;
             }
-            self.packed.push((fence, leaf));
-            return;
-        }
-        if !self.streaming {
-            let open = self.scratch.leaf();
-            self.packed.push((fence, open));
-            self.streaming = true;
+            self.open = Some((fence, self.scratch.leaf_to_fill()));
         }
         let mut from = 0;
-        for &(key, value) in entries {
+        for (&key, value) in keys.iter().zip(values) {
             let to = leaf.rank(key);
-            self.copy(&leaf.keys()[from..to], &leaf.values()[from..to]);
-            self.copy(&[key], &[value]);
+            self.copy((&leaf.keys()[from..to], &leaf.values()[from..to]));
+            self.copy((&[key], std::slice::from_ref(value)));
             let is_there = leaf.keys().get(to) == Some(&key);
             self.added += usize::from(!is_there);
             from = to + usize::from(is_there);
         }
-        self.copy(&leaf.keys()[from..], &leaf.values()[from..]);
+        self.copy((&leaf.keys()[from..], &leaf.values()[from..]));
         self.scratch.keep_leaf(leaf);
     }
 
     /// Streams entries into the open leaf and, when it is full, into the next.
-    fn copy(&mut self, mut keys: &[u64], mut values: &[u64]) {
-        while let Some(&first) = keys.first() {
-            let full = self.packed.last().is_none_or(|(_, open)| open.len() >= self.fill);
-            if full {
-                let open = self.scratch.leaf();
-                self.packed.push((first, open));
+    #[inline(always)]
+    fn copy(&mut self, mut entries: Columns<'_>) {
+        while let Some(&first) = entries.0.first() {
+            if self.open.as_ref().is_none_or(|(_, open)| open.len() >= self.fill) {
+                self.close();
+                self.open = Some((first, self.scratch.leaf_to_fill()));
             }
-            let Some((_, open)) = self.packed.last_mut() else {
-                return;
-            };
-            let count = keys.len().min(self.fill - open.len());
-            open.extend(&keys[..count], &values[..count]);
-            (keys, values) = (&keys[count..], &values[count..]);
+            if let Some((_, open)) = &mut self.open {
+                let count = open.fill_up(entries, self.fill);
+                entries = (&entries.0[count..], &entries.1[count..]);
+            }
+        }
+    }
+
+    /// Puts the open leaf behind those packed.
+    fn close(&mut self) {
+        if let Some((fence, mut leaf)) = self.open.take() {
+            leaf.end_filling();
+            self.packed.push((fence, leaf));
         }
     }
 }
 
 impl BPlusTree {
-    /// Merges what pends in a branch into its leaves; says whether that split the branch. Time O(pending + leaves that
-    /// it touches).
-    pub(super) fn merge_branch(&mut self, at: usize) -> bool {
-        vectorised(MergeBranch { tree: self, at })
+    /// Lets an entry wait for the next merge into its branch; it hides older ones of the same key. Time O(log n), and
+    /// amortised O(1) for the merge.
+    pub(super) fn insert_pending(&mut self, key: u64, value: u64) {
+        vectorised(InsertPending {
+            tree: self,
+            key,
+            value,
+        });
     }
 
     #[inline(always)]
-    fn merge_branch_here(&mut self, at: usize) -> bool {
+    fn insert_pending_here(&mut self, key: u64, value: u64) {
+        let at = self.index.find(key);
         let branch = &mut self.branches[at];
-        if branch.pending.is_empty() {
-            return false;
+        let has_room = branch.pending.push(key, value) || branch.distribute();
+        if !has_room || branch.pending.len() >= self.options.pending_entries {
+            self.merge_branch_here(at);
         }
-        let mut pending = std::mem::take(&mut branch.pending);
-        let scratch = &mut self.scratch;
-        pending.drain_into(&mut scratch.arrived);
-        scratch.keep_table(pending);
-        let ends = sort_by_leaf(branch, &scratch.arrived, &mut scratch.sorted);
-        scratch.arrived.clear();
-        let sorted = std::mem::take(&mut scratch.sorted);
+    }
 
+    /// Merges what pends in a branch into its leaves. Time O(pending + leaves that it touches).
+    pub(super) fn merge_branch(&mut self, at: usize) {
+        vectorised(MergeBranch { tree: self, at });
+    }
+
+    /// Merges what pends in a branch into its leaves, but for newest entries that are too many for one leaf; they wait in
+    /// the branches to which they belong afterwards.
+    #[inline(always)]
+    fn merge_some(&mut self, at: usize) {
+        let branch = &mut self.branches[at];
+        branch.distribute();
+        let left = branch.pending.newest().to_vec();
+        let pending = branch.pending.take_buckets();
         let lower = self.index.fence(at).unwrap_or(0);
         let mut packer = Packer {
             packed: Vec::with_capacity(branch.leaves().len() + 16),
-            streaming: false,
+            open: None,
             fill: self.options.filled_leaf(),
             capacity: self.options.leaf_entries,
             added: 0,
-            scratch,
+            scratch: &mut self.scratch,
         };
         if branch.leaves().is_empty() {
             let leaf = packer.scratch.leaf();
-            packer.take(lower, leaf, &sorted);
+            packer.take(lower, leaf, pending.of_leaf(0));
         }
-        let mut from = 0;
-        for ((fence, leaf), to) in branch.take().zip(ends) {
-            packer.take(fence, leaf, &sorted[from..to]);
-            from = to;
+        for (place, (fence, leaf)) in branch.take().enumerate() {
+            packer.take(fence, leaf, pending.of_leaf(place));
         }
+        packer.close();
         self.entries += packer.added;
         let packed = packer.packed;
-        self.scratch.sorted = sorted;
-        self.replace_leaves(at, packed)
+        self.replace_leaves(at, packed);
+        for (key, value) in left {
+            let at = self.index.find(key);
+            self.branches[at].pending.push(key, value);
+        }
     }
 
-    /// Gives a branch these leaves; what it has no room for goes to new branches behind it. Says
-    /// whether anything did.
-    fn replace_leaves(&mut self, at: usize, packed: Vec<(u64, Box<Leaf>)>) -> bool {
+    #[inline(always)]
+    fn merge_branch_here(&mut self, at: usize) {
+        let upper = self.index.fence(at + 1);
+        let mut at = at;
+        while at < self.branches.len() && (upper.is_none() || self.index.fence(at) != upper) {
+            if self.branches[at].pending.is_empty() {
+                at += 1;
+            } else {
+                self.merge_some(at);
+            }
+        }
+    }
+
+    /// Gives a branch these leaves; what it has no room for goes to new branches behind it.
+    fn replace_leaves(&mut self, at: usize, packed: Vec<(u64, Box<Leaf>)>) {
         let room = self.options.branch_leaves;
         let branches = if packed.len() <= room {
             1
@@ -179,11 +206,10 @@ impl BPlusTree {
         for new in 1..branches {
             let branch = Branch::of(packed.by_ref().take(share));
             if let Some(fence) = branch.fence(0) {
-                self.branches.insert(at + new, branch);
+                self.branches.insert(at + new, Box::new(branch));
                 self.index.insert(at + new, fence);
             }
         }
-        branches > 1
     }
 
     /// Moves the entries of the first branch to the end of `entries`; returns the fence of the next one.
@@ -209,46 +235,31 @@ impl BPlusTree {
     }
 }
 
-/// Sorts entries with different keys; returns where those of each leaf end. They are distributed to the leaves first: a
-/// leaf has so few that sorting them takes hardly any steps.
-#[inline(always)]
-fn sort_by_leaf(
-    branch: &Branch,
-    arrived: &[(u64, u64)],
-    sorted: &mut Vec<(u64, u64)>,
-) -> [usize; BRANCH_LEAVES] {
-    let mut ends = [0; BRANCH_LEAVES];
-    for &(key, _) in arrived {
-        ends[branch.find(key)] += 1;
-    }
-    let mut end = 0;
-    for count in &mut ends {
-        end += std::mem::replace(count, end);
-    }
-    sorted.resize(arrived.len(), (0, 0));
-    for &entry in arrived {
-        let next = &mut ends[branch.find(entry.0)];
-        sorted[*next] = entry;
-        *next += 1;
-    }
-    let mut from = 0;
-    for &to in &ends {
-        sorted[from..to].sort_unstable_by_key(|entry| entry.0);
-        from = to;
-    }
-    ends
-}
-
 struct MergeBranch<'t> {
     tree: &'t mut BPlusTree,
     at: usize,
 }
 
 impl Searching for MergeBranch<'_> {
-    type Answer = bool;
+    type Answer = ();
 
     #[inline(always)]
-    fn run(self) -> bool {
-        self.tree.merge_branch_here(self.at)
+    fn run(self) {
+        self.tree.merge_branch_here(self.at);
+    }
+}
+
+struct InsertPending<'t> {
+    tree: &'t mut BPlusTree,
+    key: u64,
+    value: u64,
+}
+
+impl Searching for InsertPending<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.tree.insert_pending_here(self.key, self.value);
     }
 }

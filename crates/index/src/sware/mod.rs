@@ -14,9 +14,10 @@
 //! * never moves an entry in order: it is written to the leaf where it stays;
 //! * keeps what is ahead of its time apart, until its time has come (the pairs that a swap displaces are one late and
 //!   one ahead; a tail that follows the greatest key would make *every* key late);
-//! * merges what is late leaf by leaf, when there is an eighth of what the leaves of a branch hold: one pass serves them
+//! * merges what is late leaf by leaf, when there is a tenth of what the leaves of a branch hold: one pass serves them
 //!   all, and memory is bounded, whatever the order;
-//! * looks late entries up directly, by one probe of a table that only branches with late entries have;
+//! * keeps late entries sorted by the leaf to which they belong, behind a filter: a lookup seldom meets them, and a scan
+//!   has only to merge them;
 //! * merges them as soon as the tail is further ahead than keys were late in the last window, by the measure of the
 //!   [`Estimator`](crate::sortedness::Estimator).
 
@@ -26,10 +27,10 @@ mod bplus_tree;
 mod branch;
 mod buffer;
 mod fence_index;
-mod late;
 mod leaf;
 mod merge;
 mod near_sorted;
+mod newest;
 mod options;
 mod pending;
 mod range;

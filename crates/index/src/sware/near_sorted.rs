@@ -2,7 +2,6 @@
 
 use super::ahead::Ahead;
 use super::bplus_tree::BPlusTree;
-use super::late::Late;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
 use super::search::{NO_KEY, Searching, vectorised};
@@ -22,10 +21,10 @@ const PATIENCE: usize = 64;
 /// * the *tail*, a leaf to which keys in order are appended and into which those little late are inserted;
 /// * what is *ahead* of its time.
 ///
-/// A key in order costs an append. Those ahead are appended when the tail comes to them. Those late wait in a hash
-/// table of their branch, 16 Ki entries of the tree, until there are enough of them to be merged into its leaves in one
-/// pass; they are looked up there with one probe, and where none wait nothing is probed. So what waits is bounded by a
-/// tenth of the leaves, whatever the order.
+/// A key in order costs an append. Those ahead are appended when the tail comes to them. Those late wait in their
+/// branch, 16 Ki entries of the tree, sorted and by the leaf to which they belong, until there are enough of them to be
+/// merged into its leaves in one pass; where none wait nothing is looked for. So what waits is bounded by a sixth of
+/// the leaves, whatever the order.
 ///
 /// ```
 /// use bedload_index::sware::NearSortedTree;
@@ -48,8 +47,6 @@ pub struct NearSortedTree {
     /// A key above `tail_end` and up to this one is in order.
     in_order_to: u64,
     pub(super) ahead: Ahead,
-    /// Entries below `tail_fence` that hide those of the tree.
-    pub(super) late: Late,
     /// How far a key in order may lead the last one.
     reach: u64,
     /// Keys since the last one that was in order.
@@ -92,7 +89,6 @@ impl NearSortedTree {
             tail_end: 0,
             in_order_to: 0,
             ahead: Ahead::new(options),
-            late: Late::new(),
             reach: 0,
             misfits: 0,
             put_ahead: Vec::new(),
@@ -134,10 +130,7 @@ impl NearSortedTree {
     #[inline(always)]
     fn get_here(&self, key: u64) -> Option<u64> {
         if key < self.tail_fence {
-            return match self.late.get(key) {
-                None => self.tree.get_below_greatest(key),
-                newest => newest,
-            };
+            return self.tree.get_below_greatest(key);
         }
         if key <= self.tail_end {
             return self.tail.get(key);
@@ -156,7 +149,6 @@ impl NearSortedTree {
     /// Removes a key; returns its value. Time O(log n).
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if key < self.tail_fence || key == NO_KEY {
-            self.put_late_in_place();
             return self.tree.remove(key);
         }
         if key <= self.tail_end {
@@ -172,7 +164,6 @@ impl NearSortedTree {
 
     /// Merges what is pending, so that reads meet leaves alone. Time O(n) if anything is. There is no need to call it.
     pub fn drain(&mut self) {
-        self.put_late_in_place();
         self.tree.merge_all();
         self.take_ahead(NO_KEY);
     }
@@ -237,15 +228,7 @@ impl NearSortedTree {
     #[inline]
     fn insert_pending(&mut self, key: u64, value: u64) {
         self.arrivals.pending += 1;
-        self.late.push(key, value);
-        if self.late.is_full() {
-            self.put_late_in_place();
-        }
-    }
-
-    fn put_late_in_place(&mut self) {
-        self.tree.insert_pending(self.late.entries());
-        self.late.clear();
+        self.tree.insert_pending(key, value);
     }
 
     /// Inserts a key above the tail's end that the tail has no room for, that is ahead, or that others ahead come

@@ -2,7 +2,10 @@
 
 use super::branch::BRANCH_LEAVES;
 use super::leaf::LEAF_ENTRIES;
-use super::pending::PENDING_ENTRIES;
+use super::pending::LEAF_PENDING_ENTRIES;
+
+/// Entries that may wait for all leaves of a branch.
+const PENDING_ENTRIES: usize = BRANCH_LEAVES * LEAF_PENDING_ENTRIES;
 
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
 ///
@@ -29,7 +32,7 @@ impl TreeOptions {
         Self {
             leaf_entries: LEAF_ENTRIES,
             branch_leaves: BRANCH_LEAVES,
-            pending_entries: 2000,
+            pending_entries: PENDING_ENTRIES,
             fill_percent: 95,
             split_percent: 50,
             tail_leaf: true,
@@ -54,8 +57,8 @@ impl TreeOptions {
         }
     }
 
-    /// Entries that may wait to be merged into the leaves of one branch, 1 to 2,047. Default: 2,000, which is an
-    /// eighth of what the leaves hold. A plain [`BPlusTree`](super::BPlusTree) has none.
+    /// Entries that may wait to be merged into the leaves of one branch, 1 to 2,560, and no more than 40 for one leaf.
+    /// Default: as many. A plain [`BPlusTree`](super::BPlusTree) has none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {

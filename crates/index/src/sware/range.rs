@@ -1,13 +1,15 @@
 //! Ranges: one leaf at a time from either end, and slices of columns for those who want all of it.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
+use super::leaf::{LEAF_ENTRIES, Leaf};
 use super::near_sorted::NearSortedTree;
-use super::search::NO_KEY;
+use super::pending::Columns;
+use super::search::{NO_KEY, Searching, vectorised};
 use super::serial_map::{OneAtATime, SerialMap};
-use crate::mem::{Leaves, Range};
+use crate::mem::{self, Leaves};
 
 /// The least and the greatest key within the bounds; none if no key can be.
 pub(super) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
@@ -24,70 +26,160 @@ pub(super) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
     (lower <= upper).then_some((lower, upper))
 }
 
-/// Merges a stretch of a leaf with what pends of the same range, which wins; both ascend.
-fn merged(keys: &[u64], values: &[u64], pending: &[(u64, u64)], visit: &mut impl FnMut(&[u64], &[u64])) {
-    let mut from = 0;
-    for &(key, value) in pending {
-        let to = from + keys[from..].partition_point(|&stored| stored < key);
-        if to > from {
-            visit(&keys[from..to], &values[from..to]);
-        }
-        visit(&[key], &[value]);
-        from = to + usize::from(keys.get(to) == Some(&key));
+/// What waits between two bounds, and room to join it with the newest.
+#[derive(Debug, Default)]
+struct Joining {
+    /// The newest of a branch, sorted.
+    newest: Vec<(u64, u64)>,
+    keys: Vec<u64>,
+    values: Vec<u64>,
+    joined: Option<Box<Joined>>,
+}
+
+impl Joining {
+    /// Takes the newest entries of a branch between the bounds.
+    fn take_newest(&mut self, branch: &Branch, lower: u64, upper: u64) {
+        self.newest.clear();
+        let newest = branch.pending.newest().iter();
+        self.newest
+            .extend(newest.filter(|(key, _)| (lower..=upper).contains(key)));
+        self.newest.sort_by_key(|entry| entry.0);
+        // Of equal neighbours the later one arrived last.
+        self.newest.dedup_by(|later, earlier| {
+            let is_same = later.0 == earlier.0;
+            if is_same {
+                *earlier = *later;
+            }
+            is_same
+        });
     }
-    if from < keys.len() {
-        visit(&keys[from..], &values[from..]);
+
+    /// Joins what waits for a leaf with the newest of the same range, which win.
+    fn join_late(&mut self, (keys, values): Columns<'_>, newest: Range<usize>) {
+        self.keys.clear();
+        self.values.clear();
+        let mut from = 0;
+        for &(key, value) in &self.newest[newest] {
+            let to = from + keys[from..].partition_point(|&late| late < key);
+            self.keys.extend_from_slice(&keys[from..to]);
+            self.values.extend_from_slice(&values[from..to]);
+            self.keys.push(key);
+            self.values.push(value);
+            from = to + usize::from(keys.get(to) == Some(&key));
+        }
+        self.keys.extend_from_slice(&keys[from..]);
+        self.values.extend_from_slice(&values[from..]);
+    }
+}
+
+/// Entries copied at once, more than needed: what is between two late entries is seldom longer.
+const COPIED: usize = 32;
+/// Room for a leaf, what waits for it, and what is copied too much.
+const JOINED: usize = 3 * LEAF_ENTRIES;
+
+/// Keys and values of a leaf joined with what waits for it.
+#[derive(Debug)]
+struct Joined {
+    keys: [u64; JOINED],
+    values: [u64; JOINED],
+    len: usize,
+}
+
+impl Joined {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            keys: [0; JOINED],
+            values: [0; JOINED],
+            len: 0,
+        })
+    }
+
+    /// Joins a stretch of a leaf with what waits for it, which wins.
+    #[inline(always)]
+    fn join(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>) {
+        self.len = 0;
+        let mut from = stretch.start;
+        for (&key, &value) in late.0.iter().zip(late.1) {
+            let to = leaf.rank(key).max(from);
+            self.copy(leaf, from..to);
+            self.keys[self.len] = key;
+            self.values[self.len] = value;
+            self.len += 1;
+            from = to + usize::from(leaf.keys().get(to) == Some(&key));
+        }
+        self.copy(leaf, from..stretch.end);
+    }
+
+    /// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing.
+    #[inline(always)]
+    fn copy(&mut self, leaf: &Leaf, stretch: Range<usize>) {
+        let end = self.len + stretch.len();
+        let (mut from, mut at) = (stretch.start, self.len);
+        while at < end {
+            copy_group(&leaf.all_keys()[from..], &mut self.keys[at..]);
+            copy_group(&leaf.all_values()[from..], &mut self.values[at..]);
+            from += COPIED;
+            at += COPIED;
+        }
+        self.len = end;
+    }
+
+    fn columns(&self) -> Columns<'_> {
+        (&self.keys[..self.len], &self.values[..self.len])
+    }
+}
+
+#[inline(always)]
+fn copy_group(from: &[u64], to: &mut [u64]) {
+    match (from.first_chunk::<COPIED>(), to.first_chunk_mut::<COPIED>()) {
+        (Some(from), Some(to)) => *to = *from,
+        _ => {
+            let count = from.len().min(to.len());
+            to[..count].copy_from_slice(&from[..count]);
+        }
     }
 }
 
 impl Branch {
-    /// Visits the entries of one leaf between the bounds.
+    /// Visits the entries of one leaf between the bounds; `newest` are those of its range.
+    #[inline(always)]
     fn visit_leaf(
         &self,
         place: usize,
         (lower, upper): (u64, u64),
-        pending: &[(u64, u64)],
+        newest: Range<usize>,
+        joining: &mut Joining,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
+        let mut late = self.pending.of_leaf_between(place, lower, upper);
+        if !newest.is_empty() {
+            joining.join_late(late, newest);
+            late = (&joining.keys, &joining.values);
+        }
         match self.leaves().get(place) {
-            None => merged(&[], &[], pending, visit),
+            None if late.0.is_empty() => {}
+            None => visit(late.0, late.1),
             Some(leaf) => {
-                let (keys, values) = leaf.between(lower, upper);
-                merged(keys, values, pending, visit);
+                let stretch = leaf.between(lower, upper);
+                let (keys, values) = if late.0.is_empty() {
+                    (&leaf.keys()[stretch.clone()], &leaf.values()[stretch])
+                } else {
+                    let joined = joining.joined.get_or_insert_with(Joined::new);
+                    joined.join(leaf, stretch, late);
+                    joined.columns()
+                };
+                if !keys.is_empty() {
+                    visit(keys, values);
+                }
             }
         }
     }
 
-    /// Replaces `late` by what pends between the bounds, ascending; `newest` are entries that hide all others, in order
-    /// of arrival.
-    fn late_between(&self, lower: u64, upper: u64, newest: &[(u64, u64)], late: &mut Vec<(u64, u64)>) {
-        late.clear();
-        self.pending.sorted_between(lower, upper, late);
-        let before = late.len();
-        late.extend(newest.iter().filter(|(key, _)| (lower..=upper).contains(key)));
-        if late.len() > before {
-            late.sort_by_key(|entry| entry.0);
-            // Of equal neighbours the later one arrived last.
-            late.dedup_by(|later, earlier| {
-                let is_same = later.0 == earlier.0;
-                if is_same {
-                    *earlier = *later;
-                }
-                is_same
-            });
-        }
-    }
-
-    fn read_leaf(
-        &self,
-        place: usize,
-        bounds: (u64, u64),
-        newest: &[(u64, u64)],
-        entries: &mut Vec<(u64, u64)>,
-    ) {
-        let mut late = Vec::new();
-        self.late_between(bounds.0, bounds.1, newest, &mut late);
-        self.visit_leaf(place, bounds, &late, &mut |keys, values| {
+    fn read_leaf(&self, place: usize, bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
+        let mut joining = Joining::default();
+        joining.take_newest(self, bounds.0, bounds.1);
+        let newest = 0..joining.newest.len();
+        self.visit_leaf(place, bounds, newest, &mut joining, &mut |keys, values| {
             entries.extend(keys.iter().copied().zip(values.iter().copied()));
         });
     }
@@ -95,8 +187,8 @@ impl Branch {
 
 impl BPlusTree {
     /// The entries of a range of keys, from either end.
-    pub fn range(&self, bounds: impl RangeBounds<u64>) -> Range<'_, u64> {
-        Range::new(self, bounds)
+    pub fn range(&self, bounds: impl RangeBounds<u64>) -> mem::Range<'_, u64> {
+        mem::Range::new(self, bounds)
     }
 
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time. Faster than
@@ -105,7 +197,7 @@ impl BPlusTree {
         let Some((lower, upper)) = inclusive(bounds) else {
             return;
         };
-        self.visit_between(lower, upper, &[], &mut visit);
+        self.visit_between(lower, upper, &mut visit);
         if upper == NO_KEY
             && let Some(value) = self.greatest
         {
@@ -114,20 +206,22 @@ impl BPlusTree {
     }
 
     /// Visits all but the greatest of all keys.
-    pub(super) fn visit_between(
-        &self,
-        lower: u64,
-        upper: u64,
-        newest: &[(u64, u64)],
-        visit: &mut impl FnMut(&[u64], &[u64]),
-    ) {
-        if lower == NO_KEY {
-            return;
+    pub(super) fn visit_between(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        if lower < NO_KEY {
+            vectorised(Visit {
+                tree: self,
+                bounds: (lower, upper.min(NO_KEY - 1)),
+                visit,
+            });
         }
-        let upper = upper.min(NO_KEY - 1);
-        let mut late = Vec::new();
+    }
+
+    #[inline(always)]
+    fn visit_between_here(&self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
+        let mut joining = Joining::default();
         for at in self.index.find(lower)..self.branches.len() {
-            if self.index.fence(at).is_none_or(|fence| fence > upper) {
+            let fence = self.index.fence(at).unwrap_or(0);
+            if fence > upper {
                 return;
             }
             let branch = &self.branches[at];
@@ -135,21 +229,17 @@ impl BPlusTree {
                 .index
                 .fence(at + 1)
                 .map_or(upper, |fence| upper.min(fence - 1));
-            branch.late_between(
-                lower.max(self.index.fence(at).unwrap_or(0)),
-                branch_end,
-                newest,
-                &mut late,
-            );
-            let mut rest = late.as_slice();
+            joining.take_newest(branch, lower.max(fence), branch_end);
+            let mut newest_from = 0;
             let first = branch.find(lower);
             for place in first..branch.leaves().len().max(first + 1) {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
-                let (here, later) = rest.split_at(rest.partition_point(|entry| entry.0 <= end));
-                branch.visit_leaf(place, (lower, end), here, visit);
-                rest = later;
+                let newest_here = joining.newest[newest_from..].partition_point(|entry| entry.0 <= end);
+                let newest = newest_from..newest_from + newest_here;
+                newest_from = newest.end;
+                branch.visit_leaf(place, (lower, end), newest, &mut joining, visit);
                 if end == upper {
                     break;
                 }
@@ -158,14 +248,23 @@ impl BPlusTree {
     }
 }
 
+struct Visit<'t, V> {
+    tree: &'t BPlusTree,
+    bounds: (u64, u64),
+    visit: &'t mut V,
+}
+
+impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.tree.visit_between_here(self.bounds, self.visit);
+    }
+}
+
 impl BPlusTree {
-    pub(super) fn read_up_below(
-        &self,
-        lower: u64,
-        upper: u64,
-        newest: &[(u64, u64)],
-        entries: &mut Vec<(u64, u64)>,
-    ) -> Option<u64> {
+    pub(super) fn read_up_below(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if lower == NO_KEY {
             entries.extend(self.greatest.map(|value| (NO_KEY, value)));
             return None;
@@ -177,7 +276,7 @@ impl BPlusTree {
             .fence(place + 1)
             .or_else(|| self.index.fence(at + 1))
             .unwrap_or(NO_KEY);
-        branch.read_leaf(place, (lower, upper.min(next - 1)), newest, entries);
+        branch.read_leaf(place, (lower, upper.min(next - 1)), entries);
         (next <= upper).then_some(next)
     }
 
@@ -185,7 +284,6 @@ impl BPlusTree {
         &self,
         lower: u64,
         upper: u64,
-        newest: &[(u64, u64)],
         entries: &mut Vec<(u64, u64)>,
     ) -> Option<u64> {
         let below = upper.min(NO_KEY - 1);
@@ -200,7 +298,7 @@ impl BPlusTree {
                 branch.fence(place)
             }
             .unwrap_or(0);
-            branch.read_leaf(place, (lower.max(fence), below), newest, entries);
+            branch.read_leaf(place, (lower.max(fence), below), entries);
             rest = (lower < fence).then(|| fence - 1);
         }
         if upper == NO_KEY {
@@ -228,18 +326,18 @@ impl SerialMap for BPlusTree {
     }
 
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        self.read_up_below(lower, upper, &[], entries)
+        self.read_up_below(lower, upper, entries)
     }
 
     fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        self.read_down_below(lower, upper, &[], entries)
+        self.read_down_below(lower, upper, entries)
     }
 }
 
 impl NearSortedTree {
     /// The entries of a range of keys, from either end.
-    pub fn range(&self, bounds: impl RangeBounds<u64>) -> Range<'_, u64> {
-        Range::new(self, bounds)
+    pub fn range(&self, bounds: impl RangeBounds<u64>) -> mem::Range<'_, u64> {
+        mem::Range::new(self, bounds)
     }
 
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time. Faster than
@@ -249,13 +347,12 @@ impl NearSortedTree {
             return;
         };
         if lower < self.tail_fence {
-            let newest = self.late.entries();
             self.tree
-                .visit_between(lower, upper.min(self.tail_fence - 1), newest, &mut visit);
+                .visit_between(lower, upper.min(self.tail_fence - 1), &mut visit);
         }
-        let (keys, values) = self.tail.between(lower.min(NO_KEY - 1), upper.min(NO_KEY - 1));
-        if !keys.is_empty() {
-            visit(keys, values);
+        let in_tail = self.tail.between(lower.min(NO_KEY - 1), upper.min(NO_KEY - 1));
+        if !in_tail.is_empty() {
+            visit(&self.tail.keys()[in_tail.clone()], &self.tail.values()[in_tail]);
         }
         self.ahead
             .visit(lower.max(self.tail_end), upper.min(NO_KEY - 1), &mut visit);
@@ -267,7 +364,8 @@ impl NearSortedTree {
     }
 
     fn read_tail(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) {
-        let (keys, values) = self.tail.between(lower, upper.min(NO_KEY - 1));
+        let in_tail = self.tail.between(lower, upper.min(NO_KEY - 1));
+        let (keys, values) = (&self.tail.keys()[in_tail.clone()], &self.tail.values()[in_tail]);
         entries.extend(keys.iter().copied().zip(values.iter().copied()));
     }
 }
@@ -292,8 +390,7 @@ impl SerialMap for NearSortedTree {
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if lower < self.tail_fence {
             let below = self.tail_fence - 1;
-            let newest = self.late.entries();
-            let next = self.tree.read_up_below(lower, upper.min(below), newest, entries);
+            let next = self.tree.read_up_below(lower, upper.min(below), entries);
             return next.or_else(|| (upper > below).then_some(self.tail_fence));
         }
         if lower <= self.tail_end {
@@ -320,8 +417,7 @@ impl SerialMap for NearSortedTree {
             self.read_tail(lower, upper, entries);
             return (lower < self.tail_fence).then(|| self.tail_fence - 1);
         }
-        self.tree
-            .read_down_below(lower, upper, self.late.entries(), entries)
+        self.tree.read_down_below(lower, upper, entries)
     }
 }
 

@@ -302,6 +302,37 @@ fn draining_leaves_nothing_pending() {
     }
 }
 
+/// More late keys for one leaf than may wait for it, some of them again and again.
+#[test]
+fn late_keys_may_all_belong_to_one_leaf() {
+    let mut tree = NearSortedTree::new();
+    let mut oracle = BTreeMap::new();
+    let mut insert = |tree: &mut NearSortedTree, key: u64, value: u64| {
+        tree.insert(key, value);
+        oracle.insert(key, value);
+    };
+    for key in 0..40_000 {
+        insert(&mut tree, key * 1000, key);
+    }
+    let mut rng = Rng::new(17);
+    for value in 0..20_000 {
+        let key = 5_000_000 + rng.below(if value % 3 == 0 { 50 } else { 100_000 });
+        insert(&mut tree, key, value);
+        assert_eq!(tree.get(key), Some(value));
+        if value % 1000 == 0 {
+            tree.check_structure().unwrap();
+        }
+    }
+    let mut visited = Vec::new();
+    tree.visit(.., |keys, values| {
+        visited.extend(keys.iter().copied().zip(values.iter().copied()))
+    });
+    assert!(visited.iter().copied().eq(oracle.into_iter()));
+    tree.drain();
+    tree.check_structure().unwrap();
+    assert!(tree.range(..).eq(visited));
+}
+
 #[test]
 fn ranges_visit_what_lies_between_the_bounds() {
     let mut rng = Rng::new(9);
