@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
+use super::append::Placed;
 use super::block::Owner;
 use super::block_map::{self, BlockRef};
 use super::builder::{BlockBuilder, Cells};
@@ -52,16 +53,18 @@ impl Target<'_> {
         self.sparse.owner(self.table.id, self.files.store())
     }
 
-    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend. `times` are the
+    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend. The times are the
     /// batch's, on the grid; `view` gives the newest view, `sequence` is a sequence number that is not given out yet.
     pub(crate) fn write(
         &self,
         batch: &RecordBatch,
-        times: &[i64],
+        Placed {
+            times, is_ascending, ..
+        }: &Placed,
         (view, sequence): (impl Fn() -> Arc<View>, u64),
     ) -> Result<Option<Direct>> {
         let shape = &*self.sparse.shape;
-        if times.len() * (8 + shape.row_width) < DIRECT_BYTES_MIN || !times.is_sorted_by(|a, b| a < b) {
+        if times.len() * (8 + shape.row_width) < DIRECT_BYTES_MIN || !is_ascending {
             return Ok(None);
         }
         let (parts, rest) = self.choose(times, &view())?;
@@ -158,9 +161,6 @@ impl Target<'_> {
         let (owner, files) = (self.owner(), self.files);
         let mut writer = BlockWriter::new(files, owner);
         for part in parts {
-            let mut builder = BlockBuilder::new(owner, part.block);
-            builder.put_cells(cells, times, part.rows.clone())?;
-            let sealed = builder.seal(sequence);
             let (layer, born) = loop {
                 let now = view();
                 let current = self.in_map(&now, part.block)?.map(|named| named.layer);
@@ -171,10 +171,14 @@ impl Target<'_> {
                     Allocated::Full => return Ok(false),
                 }
             };
-            direct
-                .blocks
-                .push((part.block, sealed.named(owner, layer, born), part.is_full));
-            writer.write(part.block, layer, &sealed.bytes)?;
+            let built = writer.place(part.block, layer).and_then(|buffer| {
+                let mut builder = BlockBuilder::new(owner, part.block, buffer);
+                builder.put_cells(cells, times, part.rows.clone())?;
+                Ok(builder.seal(sequence))
+            });
+            let sealed = built.inspect_err(|_| files.free(owner, part.block, layer))?;
+            let named = sealed.named(layer, born);
+            direct.blocks.push((part.block, named, part.is_full));
         }
         writer.finish()?.iter().try_for_each(|file| file.sync())?;
         Ok(true)

@@ -17,7 +17,7 @@ use crate::pages::{Cache, CacheKey, Page};
 pub(super) const SPARSE_DIR: &str = "sparse";
 const EXTENSION: &str = "blocks";
 /// The longest buffer that is kept between writers.
-const BUFFER_BYTES: usize = 16 << 20;
+const BUFFER_BYTES: usize = 4 << 20;
 /// Files that are kept open.
 const OPEN_FILES: usize = 256;
 

@@ -6,8 +6,9 @@ use super::block::Owner;
 use super::files::{BlockFile, BlockFiles};
 use crate::error::Result;
 
-/// Bytes written in one call to the disk.
-const WRITE_BYTES: usize = 4 << 20;
+/// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
+/// has something to do soon.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// Writes blocks of a table. Best in the order of their numbers.
 pub(super) struct BlockWriter<'f> {
@@ -34,6 +35,12 @@ impl<'f> BlockWriter<'f> {
 
     /// Writes a block to its place in a layer, which was taken for it; it may wait for the next ones.
     pub(super) fn write(&mut self, block: i64, layer: u8, bytes: &[u8]) -> Result<()> {
+        self.place(block, layer)?.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// As [`write`](Self::write), for a block that is appended to the buffer as soon as this returns.
+    pub(super) fn place(&mut self, block: i64, layer: u8) -> Result<&mut Vec<u8>> {
         let shape = self.owner.shape;
         let (file, offset) = (shape.file_of(block).0, shape.offset(block, layer));
         let is_same = self.file.as_ref().is_some_and(|(open, _)| *open == file);
@@ -47,15 +54,15 @@ impl<'f> BlockWriter<'f> {
             }
             self.offset = offset;
         }
-        self.bytes.extend_from_slice(bytes);
         self.files.count_write();
-        Ok(())
+        Ok(&mut self.bytes)
     }
 
     fn write_out(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.bytes);
         if let Some((_, file)) = self.file.as_ref().filter(|_| !bytes.is_empty()) {
             file.write(self.offset, &bytes)?;
+            file.file.begin_sync(self.offset, bytes.len() as u64);
         }
         // Keeps the allocation.
         self.bytes = bytes;
