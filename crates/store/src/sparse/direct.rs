@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::rows::RowBlock;
 
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
-const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 256 << 10 };
+const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
 
 /// Blocks that are written and named nowhere yet.
 #[derive(Debug)]
@@ -102,7 +102,9 @@ impl Target<'_> {
             let rows = begin..begin + times[begin..most].partition_point(|&time| block_of(time) == block);
             begin = rows.end;
             let is_full = rows.len() == shape.rows_per_block();
-            let is_worth_it = is_full || rows.len() * 2 >= shape.rows_per_block();
+            // What is missing of the first and of the last block is likely to be in other batches.
+            let is_edge = rows.start == 0 || rows.end == times.len();
+            let is_worth_it = !is_edge && rows.len() * 2 >= shape.rows_per_block();
             if is_full || (is_worth_it && self.is_empty(view, block)?) {
                 parts.push(Part { block, rows, is_full });
             } else {

@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
 /// has something to do soon.
-const WRITE_BYTES: usize = 1 << 20;
+const WRITE_BYTES: usize = 256 << 10;
 
 /// Writes blocks of a table. Best in the order of their numbers.
 pub(super) struct BlockWriter<'f> {
