@@ -13,7 +13,8 @@ use super::append::Placed;
 use super::block::Owner;
 use super::block_map::{self, BlockRef};
 use super::builder::{BlockBuilder, Cells};
-use super::files::{Allocated, BlockFiles};
+use super::files::BlockFiles;
+use super::places::Allocated;
 use super::scan::{newest_in_heads, read_map};
 use super::table::SparseEntry;
 use super::writer::BlockWriter;
@@ -167,7 +168,7 @@ impl Target<'_> {
                 let now = view();
                 let current = self.in_map(&now, part.block)?.map(|named| named.layer);
                 let number = now.pages.number();
-                match files.allocate_now(owner, part.block, current, number)? {
+                match files.allocate_now(owner, part.block, current, number) {
                     Allocated::Layer(layer) => break (layer, number),
                     Allocated::Stale => {}
                     Allocated::Full => return Ok(false),

@@ -240,7 +240,7 @@ impl TableFlush<'_> {
                 .chain(work.written.iter().rev().skip(1).map(|(_, block)| block));
             for block in over {
                 self.replaced += u64::from(block.rows);
-                files.replace(owner, work.block, block);
+                files.replace(owner, work.block, block, true);
             }
         }
         let is_new = |row: &&NewRow<'_>| since.is_none_or(|since| row.sequence > since);
@@ -258,7 +258,7 @@ impl TableFlush<'_> {
         }
         let rewritten = self.rewrite(&work, newest, &rows, &deletions)?;
         if let Some((_, block)) = newest {
-            files.replace(owner, work.block, &block);
+            files.replace(owner, work.block, &block, rewritten.is_some());
         }
         Ok(rewritten)
     }

@@ -1,5 +1,6 @@
 //! The store as its users see it.
 
+mod backup;
 mod concurrency;
 mod damage;
 mod fixtures;
