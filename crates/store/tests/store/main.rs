@@ -2,10 +2,10 @@
 
 mod backup;
 mod concurrency;
+mod contract;
 mod damage;
 mod fixtures;
 mod lifecycle;
-mod model;
 mod rows;
 mod salvage;
 mod space;
