@@ -186,6 +186,10 @@ impl<S: PageStore> PageRead for FaultyPages<S> {
         self.meet(&self.reads, Fault::Read)?;
         self.store.read(id)
     }
+
+    fn read_ahead(&self, ids: &[PageId]) {
+        self.store.read_ahead(ids);
+    }
 }
 
 impl<S: PageStore> PageStore for FaultyPages<S> {

@@ -23,6 +23,7 @@ mod key_order;
 mod mimic_pages;
 mod page_store;
 mod point;
+mod read_ahead;
 pub mod run;
 
 pub use entry::{Columns, Entries, Entry, EntrySource, FixedRow, NoRow, Position, Row, RowLayout};

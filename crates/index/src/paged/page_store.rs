@@ -91,6 +91,12 @@ pub trait PageRead {
     ///
     /// The page does not exist, could not be read, or fails its checksum.
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>>;
+
+    /// Says that these pages are going to be read soon, in the order of their ids or against it. A store whose pages come
+    /// from a disk may begin to fetch them; it does not wait for them, and what it cannot do it leaves.
+    fn read_ahead(&self, ids: &[PageId]) {
+        let _ = ids;
+    }
 }
 
 /// Changing pages.
@@ -262,6 +268,10 @@ macro_rules! forward_to_shared_store {
 
             fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
                 (**self).read(id)
+            }
+
+            fn read_ahead(&self, ids: &[PageId]) {
+                (**self).read_ahead(ids);
             }
         }
 

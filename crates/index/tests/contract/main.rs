@@ -10,6 +10,7 @@ mod mem;
 mod mem_soak;
 mod model;
 mod page_stores;
+mod read_ahead;
 mod run;
 mod snapshot;
 mod suite;

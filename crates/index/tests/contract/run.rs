@@ -7,8 +7,8 @@ use bedload_index::paged::bplus_tree::{OwnedEntry, OwnedRow};
 use bedload_index::paged::contract::CarelessOrder;
 use bedload_index::paged::run::{Merge, Run, RunBuilder, RunConfig, RunCursor, RunEntry, RunReader, merge};
 use bedload_index::paged::{
-    ByteOrder, Columns, Error, FaultyPages, HeapPages, I64Order, KeyOrder, MimicPages, NoRow, PageRead,
-    PageStore, Position, RowLayout, U64Order,
+    ByteOrder, Columns, Error, FaultyPages, HeapPages, I64Order, KeyOrder, MimicPages, NoRow, PageId,
+    PageRead, PageStore, Position, RowLayout, U64Order,
 };
 use bedload_testkit::Rng;
 use proptest::prelude::*;
@@ -475,7 +475,7 @@ fn flipped_bits_do_no_more_than_harm() {
             } else {
                 rng.index(512)
             };
-            if let Some(page) = bedload_index::paged::PageId::new(page) {
+            if let Some(page) = PageId::new(page) {
                 let _ = pages.damage(page, offset, 1 << rng.index(8));
             }
         }

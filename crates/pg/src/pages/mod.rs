@@ -220,6 +220,17 @@ impl PageRead for PgPages {
         header::life_of(latch.page(), id)?;
         Ok(PgGuard(latch))
     }
+
+    fn read_ahead(&self, ids: &[PageId]) {
+        // Blocks that follow one another upwards the system fetches by itself, more of them at a time.
+        let mut last = None;
+        for block in ids.iter().map(|id| id.get()) {
+            if last.replace(block) != block.checked_sub(1) && self.has_block(block) {
+                // SAFETY: the relation is open, and has the block.
+                unsafe { pg_sys::PrefetchBuffer(self.relation, pg_sys::ForkNumber::MAIN_FORKNUM, block) };
+            }
+        }
+    }
 }
 
 impl PageStore for PgPages {

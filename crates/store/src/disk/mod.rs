@@ -43,6 +43,10 @@ pub(crate) trait Disk: Debug + Send + Sync {
 pub(crate) trait DiskFile: Debug + Send + Sync {
     /// Fills `buffer` from `offset` on; an `UnexpectedEof` if the file ends before.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// Says that some bytes are going to be read soon. Nothing happens where the system cannot fetch them ahead.
+    fn read_ahead(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Makes sure that `len` bytes from the start have space on the disk. Bytes that are new read as zero.

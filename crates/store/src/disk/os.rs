@@ -7,6 +7,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -84,6 +85,13 @@ struct OsFile(File);
 impl DiskFile for OsFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.0.read_exact_at(buffer, offset)
+    }
+
+    fn read_ahead(&self, offset: u64, len: u64) {
+        let advice = rustix::fs::Advice::WillNeed;
+        if let Err(error) = rustix::fs::fadvise(&self.0, offset, NonZeroU64::new(len), advice) {
+            tracing::debug!(%error, "the system does not read ahead");
+        }
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

@@ -66,6 +66,12 @@ impl Cache {
         }
     }
 
+    /// Whether it has the page, which does not count as a use of it.
+    pub(crate) fn has(&self, key: impl Into<CacheKey>) -> bool {
+        let key = key.into();
+        self.shard(key).lock().places.contains_key(&key)
+    }
+
     pub(crate) fn get(&self, key: impl Into<CacheKey>) -> Option<Arc<Page>> {
         let key = key.into();
         let mut shard = self.shard(key).lock();

@@ -1,5 +1,6 @@
 //! The data file: its superblocks, its places, and the cache before it.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +37,34 @@ pub(super) struct Unwritten<'a> {
     pub(super) page: &'a mut Page,
 }
 
+/// What to ask a disk for before these places are read: neighbours in one request. Those that follow one another upwards it
+/// is not told of: systems see by themselves that a file is read forwards, and fetch more of it at a time.
+fn requests(places: impl Iterator<Item = u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
+    let mut places = places.peekable();
+    std::iter::from_fn(move || {
+        while let Some(last) = places.next() {
+            let (mut first, mut end) = (last, last);
+            while places
+                .next_if(|&place| place.checked_sub(1) == Some(end))
+                .is_some()
+            {
+                end += 1;
+            }
+            if end > last {
+                continue;
+            }
+            while places
+                .next_if(|&place| place.checked_add(1) == Some(first))
+                .is_some()
+            {
+                first -= 1;
+            }
+            return Some(first..=last);
+        }
+        None
+    })
+}
+
 impl PageFile {
     pub(crate) fn new(path: PathBuf, file: Box<dyn DiskFile>, page_bytes: usize, cache_pages: usize) -> Self {
         Self {
@@ -64,6 +93,15 @@ impl PageFile {
             None => Ok(self
                 .cache
                 .insert(slot.page, Arc::new(self.read(slot, kind, logical)?))),
+        }
+    }
+
+    /// Has the disk fetch what is not in the cache.
+    pub(super) fn read_ahead(&self, slots: impl Iterator<Item = Slot>) {
+        let places = slots.map(|slot| slot.page);
+        for fetched in requests(places.filter(|&place| !self.cache.has(place))) {
+            let bytes = u64::from(fetched.end() - fetched.start() + 1) * self.page_bytes as u64;
+            self.file.read_ahead(self.offset(*fetched.start()), bytes);
         }
     }
 
@@ -198,5 +236,21 @@ impl PageFile {
 
     pub(super) fn offset(&self, place: u32) -> u64 {
         PAGES_OFFSET + u64::from(place - 1) * self.page_bytes as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::requests;
+
+    #[test]
+    fn what_is_read_downwards_or_apart_is_asked_for() {
+        let asked = |places: &[u32]| requests(places.iter().copied()).collect::<Vec<_>>();
+        assert_eq!(asked(&[]), []);
+        assert_eq!(asked(&[7]), [7..=7]);
+        assert_eq!(asked(&[9, 8, 7]), [7..=9]);
+        assert_eq!(asked(&[7, 8, 9]), []);
+        assert_eq!(asked(&[9, 5, 4, 12]), [9..=9, 4..=5, 12..=12]);
+        assert_eq!(asked(&[3, 4, 9, 8, 1, 2]), [8..=9]);
     }
 }

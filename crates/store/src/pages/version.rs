@@ -68,4 +68,9 @@ impl PageRead for PageVersion {
         };
         Ok(PageRef(self.file.load(slot, PageKind::Tree, id.get())?))
     }
+
+    fn read_ahead(&self, ids: &[PageId]) {
+        self.file
+            .read_ahead(ids.iter().filter_map(|&id| self.map.get(id)));
+    }
 }

@@ -348,6 +348,14 @@ impl PageRead for WorkingPages {
             _latch: latch,
         })
     }
+
+    fn read_ahead(&self, ids: &[PageId]) {
+        let state = self.state.lock();
+        let clean = ids.iter().filter(|id| !state.dirty.contains_key(id));
+        let slots: Vec<Slot> = clean.filter_map(|&id| state.map.get(id)).collect();
+        drop(state);
+        self.file.read_ahead(slots.into_iter());
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

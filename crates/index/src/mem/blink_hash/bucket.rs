@@ -1,6 +1,7 @@
 //! Buckets: a few dozen entries in no order, found by one-byte fingerprints.
 
 use super::super::columns::Words;
+use super::super::prefetch::prefetch;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering};
 use super::super::version_latch::{VersionLatch, Writer};
 use super::fingerprints::{Fingerprint, Fingerprints};
@@ -10,6 +11,9 @@ pub(super) const BUCKET_CAP: usize = if cfg!(any(test, miri, loom)) { 8 } else {
 
 /// The slots of a bucket, one bit each.
 pub(super) type Slots = u32;
+
+/// Slots whose entries share a cache line, if they are of 16 bytes.
+const LINE_SLOTS: usize = 4;
 
 /// See the [module](self). All zeros is an empty bucket that was never written.
 #[derive(Debug)]
@@ -24,8 +28,13 @@ pub(super) struct Bucket<W: Words> {
     /// of the leaf in which that was noted.
     strays: AtomicU64,
     fingerprints: Fingerprints,
-    entries: [Entry<W>; BUCKET_CAP],
+    entries: Entries<W>,
 }
+
+/// They begin with a cache line, so that entries of 16 bytes lie in one each.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Entries<W: Words>([Entry<W>; BUCKET_CAP]);
 
 /// A key beside its value: who finds the one has the other in the same cache line.
 #[derive(Debug)]
@@ -42,10 +51,10 @@ impl<W: Words> Bucket<W> {
             viewed: AtomicU32::new(0),
             strays: AtomicU64::new(0),
             fingerprints: Fingerprints::new(),
-            entries: std::array::from_fn(|_| Entry {
+            entries: Entries(std::array::from_fn(|_| Entry {
                 key: W::new_columns(),
                 value: AtomicU64::new(0),
-            }),
+            })),
         }
     }
 
@@ -87,27 +96,37 @@ impl<W: Words> Bucket<W> {
         Bits::of(self.fingerprints.matching(fingerprint)).find(|&slot| self.key(slot) == *key)
     }
 
-    /// A slot that holds no entry.
-    pub(super) fn free_slot(&self) -> Option<usize> {
-        let slot = self.fingerprints.occupied().trailing_ones() as usize;
+    /// A slot that holds no entry, in this line if there is one.
+    pub(super) fn free_slot(&self, line: Line) -> Option<usize> {
+        let free = !self.fingerprints.occupied() & Slots::MAX >> (Slots::BITS as usize - BUCKET_CAP);
+        let in_line = free & ((1 << LINE_SLOTS) - 1) << line.first_slot();
+        let slot = if in_line == 0 { free } else { in_line }.trailing_zeros() as usize;
         (slot < BUCKET_CAP).then_some(slot)
     }
 
+    /// Asks for what a lookup of a key of this line is going to read: the fingerprints, and not only when they have come
+    /// the entry.
+    #[inline]
+    pub(super) fn prefetch(&self, line: Line) {
+        prefetch(&self.latch);
+        prefetch(&self.entries.0[line.first_slot()]);
+    }
+
     pub(super) fn key(&self, slot: usize) -> W {
-        W::load(&self.entries[slot].key, 0)
+        W::load(&self.entries.0[slot].key, 0)
     }
 
     pub(super) fn value(&self, slot: usize) -> u64 {
-        self.entries[slot].value.load(Ordering::Relaxed)
+        self.entries.0[slot].value.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_value(&self, slot: usize, value: u64, _writer: Writer<'_>) {
-        self.entries[slot].value.store(value, Ordering::Relaxed);
+        self.entries.0[slot].value.store(value, Ordering::Relaxed);
     }
 
     pub(super) fn put(&self, slot: usize, key: W, fingerprint: Fingerprint, value: u64, writer: Writer<'_>) {
-        key.store(&self.entries[slot].key, 0);
-        self.entries[slot].value.store(value, Ordering::Relaxed);
+        key.store(&self.entries.0[slot].key, 0);
+        self.entries.0[slot].value.store(value, Ordering::Relaxed);
         self.fingerprints.set(slot, Some(fingerprint), writer);
     }
 
@@ -132,7 +151,7 @@ impl<W: Words> Bucket<W> {
 
     /// Moves the entry in `slot` to a free slot of another bucket; it stays in the view it is in. Both are latched.
     pub(super) fn move_to(&self, slot: usize, other: &Self, writer: Writer<'_>) {
-        if let Some(free) = other.free_slot() {
+        if let Some(free) = other.free_slot(Line::of_slot(slot)) {
             let fingerprint = self.fingerprints.get(slot);
             other.put(free, self.key(slot), fingerprint, self.value(slot), writer);
             let viewed = other.viewed.load(Ordering::Relaxed);
@@ -145,6 +164,25 @@ impl<W: Words> Bucket<W> {
     /// The slots that hold an entry, one after another.
     pub(super) fn entries(&self) -> Bits {
         Bits::of(self.fingerprints.occupied())
+    }
+}
+
+/// The line of a bucket's entries that a key should be in: its hash tells, so it can be asked for together with the
+/// fingerprints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line(usize);
+
+impl Line {
+    pub(super) fn of_hash(hash: u64) -> Self {
+        Self(usize::from(hash.to_le_bytes()[1]) % (BUCKET_CAP / LINE_SLOTS))
+    }
+
+    const fn of_slot(slot: usize) -> Self {
+        Self(slot / LINE_SLOTS)
+    }
+
+    fn first_slot(self) -> usize {
+        self.0 * LINE_SLOTS
     }
 }
 
@@ -184,15 +222,26 @@ mod tests {
     const WRITER: Writer<'static> = Writer::UNPUBLISHED;
 
     #[test]
+    fn entries_of_16_bytes_lie_in_one_cache_line() {
+        let bucket = Bucket::<[u64; 1]>::new();
+        for line in bucket.entries.0.chunks(LINE_SLOTS) {
+            assert_eq!(std::ptr::from_ref(&line[0]).addr() % 64, 0);
+            assert_eq!(size_of_val(line), 64);
+        }
+    }
+
+    #[test]
     fn entries_are_found_by_key_whatever_their_fingerprint() {
         let bucket = Bucket::<[u64; 1]>::new();
         for key in 0..BUCKET_CAP as u64 {
             // Half of the keys share a fingerprint.
             let fingerprint = Fingerprint::of_hash(if key % 2 == 0 { 0 } else { key });
-            let slot = bucket.free_slot().expect("not full");
+            let line = Line::of_hash(key << 8);
+            let slot = bucket.free_slot(line).expect("not full");
+            assert_eq!(slot / LINE_SLOTS, line.0, "each line has room for its keys");
             bucket.put(slot, [key], fingerprint, key + 100, WRITER);
         }
-        assert_eq!(bucket.free_slot(), None);
+        assert_eq!(bucket.free_slot(Line::of_slot(0)), None);
         for key in 0..BUCKET_CAP as u64 {
             let fingerprint = Fingerprint::of_hash(if key % 2 == 0 { 0 } else { key });
             let slot = bucket.find(&[key], fingerprint).expect("was put");
@@ -200,7 +249,11 @@ mod tests {
         }
         assert_eq!(bucket.find(&[0], Fingerprint::of_hash(0xff)), None);
         bucket.clear(3, WRITER);
-        assert_eq!(bucket.free_slot(), Some(3));
+        assert_eq!(
+            bucket.free_slot(Line::of_slot(7)),
+            Some(3),
+            "a full line lends from others"
+        );
         assert_eq!(bucket.entries().count(), BUCKET_CAP - 1);
     }
 }

@@ -13,7 +13,7 @@ use super::super::node::{Header, Kind, Node, NodePtr};
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use super::super::version_latch::{Latched, Version, Writer};
 use super::BlinkHashOptions;
-use super::bucket::{BUCKET_CAP, Bits, Bucket};
+use super::bucket::{BUCKET_CAP, Bits, Bucket, Line};
 use super::fingerprints::Fingerprint;
 use super::ordered_view::{self, OrderedView};
 
@@ -67,6 +67,7 @@ pub(super) struct Place {
     first: usize,
     second: usize,
     pub(super) fingerprint: Fingerprint,
+    line: Line,
 }
 
 /// An entry that was found.
@@ -215,6 +216,7 @@ impl<W: Words> HashLeaf<W> {
             first: self.scale(hash >> 32),
             second: self.scale(hash >> 8 & 0xffff_ffff),
             fingerprint: Fingerprint::of_hash(hash),
+            line: Line::of_hash(hash),
         }
     }
 
@@ -270,6 +272,7 @@ impl<W: Words> HashLeaf<W> {
     pub(super) fn get(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
         let place = self.place_of(key);
         let home = self.probe(&place, 0);
+        self.buckets[home].prefetch(place.line);
         let LookedUp {
             entry: mut found,
             strays,
@@ -402,7 +405,7 @@ impl<W: Words> HashLeaf<W> {
             self.change(&key, &entry, (home_index, &home_latched), version, Some(value))?;
             return Ok(Insert::Done);
         }
-        if let Some(slot) = home.free_slot() {
+        if let Some(slot) = home.free_slot(place.line) {
             self.expect_version(version)?;
             home.put(slot, key, place.fingerprint, value, home_latched.writer());
             self.view.mark(home_index, home_latched.writer());
@@ -411,12 +414,12 @@ impl<W: Words> HashLeaf<W> {
         for probe in 1..self.probe_count() {
             let index = self.probe(&place, probe);
             let bucket = &self.buckets[index];
-            if index == home_index || (self.is_settled(index) && bucket.free_slot().is_none()) {
+            if index == home_index || (self.is_settled(index) && bucket.free_slot(place.line).is_none()) {
                 continue;
             }
             let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
             self.expect_settled(index)?;
-            if let Some(slot) = bucket.free_slot() {
+            if let Some(slot) = bucket.free_slot(place.line) {
                 self.expect_version(version)?;
                 bucket.put(slot, key, place.fingerprint, value, latched.writer());
                 self.view.mark(index, latched.writer());

@@ -10,10 +10,11 @@ use std::ops::{Bound, Range};
 
 use super::descend::Target;
 use super::entry_ref::{EntryRef, LeafSlice};
-use super::node::{Extent, Node};
+use super::node::{Branch, Extent, Node};
 use super::shape::{HEADER_LEN, Shape};
 use super::tree::BPlusTree;
 use crate::paged::point::Cut;
+use crate::paged::read_ahead::ReadAhead;
 use crate::paged::{KeyOrder, PageId, PageRead, Position, Result, RowLayout};
 
 /// Entries of a range of a [`BPlusTree`], ascending or descending. What it returns is consistent within a leaf;
@@ -52,7 +53,56 @@ pub struct Cursor<'t, O, L, S> {
     from: Option<Cut>,
     to: Option<Cut>,
     is_done: bool,
+    ahead: Ahead,
     copy: Copied,
+}
+
+/// What is fetched ahead, and of which parent of leaves.
+#[derive(Default)]
+struct Ahead {
+    leaves: ReadAhead,
+    parent: Option<PageId>,
+}
+
+impl Ahead {
+    /// Has the store fetch leaves behind the child in `slot`, up to that of the range's other end.
+    fn enter_leaf<O: KeyOrder, L: RowLayout, S: PageRead>(
+        &mut self,
+        tree: &BPlusTree<O, L, S>,
+        parent: &Branch<'_>,
+        slot: usize,
+        is_ascending: bool,
+        end: Option<&Cut>,
+    ) -> Result<()> {
+        if self.parent.replace(parent.id()) != Some(parent.id()) {
+            self.leaves.enter_node();
+        }
+        let left = || {
+            let last = match end {
+                Some(cut) => parent.slot_of(&tree.order, &cut.point.as_point())?,
+                None if is_ascending => parent.count() - 1,
+                None => 0,
+            };
+            Ok(if is_ascending {
+                last.saturating_sub(slot)
+            } else {
+                slot.saturating_sub(last)
+            })
+        };
+        let fetched = self.leaves.enter_leaf(left)?;
+        if !fetched.is_empty() {
+            let child = |behind| {
+                parent.child(if is_ascending {
+                    slot + 1 + behind
+                } else {
+                    slot - 1 - behind
+                })
+            };
+            let pages: Vec<PageId> = fetched.map(child).collect::<Result<_>>()?;
+            tree.store.read_ahead(&pages);
+        }
+        Ok(())
+    }
 }
 
 /// Entries copied out of a leaf, and how many of them have been handed out one by one.
@@ -115,6 +165,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             from,
             to,
             is_done,
+            ahead: Ahead::default(),
             copy: Copied::default(),
         })
     }
@@ -188,7 +239,10 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             None => Target::Lowest,
             Some(cut) => Target::At(cut.point.as_point()),
         };
-        let leaf = tree.descend(target, None)?;
+        let (ahead, to) = (&mut self.ahead, self.to.as_ref());
+        let leaf = tree.descend(target, None, |parent, slot| {
+            ahead.enter_leaf(tree, parent, slot, true, to)
+        })?;
         let node = leaf.node(&tree.leaf);
         self.copy_from(&node)?;
         let next = node.high().map(Cut::before);
@@ -209,7 +263,10 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             Some(cut) => Target::Below(cut.point.as_point()),
         };
         let mut low = None;
-        let leaf = tree.descend(target, Some(&mut low))?;
+        let (ahead, from) = (&mut self.ahead, self.from.as_ref());
+        let leaf = tree.descend(target, Some(&mut low), |parent, slot| {
+            ahead.enter_leaf(tree, parent, slot, false, from)
+        })?;
         let node = leaf.node(&tree.leaf);
         let next = low.map(|point| Cut { point, behind: false });
         if let (Some(next), Some(to)) = (&next, &self.to)

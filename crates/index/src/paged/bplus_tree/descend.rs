@@ -44,14 +44,17 @@ enum Step {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
-    /// Latches the target leaf shared. Stores its low bound in `low`, if asked.
+    /// Latches the target leaf shared. Stores its low bound in `low`, if asked. `at_parent` sees the parent of the leaf,
+    /// still latched, and which of its children comes next.
     ///
     /// Ends on damaged pages too: levels fall by one, and fences rise along a level.
     pub(super) fn descend(
         &self,
         target: Target<'_>,
         mut low: Option<&mut LowBound>,
+        at_parent: impl FnOnce(&Branch<'_>, usize) -> Result<()>,
     ) -> Result<Found<S::Guard<'_>>> {
+        let mut at_parent = Some(at_parent);
         if let Some(low) = low.as_deref_mut() {
             *low = None;
         }
@@ -72,7 +75,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
                 let node = Node::parse(&page, &self.branch, id, level)?;
                 match self.right_of(&node, target, low.as_deref_mut()) {
                     Some(right) => Step::Right(right),
-                    None => Step::Down(self.child_of(&node, target, low.as_deref_mut())?),
+                    None => {
+                        let slot = self.slot_of(&node, target, low.as_deref_mut())?;
+                        if level == 1
+                            && let Some(at_parent) = at_parent.take()
+                        {
+                            at_parent(&node, slot)?;
+                        }
+                        Step::Down(node.child(slot)?)
+                    }
                 }
             };
             match step {
@@ -120,7 +131,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         node.right()
     }
 
-    fn child_of(&self, node: &Branch<'_>, target: Target<'_>, low: Option<&mut LowBound>) -> Result<PageId> {
+    /// The child that the target lies below.
+    fn slot_of(&self, node: &Branch<'_>, target: Target<'_>, low: Option<&mut LowBound>) -> Result<usize> {
         let slot = match target {
             Target::Lowest => 0,
             Target::At(point) => node.slot_of(&self.order, &point)?,
@@ -132,7 +144,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         {
             *low = Some(node.point(slot)?.to_buf());
         }
-        node.child(slot)
+        Ok(slot)
     }
 
     fn fences_ascend<R: RowLayout>(&self, left: &Node<'_, R>, right: &Node<'_, R>) -> Result<()> {

@@ -157,7 +157,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         view: impl FnOnce(EntryRef<'_, O, L>) -> R,
     ) -> Result<Option<R>> {
         let point = Point::new(&self.order, Position { key, tie })?;
-        let leaf = self.descend(Target::At(point), None)?;
+        let leaf = self.descend(Target::At(point), None, |_, _| Ok(()))?;
         let node = leaf.node(&self.leaf);
         match node.find(&self.order, 0, &point)? {
             (index, true) => Ok(Some(view(EntryRef::new(&self.order, node, index)?))),

@@ -8,6 +8,7 @@ use super::columns::Columns;
 use super::page::{LEVEL_MAX, RunName, RunPage};
 use super::shape::Shape;
 use super::{Run, RunConfig};
+use crate::paged::read_ahead::ReadAhead;
 use crate::paged::{Error, FixedRow, KeyOrder, PageId, PageRead, Position, Result, RowLayout};
 
 /// Reads a run. Its pages never change, so a reader holds no latch between two calls.
@@ -371,6 +372,7 @@ pub struct RunCursor<O, L, S> {
     leaf: Option<(PageId, Range<usize>)>,
     /// How many are unpacked next.
     window: usize,
+    ahead: ReadAhead,
     from: Bound<(Vec<u8>, u64)>,
     to: Bound<(Vec<u8>, u64)>,
 }
@@ -412,6 +414,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             end: 0,
             leaf: None,
             window: FIRST_WINDOW,
+            ahead: ReadAhead::default(),
             reader,
         })
     }
@@ -475,9 +478,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         &self.reader.run
     }
 
-    /// Unpacks whole leaves from now on: for who is going to read them all.
-    pub(super) fn unpack_whole_leaves(&mut self) {
+    /// Unpacks whole leaves from now on, and fetches as far ahead as ever: for who is going to read them all.
+    pub(super) fn expect_whole_leaves(&mut self) {
         self.window = usize::MAX;
+        self.ahead = ReadAhead::at_once();
     }
 
     /// Sees to it that the present leaf has an entry to give; `false` at the end of the range.
@@ -487,7 +491,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
                 self.unpack_more(id)?;
                 continue;
             }
-            let Some((id, level)) = self.next_page() else {
+            let Some((id, level)) = self.next_page()? else {
                 return Ok(false);
             };
             if level == 0 {
@@ -509,9 +513,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         self.next = next;
     }
 
-    fn next_page(&mut self) -> Option<(PageId, u8)> {
+    fn next_page(&mut self) -> Result<Option<(PageId, u8)>> {
         while let Some(children) = self.way.last_mut() {
             if children.next < children.end {
+                let level = children.level - 1;
                 let slot = if self.is_ascending {
                     children.next += 1;
                     children.next - 1
@@ -519,11 +524,32 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
                     children.end -= 1;
                     children.end
                 };
-                return Some((children.pages[slot], children.level - 1));
+                let page = children.pages[slot];
+                if level == 0 {
+                    self.read_ahead()?;
+                }
+                return Ok(Some((page, level)));
             }
             self.way.pop();
         }
-        None
+        Ok(None)
+    }
+
+    /// Has the store fetch leaves behind the one that comes now.
+    fn read_ahead(&mut self) -> Result<()> {
+        let Some(children) = self.way.last() else {
+            return Ok(());
+        };
+        let Range { start, end } = self.ahead.enter_leaf(|| Ok(children.end - children.next))?;
+        if start < end {
+            let fetched = if self.is_ascending {
+                children.next + start..children.next + end
+            } else {
+                children.end - end..children.end - start
+            };
+            self.reader.store.read_ahead(&children.pages[fetched]);
+        }
+        Ok(())
     }
 
     /// How many entries of the page lie before the range begins, and how many before it ends.
@@ -580,6 +606,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         let pages: Vec<PageId> = (0..page.count())
             .map(|slot| child_at(&page, id, slot))
             .collect::<Result<_>>()?;
+        self.ahead.enter_node();
         // The child before the first entry of the range may have entries of it, too.
         self.way.push(Children {
             level,

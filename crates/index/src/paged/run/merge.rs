@@ -141,7 +141,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             taken: 0,
         };
         for mut cursor in newest_first {
-            cursor.unpack_whole_leaves();
+            cursor.expect_whole_leaves();
             if cursor.fill()? {
                 merge.sources.push(cursor);
             }
