@@ -25,6 +25,9 @@ use crate::rows::RowBlock;
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
 const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
 
+/// From so many bytes on a thread is begun that writes while blocks are made.
+const HELPER_BYTES_MIN: usize = 2 << 20;
+
 /// Blocks that are written and named nowhere yet.
 #[derive(Debug)]
 pub(crate) struct Direct {
@@ -162,7 +165,12 @@ impl Target<'_> {
         (view, sequence): (impl Fn() -> Arc<View>, u64),
     ) -> Result<bool> {
         let (owner, files) = (self.owner(), self.files);
-        let mut writer = BlockWriter::new(files, owner);
+        let bytes: usize = parts.iter().map(|part| part.rows.len()).sum::<usize>() * owner.shape.row_width;
+        let mut writer = if bytes >= HELPER_BYTES_MIN {
+            BlockWriter::with_helper(files, owner)
+        } else {
+            BlockWriter::new(files, owner)
+        };
         for part in parts {
             let (layer, born) = loop {
                 let now = view();

@@ -32,6 +32,9 @@ pub(crate) struct BlockFiles {
     /// Taken before `open`.
     places: Mutex<Places>,
     open: Mutex<OpenFiles>,
+    /// Held while a file is created and its name made durable: who finds the file there may rely on the name. Taken
+    /// before all others.
+    creating: Mutex<()>,
     /// Whether the file system has holes, once somebody wanted to know.
     pub(super) has_holes: OnceLock<bool>,
     reads: AtomicU64,
@@ -91,6 +94,7 @@ impl BlockFiles {
             cache,
             places: Mutex::new(Places::new(checkpoint)),
             open: Mutex::default(),
+            creating: Mutex::default(),
             has_holes: OnceLock::new(),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -162,6 +166,7 @@ impl BlockFiles {
         if let Some(open) = self.open.lock().files.get(&(table, file)) {
             return Ok(open.clone());
         }
+        let _creating = self.creating.lock();
         let path = self.path_of(table, file);
         let opened = match self.disk.open(&path) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
