@@ -33,6 +33,10 @@ pub(crate) enum Command {
     Verify(StoreArgs),
     /// Copy what is whole in a damaged store into a new one
     Salvage(SalvageArgs),
+    /// Copy a store into a new one, and check the copy
+    Backup(CopyArgs),
+    /// Copy a backup to where its store is to be, and check the copy
+    Restore(CopyArgs),
     /// Copy a table into a new one of another layout
     Convert(ConvertArgs),
     /// Delete the rows of a range of times
@@ -242,6 +246,20 @@ pub(crate) struct SalvageArgs {
 
     /// The new store's directory, which must not exist or be empty
     pub(crate) new: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Copy a store into a new one, which is checked, is a store itself, and takes no more space than its rows need.
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {
+    /// The directory of the store or backup that is copied
+    pub(crate) from: PathBuf,
+
+    /// The directory of the copy, which must not exist or be empty
+    pub(crate) to: PathBuf,
 
     /// Print one JSON object
     #[arg(long)]

@@ -64,6 +64,7 @@ fn table_json(table: &TableInfo) -> Value {
             "density": density.density(),
             "disk_bytes": density.disk_bytes,
             "payload_bytes": density.payload_bytes,
+            "has_holes": density.has_holes,
             "replaced": density.replaced,
             "advised_below": density.advised_below,
             "advises_indexed": density.advises_indexed(),

@@ -86,6 +86,9 @@ pub(crate) fn density_text(density: &Density) -> String {
         100.0 * density.density(),
         grouped(density.disk_bytes),
     );
+    if !density.has_holes {
+        text += "\nwarning  the file system has no holes: places in which no block stands take space, too";
+    }
     if density.advises_indexed() {
         text += &format!(
             "\nadvice   below {:.1} % the indexed layout takes less space: see bedload convert",

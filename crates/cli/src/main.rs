@@ -1,6 +1,7 @@
 //! The `bedload` command.
 
 mod args;
+mod backup;
 mod convert;
 mod delete;
 mod demo;
@@ -49,6 +50,8 @@ fn run(command: &Command) -> Result<()> {
         Command::Sortedness(args) => sortedness::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Salvage(args) => salvage::run(args),
+        Command::Backup(args) => backup::back_up(args),
+        Command::Restore(args) => backup::restore(args),
         Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Demo(args) => demo::run(args),

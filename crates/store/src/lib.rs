@@ -69,4 +69,4 @@ pub use options::{Durability, Options};
 pub use rows::TableSchema;
 pub use scan::Scan;
 pub use sparse::{Density, Grid, Snap};
-pub use store::{Appended, Layout, Mark, Row, Snapshot, Store, Table, Value, inspect, salvage};
+pub use store::{Appended, Layout, Mark, Row, Snapshot, Store, Table, Value, inspect, restore, salvage};

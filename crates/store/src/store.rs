@@ -161,6 +161,31 @@ impl Store {
         self.shared.engine.verify()
     }
 
+    /// Copies everything committed so far into a new store in the directory `to`, and checks the copy: what was found in
+    /// it is returned. Others may write meanwhile; what they commit after the call is not in the copy.
+    ///
+    /// The copy is a store like any other, and can be opened where it stands, on any file system. It has no gaps: the
+    /// pages of its data file stand side by side, and files of sparse tables are as short as their blocks allow.
+    ///
+    /// # Errors
+    ///
+    /// `to` exists and is not empty; a page or block is damaged; the disk is full or fails. What was begun is left and is
+    /// no store: remove it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("readings"))?;
+    /// let copy = dir.path().join("copy");
+    /// store.backup(&copy)?;
+    /// // Later, elsewhere:
+    /// let checked = bedload::restore(&copy, dir.path().join("restored"))?;
+    /// assert_eq!(checked.problems, []);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<VerifyReport> {
+        self.shared.engine.backup(to.as_ref())
+    }
+
     /// Sizes of the store and its tables.
     ///
     /// # Errors
@@ -255,6 +280,15 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Problem>> {
 /// is known of its tables; `to` exists and is not empty; the disk is full or fails to write.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<SalvageReport> {
     engine::salvage(Arc::new(OsDisk), from.as_ref(), to.as_ref())
+}
+
+/// Copies a backup, which stays as it is, to where its store is to be, and checks the copy.
+///
+/// # Errors
+///
+/// As for [`Store::backup`]; and `from` is no store, is in use, or was written by a newer release.
+pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<VerifyReport> {
+    Store::open(from)?.backup(to)
 }
 
 /// How a table keeps its rows. It is chosen when the table is created.

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::hint::black_box;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -21,8 +22,16 @@ use crate::stores::{self, BASELINE, COLUMNS, ROW_BYTES, RowStore, Rows, fold, ro
 const EPOCH: i64 = 946_684_800;
 /// Rows of a batch that is not about small ones.
 const BATCH: usize = 65_536;
-/// Rows of a range read.
-const RANGE: usize = 32_768;
+/// Batches and ranges, as in the paper's figure 3, and about how many rows are moved by those of each size.
+const SIZES: [(usize, usize); 7] = [
+    (1, 1 << 10),
+    (8, 1 << 13),
+    (64, 1 << 15),
+    (512, 1 << 17),
+    (4096, 1 << 18),
+    (32_768, 1 << 18),
+    (524_288, 1 << 19),
+];
 
 fn entries(plan: &Plan) -> usize {
     plan.entries_of(400_000, 2_000_000)
@@ -53,11 +62,12 @@ fn second(n: usize) -> i64 {
     EPOCH + i64::try_from(n).expect("fewer than 2^63")
 }
 
-/// A row for each of the first seconds, in batches made before the clock runs.
-fn dense(rows: usize, batch: usize) -> impl Iterator<Item = Rows> {
-    (0..rows)
+/// A row for each of some seconds, in batches made before the clock runs.
+fn dense(seconds: Range<usize>, batch: usize) -> impl Iterator<Item = Rows> {
+    let end = seconds.end;
+    seconds
         .step_by(batch)
-        .map(move |from| Rows::of_times((from..rows.min(from + batch)).map(second).collect()))
+        .map(move |from| Rows::of_times((from..end.min(from + batch)).map(second).collect()))
 }
 
 /// Appends batches; returns the seconds that the store took.
@@ -102,72 +112,69 @@ fn figure(metric: impl Into<String>, unit: &'static str, value: f64) -> Figure {
     }
 }
 
-/// Durable batches of 1 to 65,536 rows, in order and at random, and ranges into Arrow.
+/// Durable batches of 1 to 524,288 rows, in order and at random, and ranges of as many into Arrow.
 pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan);
     rounds("sparse-throughput", plan, |store, _, rng| {
         let mut figures = Vec::new();
-        let seconds = load(store, dense(rows, BATCH));
-        figures.push(figure(
-            "ingest, batches of 65536",
-            "krows/s",
-            rows as f64 / seconds / 1e3,
-        ));
+        let rate = |rows: usize, seconds: f64| rows as f64 / seconds / 1e3;
+        let mut krows = |metric: String, rate: f64| figures.push(figure(metric, "krows/s", rate));
+        let seconds = load(store, dense(0..rows, BATCH));
+        krows(format!("ingest, batches of {BATCH}"), rate(rows, seconds));
         check(store, second(0), second(rows), rows);
+        let mut end = rows;
+        for (batch, about) in SIZES {
+            let batch = batch.min(rows);
+            let count = about.min(rows).next_multiple_of(batch);
+            let seconds = load(store, dense(end..end + count, batch));
+            krows(format!("ingest, batches of {batch}"), rate(count, seconds));
+            end += count;
+        }
+        check(store, second(0), second(end), end);
         for read in ["first", "again"] {
             let begun = Instant::now();
             let mut bytes = 0;
-            store.range(second(0), second(rows), &mut |batch| {
+            store.range(second(0), second(end), &mut |batch| {
                 bytes += black_box(batch).get_array_memory_size()
             });
-            let rate = rows as f64 / begun.elapsed().as_secs_f64() / 1e3;
-            assert!(bytes >= rows * ROW_BYTES);
+            let seconds = begun.elapsed().as_secs_f64();
+            assert!(bytes >= end * ROW_BYTES);
             if read == "again" {
-                figures.push(figure("all rows into Arrow", "krows/s", rate));
+                krows("all rows into Arrow".into(), rate(end, seconds));
             }
         }
-        let ranges = (rows / 8192).clamp(2, 64);
-        let begun = Instant::now();
-        let mut found = 0;
-        for _ in 0..ranges {
-            let from = second(rng.index(rows.saturating_sub(RANGE).max(1)));
-            store.range(from, from + (second(RANGE) - EPOCH), &mut |batch| {
-                found += black_box(batch).num_rows()
-            });
+        for (range, about) in SIZES {
+            let range = range.min(rows);
+            let froms: Vec<usize> = (0..(8 * about).div_ceil(range).clamp(2, 4096))
+                .map(|_| rng.index(end - range + 1))
+                .collect();
+            let begun = Instant::now();
+            let mut found = 0;
+            for &from in &froms {
+                store.range(second(from), second(from + range), &mut |batch| {
+                    found += black_box(batch).num_rows()
+                });
+            }
+            let seconds = begun.elapsed().as_secs_f64();
+            assert_eq!(found, froms.len() * range, "rows in random ranges of {range}");
+            krows(
+                format!("random ranges of {range} into Arrow"),
+                rate(found, seconds),
+            );
         }
-        let rate = found as f64 / begun.elapsed().as_secs_f64() / 1e3;
-        figures.push(figure("random ranges of 32768 into Arrow", "krows/s", rate));
         // Written over in order, and at random: every batch is sorted by nobody.
         let again = rows / 4;
-        let seconds = load(store, dense(again, BATCH));
-        figures.push(figure(
-            "written over, batches of 65536",
-            "krows/s",
-            again as f64 / seconds / 1e3,
-        ));
+        let seconds = load(store, dense(0..again, BATCH));
+        krows(format!("written over, batches of {BATCH}"), rate(again, seconds));
         let times: Vec<i64> = (0..again).map(|_| second(rng.index(rows))).collect();
         let batches = times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec()));
         let seconds = load(store, batches);
-        figures.push(figure(
-            "written over at random, batches of 65536",
-            "krows/s",
-            again as f64 / seconds / 1e3,
-        ));
+        krows(
+            format!("written over at random, batches of {BATCH}"),
+            rate(again, seconds),
+        );
         if store.writes_over() {
-            check(store, second(0), second(rows), rows);
-        }
-        for (batch, count) in [(4096, rows / 8), (64, 64 * 64), (1, 64)] {
-            let from = 2 * rows;
-            let batches = (0..count)
-                .step_by(batch)
-                .map(|n| Rows::of_times((n..n + batch).map(|n| second(from + n)).collect()));
-            let count = count.next_multiple_of(batch);
-            let seconds = load(store, batches);
-            figures.push(figure(
-                format!("ingest, batches of {batch}"),
-                "krows/s",
-                count as f64 / seconds / 1e3,
-            ));
+            check(store, second(0), second(end), end);
         }
         figures
     })

@@ -146,3 +146,29 @@ fn scattered_rows_are_advised_to_another_layout_and_converted_either_way() {
     assert_eq!((&copied["rows"], &copied["kept"]), (&json!(2_000), &json!(279)));
     place.run("verify s").succeeds();
 }
+
+#[test]
+fn a_backup_is_a_store_and_comes_back_as_one() {
+    let place = Place::new();
+    place.write("a.csv", csv(5000, 1));
+    place
+        .run("ingest s t a.csv --time t --time-unit s --layout sparse --interval 1s")
+        .succeeds();
+    place.run("ingest s u a.csv --time t --time-unit s").succeeds();
+    let report: Value = serde_json::from_str(&place.output("backup s copy --json")).unwrap();
+    assert_eq!(report["rows"], json!(10_000));
+    assert!(report["blocks"].as_u64().unwrap() > 1);
+    assert!(place.output("restore copy back").contains("10,000 rows"));
+    for table in ["t", "u"] {
+        let rows = |store: &str| place.output(&format!("query {store} {table} --format csv"));
+        assert_eq!(rows("s"), rows("back"));
+    }
+    place.run("verify back").succeeds();
+    assert!(place.run("backup s copy").fails(1).contains("exists already"));
+    assert!(
+        place
+            .run("restore nowhere there")
+            .fails(6)
+            .contains("is not a bedload store")
+    );
+}

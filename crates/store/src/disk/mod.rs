@@ -60,6 +60,9 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool>;
     /// Bytes that the file takes on the disk: less than its length if it has holes.
     fn disk_bytes(&self) -> io::Result<u64>;
+    /// Lets the disk begin with some bytes that were written, so that the next [`sync`](Self::sync) waits for less. It
+    /// promises nothing.
+    fn begin_sync(&self, _offset: u64, _len: u64) {}
     /// Makes every byte written so far durable, and the length.
     fn sync(&self) -> io::Result<()>;
 }

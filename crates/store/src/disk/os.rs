@@ -1,5 +1,10 @@
 //! The disk of the operating system. No other file of the project opens a data file.
 
+#![cfg_attr(
+    target_os = "linux",
+    expect(unsafe_code, reason = "no crate has a safe call of sync_file_range")
+)]
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
@@ -123,6 +128,19 @@ impl DiskFile for OsFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn begin_sync(&self, offset: u64, len: u64) {
+        use std::os::fd::AsRawFd;
+        let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) else {
+            return;
+        };
+        // SAFETY: the call takes numbers alone, and the descriptor is open as long as `self` is. Its answer does not
+        // matter: what could not be written is reported by the sync that follows.
+        unsafe {
+            libc::sync_file_range(self.0.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -33,7 +33,7 @@ impl Engine {
             let times = RowBlock::times_of(&table.schema, batch);
             let times = Placed::new(&table.schema, sparse.grid, &times, snap)?;
             (appended.moved, appended.collided) = (times.moved, times.collided);
-            if let Some(first) = self.append_blocks(table, sparse, batch, &times.times)? {
+            if let Some(first) = self.append_blocks(table, sparse, batch, &times)? {
                 appended.first_sequence = first;
                 return Ok(appended);
             }
@@ -66,7 +66,7 @@ impl Engine {
         table: &TableEntry,
         sparse: &SparseEntry,
         batch: &RecordBatch,
-        times: &[i64],
+        placed: &Placed,
     ) -> Result<Option<u64>> {
         self.check_writable()?;
         let target = Target {
@@ -74,11 +74,11 @@ impl Engine {
             table,
             sparse,
         };
-        let written = target.write(batch, times, (|| self.view(), self.next_sequence()));
+        let written = target.write(batch, placed, (|| self.view(), self.next_sequence()));
         let Some(direct) = written.map_err(|error| self.fail_if_unknown(error))? else {
             return Ok(None);
         };
-        let committed = target.rest(&direct, batch, times).and_then(|rest| {
+        let committed = target.rest(&direct, batch, &placed.times).and_then(|rest| {
             let mut body = Record::blocks_body(table.id, &rest, direct.blocks());
             self.make_room()?;
             let mut commit = self.begin_commit(table.id)?;

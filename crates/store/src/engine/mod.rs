@@ -12,6 +12,7 @@
 //! 5. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is written any more;
 //!    the published view is still right and readable.
 
+mod backup;
 mod catalogue;
 mod commit;
 mod flush;
@@ -29,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::disk::DiskLock;
+use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
 use crate::info::DiskCounts;
 use crate::options::Options;
@@ -52,6 +53,7 @@ pub(crate) use view::View;
 /// An open store.
 #[derive(Debug)]
 pub(crate) struct Engine {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     options: Options,
     store_id: [u8; 16],

@@ -56,10 +56,11 @@ impl Engine {
             log_end,
             next_sequence,
         } = recover(&disk, dir, &options)?;
-        let log = Log::begin(disk, dir.join(LOG_DIR), store_id, log_end)?;
+        let log = Log::begin(disk.clone(), dir.join(LOG_DIR), store_id, log_end)?;
         let active = Arc::new(Generation::new(log_end, next_sequence));
         let view = View::new(pages.published(), Arc::new(catalogue), blocks.clone(), active);
         Ok(Self {
+            disk,
             dir: dir.into(),
             options,
             store_id,
@@ -79,8 +80,11 @@ impl Engine {
 
 impl Drop for Engine {
     /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
-    /// later, it is not taken for one that was being written.
+    /// later, it is not taken for one that was being written. Space that was kept for blocks is given back.
     fn drop(&mut self) {
+        if self.check_writable().is_ok() {
+            self.blocks.give_back();
+        }
         if !self.view().active().is_empty() && self.check_writable().is_ok() {
             let vouched = self
                 .log

@@ -3,6 +3,7 @@
 //! [`WorkingPages`] is the page store that trees are changed through. A checkpoint turns its state into a
 //! [`PageVersion`], durable and immutable, and goes on from there.
 
+mod backup;
 mod cache;
 mod checkpoint;
 #[cfg(any(test, fuzzing))]

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 pub(crate) struct PageVersion {
     number: u64,
     pub(super) map: PageMap,
-    file: Arc<PageFile>,
+    pub(super) file: Arc<PageFile>,
 }
 
 impl PageVersion {

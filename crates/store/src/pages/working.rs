@@ -113,6 +113,11 @@ impl WorkingPages {
         }
     }
 
+    /// Above the generation of every page of a tree.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
     /// The last checkpoint.
     pub(crate) fn published(&self) -> Arc<PageVersion> {
         self.state.lock().published.clone()

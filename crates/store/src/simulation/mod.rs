@@ -3,6 +3,7 @@
 //! How many cuts are tried is set by `BEDLOAD_POWER_CUTS` (default: a fixed slice); a failure prints the one line
 //! that runs it again.
 
+mod backup;
 mod damage;
 mod faults;
 mod power;

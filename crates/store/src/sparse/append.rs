@@ -8,6 +8,8 @@ use crate::rows::TableSchema;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) times: Vec<i64>,
+    /// Whether each time is later than the one before.
+    pub(crate) is_ascending: bool,
     /// Times that were moved to the grid.
     pub(crate) moved: u64,
     /// Rows that have the time of a later row of the same batch.
@@ -16,6 +18,14 @@ pub(crate) struct Placed {
 
 impl Placed {
     pub(crate) fn new(schema: &TableSchema, grid: Grid, times: &[i64], snap: Snap) -> Result<Self> {
+        if grid.is_dense(times) {
+            return Ok(Self {
+                times: times.to_vec(),
+                is_ascending: true,
+                moved: 0,
+                collided: 0,
+            });
+        }
         let mut placed = Vec::with_capacity(times.len());
         let mut moved = 0;
         let mut is_ascending = true;
@@ -38,6 +48,7 @@ impl Placed {
         let collided = if is_ascending { 0 } else { repeated(&placed) };
         Ok(Self {
             times: placed,
+            is_ascending,
             moved,
             collided,
         })

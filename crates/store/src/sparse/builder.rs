@@ -12,13 +12,14 @@ use crate::codec::Writer;
 use crate::error::{Error, Result};
 use crate::rows::{ColumnPlace, RowBlock, TableSchema};
 
-/// A block that rows are put into and taken out of.
+/// A block that rows are put into and taken out of. It is made at the end of a buffer, where it stays.
 #[derive(Debug)]
-pub(super) struct BlockBuilder<'t> {
+pub(super) struct BlockBuilder<'t, 'b> {
     owner: Owner<'t>,
     block: i64,
-    /// Everything but the text, in its place.
-    bytes: Vec<u8>,
+    buffer: &'b mut Vec<u8>,
+    /// Where in the buffer the block begins. From there on it has everything but the text, in its place.
+    begin: usize,
     /// Where the text of each slot stands in `text`; column by column.
     cells: Vec<(u32, u32)>,
     text: Vec<u8>,
@@ -77,17 +78,21 @@ impl<'c> Cells<'c> {
 pub(super) struct Sealed {
     pub(super) crc: u32,
     pub(super) rows: u16,
-    /// Whole units.
-    pub(super) bytes: Vec<u8>,
+    /// Units of the disk that it takes.
+    pub(super) units: u16,
 }
 
-impl<'t> BlockBuilder<'t> {
-    pub(super) fn new(owner: Owner<'t>, block: i64) -> Self {
+impl<'t, 'b> BlockBuilder<'t, 'b> {
+    /// An empty block at the end of a buffer.
+    pub(super) fn new(owner: Owner<'t>, block: i64, buffer: &'b mut Vec<u8>) -> Self {
         let shape = owner.shape;
+        let begin = buffer.len();
+        buffer.resize(begin + shape.fixed_len, 0);
         Self {
             owner,
             block,
-            bytes: vec![0; shape.fixed_len],
+            buffer,
+            begin,
             cells: vec![(0, 0); shape.ends.len() * shape.rows],
             text: Vec::new(),
             rows: 0,
@@ -95,10 +100,15 @@ impl<'t> BlockBuilder<'t> {
     }
 
     /// Begins with the rows of a block.
-    pub(super) fn of_block(owner: Owner<'t>, block: i64, view: BlockView<'_>) -> Self {
-        let mut builder = Self::new(owner, block);
+    pub(super) fn of_block(
+        owner: Owner<'t>,
+        block: i64,
+        view: BlockView<'_>,
+        buffer: &'b mut Vec<u8>,
+    ) -> Self {
+        let mut builder = Self::new(owner, block, buffer);
         let shape = owner.shape;
-        builder.bytes.copy_from_slice(&view.bytes[..shape.fixed_len]);
+        builder.bytes().copy_from_slice(&view.bytes[..shape.fixed_len]);
         for column in 0..shape.ends.len() {
             for slot in 0..shape.rows {
                 let cell = builder.take_text(view.variable(column, slot));
@@ -113,8 +123,13 @@ impl<'t> BlockBuilder<'t> {
         self.rows
     }
 
+    /// The block as far as it is made.
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.begin..]
+    }
+
     pub(super) fn has(&self, slot: usize) -> bool {
-        self.bytes[HEADER_BYTES + slot / 8] >> (slot % 8) & 1 == 1
+        self.buffer[self.begin + HEADER_BYTES + slot / 8] >> (slot % 8) & 1 == 1
     }
 
     fn take_text(&mut self, text: &[u8]) -> (u32, u32) {
@@ -125,9 +140,23 @@ impl<'t> BlockBuilder<'t> {
     }
 
     fn set_bit(&mut self, bitmap: usize, slot: usize, value: bool) {
-        let byte = &mut self.bytes[bitmap + slot / 8];
+        let byte = &mut self.bytes()[bitmap + slot / 8];
         let mask = 1 << (slot % 8);
         if value { *byte |= mask } else { *byte &= !mask }
+    }
+
+    /// Sets the bits of neighbouring slots.
+    fn set_bits(&mut self, bitmap: usize, slots: Range<usize>) {
+        let mut slot = slots.start;
+        while slot < slots.end {
+            if slot.is_multiple_of(8) && slot + 8 <= slots.end {
+                self.bytes()[bitmap + slot / 8] = u8::MAX;
+                slot += 8;
+            } else {
+                self.set_bit(bitmap, slot, true);
+                slot += 1;
+            }
+        }
     }
 
     fn set_presence(&mut self, slot: usize, present: bool) {
@@ -146,7 +175,7 @@ impl<'t> BlockBuilder<'t> {
         }
         let mut at = shape.bits.len().div_ceil(8);
         for &(begin, width) in shape.fixed.iter().flatten() {
-            self.bytes[begin + slot * width..][..width].copy_from_slice(&fixed[at..at + width]);
+            self.bytes()[begin + slot * width..][..width].copy_from_slice(&fixed[at..at + width]);
             at += width;
         }
         for column in 0..shape.ends.len() {
@@ -182,19 +211,16 @@ impl<'t> BlockBuilder<'t> {
 
     fn put_run(&mut self, cells: &Cells<'_>, rows: Range<usize>, first: usize) -> Result<()> {
         let shape = self.owner.shape;
-        for slot in first..first + rows.len() {
-            self.set_presence(slot, true);
-        }
+        self.set_bits(HEADER_BYTES, first..first + rows.len());
+        self.rows += rows.len();
         for (bit, values) in cells.bits.iter().enumerate() {
-            for (row, slot) in rows.clone().zip(first..) {
-                if values.value(row) {
-                    self.set_bit(shape.bits[bit], slot, true);
-                }
+            for (begin, end) in values.slice(rows.start, rows.len()).set_slices() {
+                self.set_bits(shape.bits[bit], first + begin..first + end);
             }
         }
         let places = shape.fixed.iter().flatten();
         for (&(begin, width), (values, nulls)) in places.zip(&cells.fixed) {
-            let place = &mut self.bytes[begin + first * width..][..rows.len() * width];
+            let place = &mut self.bytes()[begin + first * width..][..rows.len() * width];
             place.copy_from_slice(&values[rows.start * width..rows.end * width]);
             if let Some(nulls) = nulls {
                 for (row, value) in rows.clone().zip(place.chunks_exact_mut(width)) {
@@ -210,6 +236,9 @@ impl<'t> BlockBuilder<'t> {
                     self.cells[column * shape.rows + slot] = self.take_text(texts.value(row).as_bytes());
                 }
             }
+        }
+        if cells.texts.is_empty() {
+            return Ok(());
         }
         for row in rows {
             let text = cells.texts.iter().filter(|texts| texts.is_valid(row));
@@ -233,36 +262,37 @@ impl<'t> BlockBuilder<'t> {
             self.set_bit(bitmap, slot, false);
         }
         for &(begin, width) in shape.fixed.iter().flatten() {
-            self.bytes[begin + slot * width..][..width].fill(0);
+            self.bytes()[begin + slot * width..][..width].fill(0);
         }
         for column in 0..shape.ends.len() {
             self.cells[column * shape.rows + slot] = (0, 0);
         }
     }
 
-    /// The block, whole and with its checksum. `end_sequence` is above everything that it contains.
-    pub(super) fn seal(mut self, end_sequence: u64) -> Sealed {
+    /// Makes the block whole, with its checksum, and as long as the units it takes. `end_sequence` is above everything
+    /// that it contains.
+    pub(super) fn seal(self, end_sequence: u64) -> Sealed {
         let Owner {
             table,
             store,
             shape,
             grid,
         } = self.owner;
-        let mut bytes = std::mem::take(&mut self.bytes);
+        let (buffer, begin) = (self.buffer, self.begin);
         let mut end = 0;
         for (column, &ends) in shape.ends.iter().enumerate() {
             for slot in 0..shape.rows {
-                let (begin, len) = self.cells[column * shape.rows + slot];
-                bytes.extend_from_slice(&self.text[begin as usize..][..len as usize]);
+                let (at, len) = self.cells[column * shape.rows + slot];
+                buffer.extend_from_slice(&self.text[at as usize..][..len as usize]);
                 end += len;
-                bytes[ends + 4 * slot..][..4].copy_from_slice(&end.to_le_bytes());
+                buffer[begin + ends + 4 * slot..][..4].copy_from_slice(&end.to_le_bytes());
             }
         }
         let count = |n: usize| u32::try_from(n).expect("a place has less than 4 GiB");
         let rows = u16::try_from(self.rows).expect("at most the rows of a block");
         let mut header = Writer::with_capacity(HEADER_BYTES);
         header.u32(0);
-        header.u32(count(bytes.len()));
+        header.u32(count(buffer.len() - begin));
         header.bytes(&MAGIC.to_le_bytes());
         header.bytes(&rows.to_le_bytes());
         header.u32(table);
@@ -275,10 +305,12 @@ impl<'t> BlockBuilder<'t> {
         header.bytes(&store);
         let header = header.into_bytes();
         debug_assert_eq!(header.len(), HEADER_BYTES);
-        bytes[..header.len()].copy_from_slice(&header);
-        let crc = crc32c::crc32c(&bytes[4..]);
-        bytes[..4].copy_from_slice(&crc.to_le_bytes());
-        bytes.resize(bytes.len().next_multiple_of(shape.unit_bytes), 0);
-        Sealed { crc, rows, bytes }
+        buffer[begin..][..header.len()].copy_from_slice(&header);
+        let crc = crc32c::crc32c(&buffer[begin + 4..]);
+        buffer[begin..][..4].copy_from_slice(&crc.to_le_bytes());
+        let units = (buffer.len() - begin).div_ceil(shape.unit_bytes);
+        buffer.resize(begin + units * shape.unit_bytes, 0);
+        let units = u16::try_from(units).expect("a place has at most so many");
+        Sealed { crc, rows, units }
     }
 }

@@ -27,6 +27,8 @@ pub struct Density {
     pub disk_bytes: u64,
     /// Bytes of the rows in blocks: times, and columns of fixed width.
     pub payload_bytes: u64,
+    /// Whether files can have holes here; without them, places in which no block stands take space, too.
+    pub has_holes: bool,
     /// Rows that were written over by a later row of the same time.
     pub replaced: u64,
     /// The density below which the indexed layout would take less than five sixths of the space.
@@ -65,6 +67,7 @@ impl Density {
             rows,
             disk_bytes: view.blocks.disk_bytes(owner.table)?,
             payload_bytes: rows * (8 + columns as u64),
+            has_holes: view.blocks.has_holes(),
             replaced: sparse.replaced,
             advised_below: advised_below(shape),
         })

@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
+use super::append::Placed;
 use super::block::Owner;
 use super::block_map::{self, BlockRef};
 use super::builder::{BlockBuilder, Cells};
-use super::files::{Allocated, BlockFiles};
+use super::files::BlockFiles;
+use super::places::Allocated;
 use super::scan::{newest_in_heads, read_map};
 use super::table::SparseEntry;
 use super::writer::BlockWriter;
@@ -21,7 +23,10 @@ use crate::error::Result;
 use crate::rows::RowBlock;
 
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
-const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 256 << 10 };
+const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
+
+/// From so many bytes on a thread is begun that writes while blocks are made.
+const HELPER_BYTES_MIN: usize = 2 << 20;
 
 /// Blocks that are written and named nowhere yet.
 #[derive(Debug)]
@@ -52,16 +57,18 @@ impl Target<'_> {
         self.sparse.owner(self.table.id, self.files.store())
     }
 
-    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend. `times` are the
+    /// Writes the blocks that a batch fills; none if there are no such, or its times do not ascend. The times are the
     /// batch's, on the grid; `view` gives the newest view, `sequence` is a sequence number that is not given out yet.
     pub(crate) fn write(
         &self,
         batch: &RecordBatch,
-        times: &[i64],
+        Placed {
+            times, is_ascending, ..
+        }: &Placed,
         (view, sequence): (impl Fn() -> Arc<View>, u64),
     ) -> Result<Option<Direct>> {
         let shape = &*self.sparse.shape;
-        if times.len() * (8 + shape.row_width) < DIRECT_BYTES_MIN || !times.is_sorted_by(|a, b| a < b) {
+        if times.len() * (8 + shape.row_width) < DIRECT_BYTES_MIN || !is_ascending {
             return Ok(None);
         }
         let (parts, rest) = self.choose(times, &view())?;
@@ -99,7 +106,9 @@ impl Target<'_> {
             let rows = begin..begin + times[begin..most].partition_point(|&time| block_of(time) == block);
             begin = rows.end;
             let is_full = rows.len() == shape.rows_per_block();
-            let is_worth_it = is_full || rows.len() * 2 >= shape.rows_per_block();
+            // What is missing of the first and of the last block is likely to be in other batches.
+            let is_edge = rows.start == 0 || rows.end == times.len();
+            let is_worth_it = !is_edge && rows.len() * 2 >= shape.rows_per_block();
             if is_full || (is_worth_it && self.is_empty(view, block)?) {
                 parts.push(Part { block, rows, is_full });
             } else {
@@ -156,25 +165,31 @@ impl Target<'_> {
         (view, sequence): (impl Fn() -> Arc<View>, u64),
     ) -> Result<bool> {
         let (owner, files) = (self.owner(), self.files);
-        let mut writer = BlockWriter::new(files, owner);
+        let bytes: usize = parts.iter().map(|part| part.rows.len()).sum::<usize>() * owner.shape.row_width;
+        let mut writer = if bytes >= HELPER_BYTES_MIN {
+            BlockWriter::with_helper(files, owner)
+        } else {
+            BlockWriter::new(files, owner)
+        };
         for part in parts {
-            let mut builder = BlockBuilder::new(owner, part.block);
-            builder.put_cells(cells, times, part.rows.clone())?;
-            let sealed = builder.seal(sequence);
             let (layer, born) = loop {
                 let now = view();
                 let current = self.in_map(&now, part.block)?.map(|named| named.layer);
                 let number = now.pages.number();
-                match files.allocate_now(owner, part.block, current, number)? {
+                match files.allocate_now(owner, part.block, current, number) {
                     Allocated::Layer(layer) => break (layer, number),
                     Allocated::Stale => {}
                     Allocated::Full => return Ok(false),
                 }
             };
-            direct
-                .blocks
-                .push((part.block, sealed.named(owner, layer, born), part.is_full));
-            writer.write(part.block, layer, &sealed.bytes)?;
+            let built = writer.place(part.block, layer).and_then(|buffer| {
+                let mut builder = BlockBuilder::new(owner, part.block, buffer);
+                builder.put_cells(cells, times, part.rows.clone())?;
+                Ok(builder.seal(sequence))
+            });
+            let sealed = built.inspect_err(|_| files.free(owner, part.block, layer))?;
+            let named = sealed.named(layer, born);
+            direct.blocks.push((part.block, named, part.is_full));
         }
         writer.finish()?.iter().try_for_each(|file| file.sync())?;
         Ok(true)

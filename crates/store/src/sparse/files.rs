@@ -1,15 +1,16 @@
-//! The files of sparse tables: names, handles, and which places are in use. Format: docs/format.md, "Sparse tables".
+//! The files of sparse tables: names, handles, reading blocks. Format: docs/format.md, "Sparse tables".
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use super::block::{BlockBytes, Header, Owner};
 use super::block_map::BlockRef;
+use super::places::{Allocated, Place, Places};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey, Page};
@@ -17,134 +18,42 @@ use crate::pages::{Cache, CacheKey, Page};
 pub(super) const SPARSE_DIR: &str = "sparse";
 const EXTENSION: &str = "blocks";
 /// The longest buffer that is kept between writers.
-const BUFFER_BYTES: usize = 16 << 20;
+const BUFFER_BYTES: usize = 4 << 20;
 /// Files that are kept open.
 const OPEN_FILES: usize = 256;
-
-/// Layers that are given out outside of flushes: what is written there takes space until the next flush, which needs a
-/// layer, too.
-const DIRECT_LAYERS: u8 = 8;
-
-/// The answer to a request for a place.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Allocated {
-    Layer(u8),
-    /// There is a newer map: ask again.
-    Stale,
-    /// The block was written too often since the last flush.
-    Full,
-}
 
 /// The files of all sparse tables of a store.
 #[derive(Debug)]
 pub(crate) struct BlockFiles {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
     store: [u8; 8],
     cache: Arc<Cache>,
-    state: Mutex<State>,
+    /// Taken before `open`.
+    places: Mutex<Places>,
+    open: Mutex<OpenFiles>,
+    /// Held while a file is created and its name made durable: who finds the file there may rely on the name. Taken
+    /// before all others.
+    creating: Mutex<()>,
+    /// Whether the file system has holes, once somebody wanted to know.
+    pub(super) has_holes: OnceLock<bool>,
     reads: AtomicU64,
     writes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    open: HashMap<FileName, Arc<BlockFile>>,
+struct OpenFiles {
+    files: HashMap<FileName, Arc<BlockFile>>,
+    /// Tables whose directory is there.
     dirs: HashSet<u32>,
-    /// Places in use, beside those that the newest map names (rule 1).
-    busy: BTreeMap<BlockName, LayerSet>,
-    waiting: Vec<Waiting>,
-    /// What the flush under way has done.
-    pending: Pending,
-    /// The checkpoint whose map tells which places are in use.
-    settled: u64,
+    /// Files that the flush under way has written to.
+    written: Vec<Arc<BlockFile>>,
     /// A buffer of the last writer: memory that was never touched costs more than copying into it.
     buffer: Vec<u8>,
 }
 
-#[derive(Debug, Default)]
-struct Pending {
-    /// Places that the map will name.
-    allocated: HashSet<(BlockName, u8)>,
-    /// Places that are in use no more if the flush fails.
-    discarded: Vec<(BlockName, u8)>,
-    /// Places of blocks that are written already, which the map will name.
-    adopted: Vec<(BlockName, u8)>,
-    replaced: Vec<Waiting>,
-    written: Vec<Arc<BlockFile>>,
-}
-
 /// Table and number.
 type FileName = (u32, i64);
-type BlockName = (u32, i64);
-
-/// Something that is to go once no view from `born` on and before `dead` is held.
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    what: Replaced,
-    born: u64,
-    dead: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Replaced {
-    Place(Place),
-    /// A file that had no block left; the first and last block that it may have.
-    File {
-        table: u32,
-        file: i64,
-        first: i64,
-        last: i64,
-    },
-}
-
-/// Where a block stands.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    table: u32,
-    file: i64,
-    block: i64,
-    layer: u8,
-    offset: u64,
-    bytes: u64,
-}
-
-impl Waiting {
-    fn place(&self) -> Option<Place> {
-        match self.what {
-            Replaced::Place(place) => Some(place),
-            Replaced::File { .. } => None,
-        }
-    }
-}
-
-/// A set of layers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct LayerSet([u64; 4]);
-
-impl LayerSet {
-    /// Whether the layer was not in it.
-    fn insert(&mut self, layer: u8) -> bool {
-        let (word, bit) = (&mut self.0[usize::from(layer / 64)], 1 << (layer % 64));
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        is_new
-    }
-
-    fn remove(&mut self, layer: u8) {
-        self.0[usize::from(layer / 64)] &= !(1 << (layer % 64));
-    }
-
-    fn is_empty(self) -> bool {
-        self == Self::default()
-    }
-
-    /// The lowest layer that is not in it.
-    fn first_free(self) -> Option<u8> {
-        let word = self.0.iter().position(|&word| word != u64::MAX)?;
-        u8::try_from(64 * word + self.0[word].trailing_ones() as usize).ok()
-    }
-}
 
 /// An open file.
 #[derive(Debug)]
@@ -178,16 +87,15 @@ impl BlockFiles {
         let [store, _] = store_id.as_chunks().0 else {
             unreachable!("16 bytes are twice 8")
         };
-        let state = State {
-            settled: checkpoint,
-            ..State::default()
-        };
         Self {
             disk,
             dir: dir.join(SPARSE_DIR),
             store: *store,
             cache,
-            state: Mutex::new(state),
+            places: Mutex::new(Places::new(checkpoint)),
+            open: Mutex::default(),
+            creating: Mutex::default(),
+            has_holes: OnceLock::new(),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
@@ -239,7 +147,7 @@ impl BlockFiles {
 
     /// A file that is there.
     pub(super) fn open(&self, table: u32, file: i64) -> Result<Arc<BlockFile>> {
-        if let Some(open) = self.state.lock().open.get(&(table, file)) {
+        if let Some(open) = self.open.lock().files.get(&(table, file)) {
             return Ok(open.clone());
         }
         let path = self.path_of(table, file);
@@ -255,9 +163,10 @@ impl BlockFiles {
 
     /// A file that is there, or is created now, durably.
     pub(super) fn open_or_create(&self, table: u32, file: i64) -> Result<Arc<BlockFile>> {
-        if let Some(open) = self.state.lock().open.get(&(table, file)) {
+        if let Some(open) = self.open.lock().files.get(&(table, file)) {
             return Ok(open.clone());
         }
+        let _creating = self.creating.lock();
         let path = self.path_of(table, file);
         let opened = match self.disk.open(&path) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -275,14 +184,13 @@ impl BlockFiles {
     }
 
     fn remember(&self, table: u32, file: i64, opened: BlockFile) -> Arc<BlockFile> {
-        let mut state = self.state.lock();
-        if state.open.len() >= OPEN_FILES
-            && let Some(&other) = state.open.keys().next()
+        let mut open = self.open.lock();
+        if open.files.len() >= OPEN_FILES
+            && let Some(&other) = open.files.keys().next()
         {
-            state.open.remove(&other);
+            open.files.remove(&other);
         }
-        state
-            .open
+        open.files
             .entry((table, file))
             .or_insert_with(|| Arc::new(opened))
             .clone()
@@ -295,7 +203,7 @@ impl BlockFiles {
     }
 
     fn create_dirs(&self, table: u32) -> Result<()> {
-        if self.state.lock().dirs.contains(&table) {
+        if self.open.lock().dirs.contains(&table) {
             return Ok(());
         }
         let dir = self.table_dir(table);
@@ -307,30 +215,18 @@ impl BlockFiles {
                 _ => self.sync_dir(dir.parent().unwrap_or(Path::new(".")))?,
             }
         }
-        self.state.lock().dirs.insert(table);
+        self.open.lock().dirs.insert(table);
+        self.has_holes();
         Ok(())
     }
 
     /// Takes a place for a block, of which the newest map names `current`, within the flush under way.
     pub(super) fn allocate(&self, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
-        let mut state = self.state.lock();
-        let name = (owner.table, block);
-        let layer = self.take_layer(&mut state, owner, block, current)?;
-        state.pending.allocated.insert((name, layer));
-        Ok(layer)
-    }
-
-    fn take_layer(&self, state: &mut State, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
-        let busy = state.busy.entry((owner.table, block)).or_default();
-        let mut taken = *busy;
-        if let Some(layer) = current {
-            taken.insert(layer);
-        }
-        let layer = taken.first_free().ok_or_else(|| Error::NoSpace {
+        let layer = self.places.lock().allocate((owner.table, block), current);
+        let layer = layer.ok_or_else(|| Error::NoSpace {
             path: self.path_of(owner.table, owner.shape.file_of(block).0),
             action: "find a place that no snapshot needs in",
         })?;
-        busy.insert(layer);
         self.cache.remove(CacheKey::Block(owner.table, block, layer));
         Ok(layer)
     }
@@ -342,121 +238,101 @@ impl BlockFiles {
         block: i64,
         current: Option<u8>,
         number: u64,
-    ) -> Result<Allocated> {
-        let mut state = self.state.lock();
-        if number < state.settled {
-            return Ok(Allocated::Stale);
+    ) -> Allocated {
+        let mut places = self.places.lock();
+        let allocated = places.allocate_now((owner.table, block), current, number);
+        if let Allocated::Layer(layer) = allocated {
+            self.cache.remove(CacheKey::Block(owner.table, block, layer));
         }
-        let busy = state.busy.get(&(owner.table, block)).copied().unwrap_or_default();
-        if busy.first_free().is_none_or(|layer| layer >= DIRECT_LAYERS) {
-            return Ok(Allocated::Full);
-        }
-        self.take_layer(&mut state, owner, block, current)
-            .map(Allocated::Layer)
+        allocated
     }
 
     /// Takes the place of a block that the log names.
     pub(crate) fn take(&self, table: u32, block: i64, layer: u8) {
-        self.state
-            .lock()
-            .busy
-            .entry((table, block))
-            .or_default()
-            .insert(layer);
+        self.places.lock().take((table, block), layer);
     }
 
     /// Gives up a place that [`allocate_now`](Self::allocate_now) took.
     pub(super) fn free(&self, owner: Owner<'_>, block: i64, layer: u8) {
-        self.state.lock().free((owner.table, block), layer);
+        self.places.lock().free((owner.table, block), layer);
     }
 
     /// Takes note of files that the flush under way has written to.
     pub(super) fn written(&self, mut files: Vec<Arc<BlockFile>>) {
-        self.state.lock().pending.written.append(&mut files);
+        self.open.lock().written.append(&mut files);
     }
 
-    /// Gives up a block that the map named, within the flush under way.
-    pub(super) fn replace(&self, owner: Owner<'_>, block: i64, named: &BlockRef) {
-        let shape = owner.shape;
-        let place = Place {
-            table: owner.table,
-            file: shape.file_of(block).0,
-            block,
-            layer: named.layer,
-            offset: shape.offset(block, named.layer),
-            bytes: u64::from(named.units) * shape.unit_bytes as u64,
-        };
-        let mut state = self.state.lock();
-        let place_name = ((owner.table, block), named.layer);
-        // Until the flush is published the last checkpoint needs it; behind that, perhaps a snapshot.
-        let is_new = state.busy.entry(place_name.0).or_default().insert(named.layer);
-        if state.pending.allocated.remove(&place_name) || is_new {
-            state.pending.discarded.push(place_name);
-        }
-        state.wait(Replaced::Place(place), named.born);
+    /// Gives up a block that the map named, within the flush under way; whether the block `goes_on` elsewhere.
+    pub(super) fn replace(&self, owner: Owner<'_>, block: i64, named: &BlockRef, goes_on: bool) {
+        let place = Place::of(owner, block, named, goes_on);
+        self.places.lock().replace(place, named.born);
     }
 
     /// Gives up a file all of whose blocks were replaced.
     pub(super) fn replace_file(&self, owner: Owner<'_>, file: i64) {
-        let (first, last) = owner.shape.blocks_of(file);
-        let what = Replaced::File {
-            table: owner.table,
-            file,
-            first,
-            last,
-        };
-        self.state.lock().wait(what, 0);
+        self.places.lock().replace_file(owner, file);
     }
 
     /// Lets the map name a block that is written already, within the flush under way.
     pub(super) fn adopt(&self, owner: Owner<'_>, block: i64, named: &BlockRef) {
-        let adopted = ((owner.table, block), named.layer);
-        self.state.lock().pending.adopted.push(adopted);
+        self.places.lock().adopt((owner.table, block), named.layer);
     }
 
     /// Makes everything that the flush under way has written durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        let written = std::mem::take(&mut self.state.lock().pending.written);
+        let written = std::mem::take(&mut self.open.lock().written);
         written.iter().try_for_each(|file| file.sync())
     }
 
     /// The flush failed, and no checkpoint names what it has written.
     pub(crate) fn roll_back(&self) {
-        let mut state = self.state.lock();
-        let pending = std::mem::take(&mut state.pending);
-        for (name, layer) in pending.allocated.into_iter().chain(pending.discarded) {
-            state.free(name, layer);
-        }
+        self.open.lock().written.clear();
+        self.places.lock().roll_back();
     }
 
     /// The flush is part of this checkpoint, whose view is about to be published.
     pub(crate) fn before_publishing(&self, checkpoint: u64) {
-        let mut state = self.state.lock();
-        let replaced = std::mem::take(&mut state.pending.replaced);
-        for mut waiting in replaced {
-            waiting.dead = checkpoint;
-            state.waiting.push(waiting);
-        }
+        self.places.lock().before_publishing(checkpoint);
     }
 
     /// The checkpoint's view has been published: its map tells which places are in use.
     pub(crate) fn after_publishing(&self, checkpoint: u64) {
-        let mut state = self.state.lock();
-        let pending = std::mem::take(&mut state.pending);
-        for (name, layer) in pending.allocated.into_iter().chain(pending.adopted) {
-            state.free(name, layer);
-        }
-        state.settled = checkpoint;
+        self.places.lock().after_publishing(checkpoint);
     }
 
-    /// Gives back the space of what no view needs: `is_held(born, dead)` says whether one from `born` on and before
-    /// `dead` is held, `is_live(table, file)` whether the newest checkpoint has a file. What fails costs space alone.
+    /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and before `dead` is held,
+    /// `is_live(table, file)` whether the newest checkpoint has a file. What fails costs space alone.
     pub(crate) fn release(&self, is_held: impl Fn(u64, u64) -> bool, is_live: impl Fn(u32, i64) -> bool) {
-        let mut free = self.take_released(is_held, is_live);
+        let mut places = self.places.lock();
+        let released = places.take_released(is_held, is_live, |table, file| {
+            let path = self.path_of(table, file);
+            let is_gone = self.disk.remove(&path).or_else(ignore_missing).is_ok();
+            if is_gone {
+                self.open.lock().files.remove(&(table, file));
+            }
+            is_gone
+        });
+        for place in &released {
+            self.cache
+                .remove(CacheKey::Block(place.table, place.block, place.layer));
+        }
+        let given_back = places.keep(released);
+        drop(places);
+        self.punch(given_back);
+    }
+
+    /// Gives back the space that is kept for blocks that are written again.
+    pub(crate) fn give_back(&self) {
+        let kept = self.places.lock().take_kept(0);
+        self.punch(kept);
+    }
+
+    /// Gives the space of places back and frees them.
+    fn punch(&self, mut places: Vec<Place>) {
         // Neighbours are given back together.
-        free.sort_unstable_by_key(|place| (place.table, place.file, place.offset));
+        places.sort_unstable_by_key(|place| (place.table, place.file, place.offset));
         let mut holes: Vec<Place> = Vec::new();
-        for place in &free {
+        for place in &places {
             match holes.last_mut() {
                 Some(hole)
                     if (hole.table, hole.file, hole.offset + hole.bytes)
@@ -476,74 +352,15 @@ impl BlockFiles {
                 tracing::debug!(%error, "the space of blocks that are no longer needed is not given back");
             }
         }
-        let mut state = self.state.lock();
-        for place in free {
-            self.cache
-                .remove(CacheKey::Block(place.table, place.block, place.layer));
+        let mut state = self.places.lock();
+        for place in places {
             state.free((place.table, place.block), place.layer);
         }
-    }
-
-    /// Takes what no view needs out of waiting. Files are removed at once; places in them, too.
-    fn take_released(
-        &self,
-        is_held: impl Fn(u64, u64) -> bool,
-        is_live: impl Fn(u32, i64) -> bool,
-    ) -> Vec<Place> {
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        let waiting = std::mem::take(&mut state.waiting);
-        let (held, free): (Vec<_>, Vec<_>) = waiting
-            .into_iter()
-            .partition(|waiting| is_held(waiting.born, waiting.dead));
-        state.waiting = held;
-        let places: Vec<Place> = free.iter().filter_map(Waiting::place).collect();
-        let mut freed: HashMap<BlockName, LayerSet> = HashMap::new();
-        for place in &places {
-            freed
-                .entry((place.table, place.block))
-                .or_default()
-                .insert(place.layer);
-        }
-        let mut removed = HashSet::new();
-        for waiting in free {
-            let Replaced::File {
-                table,
-                file,
-                first,
-                last,
-            } = waiting.what
-            else {
-                continue;
-            };
-            if is_live(table, file) {
-                continue;
-            }
-            let mut busy = state.busy.range((table, first)..=(table, last));
-            // Somebody may be writing a block of the file at this moment (rule 1); the removal then waits.
-            let is_unused = busy.all(|(name, &set)| freed.get(name).is_some_and(|free| *free == set));
-            let path = self.path_of(table, file);
-            if is_unused && self.disk.remove(&path).or_else(ignore_missing).is_ok() {
-                state.open.remove(&(table, file));
-                removed.insert((table, file));
-            } else {
-                state.waiting.push(waiting);
-            }
-        }
-        let (gone, left): (Vec<Place>, Vec<Place>) = places
-            .into_iter()
-            .partition(|place| removed.contains(&(place.table, place.file)));
-        for place in gone {
-            self.cache
-                .remove(CacheKey::Block(place.table, place.block, place.layer));
-            state.free((place.table, place.block), place.layer);
-        }
-        left
     }
 
     /// Forgets which places of a dropped table are in use: nobody writes there any more.
     pub(crate) fn forget(&self, table: u32) {
-        self.state.lock().busy.retain(|name, _| name.0 != table);
+        self.places.lock().forget(table);
     }
 
     /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has. Nobody may read or
@@ -673,14 +490,14 @@ impl BlockFiles {
 
     /// An empty buffer for blocks on their way to the disk.
     pub(super) fn take_buffer(&self) -> Vec<u8> {
-        std::mem::take(&mut self.state.lock().buffer)
+        std::mem::take(&mut self.open.lock().buffer)
     }
 
     /// Keeps a buffer for the next writer, if it is no longer than it need be.
     pub(super) fn keep_buffer(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         if buffer.capacity() <= BUFFER_BYTES {
-            self.state.lock().buffer = buffer;
+            self.open.lock().buffer = buffer;
         }
     }
 
@@ -708,20 +525,5 @@ fn ignore_missing(error: io::Error) -> io::Result<()> {
         Ok(())
     } else {
         Err(error)
-    }
-}
-
-impl State {
-    fn wait(&mut self, what: Replaced, born: u64) {
-        self.pending.replaced.push(Waiting { what, born, dead: 0 });
-    }
-
-    fn free(&mut self, name: BlockName, layer: u8) {
-        if let Some(set) = self.busy.get_mut(&name) {
-            set.remove(layer);
-            if set.is_empty() {
-                self.busy.remove(&name);
-            }
-        }
     }
 }

@@ -61,6 +61,7 @@ impl SparseFlush<'_> {
             rows: 0,
             replaced: 0,
             writer: BlockWriter::new(self.files, sparse.owner(table.id, self.files.store())),
+            scratch: Vec::new(),
         };
         let tree = open_tree(self.pages, table.root)?;
         let mut files = BTreeMap::clone(&sparse.files);
@@ -141,6 +142,8 @@ struct TableFlush<'f> {
     rows: i64,
     replaced: u64,
     writer: BlockWriter<'f>,
+    /// Where blocks are made.
+    scratch: Vec<u8>,
 }
 
 impl TableFlush<'_> {
@@ -237,7 +240,7 @@ impl TableFlush<'_> {
                 .chain(work.written.iter().rev().skip(1).map(|(_, block)| block));
             for block in over {
                 self.replaced += u64::from(block.rows);
-                files.replace(owner, work.block, block);
+                files.replace(owner, work.block, block, true);
             }
         }
         let is_new = |row: &&NewRow<'_>| since.is_none_or(|since| row.sequence > since);
@@ -255,7 +258,7 @@ impl TableFlush<'_> {
         }
         let rewritten = self.rewrite(&work, newest, &rows, &deletions)?;
         if let Some((_, block)) = newest {
-            files.replace(owner, work.block, &block);
+            files.replace(owner, work.block, &block, rewritten.is_some());
         }
         Ok(rewritten)
     }
@@ -282,9 +285,10 @@ impl TableFlush<'_> {
             Some((_, named)) if !is_emptied => Some(files.load(owner, work.block, &named)?),
             _ => None,
         };
+        self.scratch.clear();
         let mut builder = match &old {
-            Some(old) => BlockBuilder::of_block(owner, work.block, old.view(owner.shape)),
-            None => BlockBuilder::new(owner, work.block),
+            Some(old) => BlockBuilder::of_block(owner, work.block, old.view(owner.shape), &mut self.scratch),
+            None => BlockBuilder::new(owner, work.block, &mut self.scratch),
         };
         for &(_, from, to) in deletions {
             (from..=to)
@@ -330,24 +334,23 @@ impl TableFlush<'_> {
             + 1;
         let sealed = builder.seal(end_sequence);
         let layer = files.allocate(owner, work.block, work.base.map(|base| base.layer))?;
-        let named = sealed.named(owner, layer, self.checkpoint);
+        let named = sealed.named(layer, self.checkpoint);
         if usize::from(sealed.rows) < slots {
             // More rows of it are likely to come.
-            files.remember_block(owner, work.block, layer, &sealed.bytes);
+            files.remember_block(owner, work.block, layer, &self.scratch);
         }
-        self.writer.write(work.block, layer, &sealed.bytes)?;
+        self.writer.write(work.block, layer, &self.scratch)?;
         Ok(Some(named))
     }
 }
 
 impl Sealed {
     /// What a map says of the block once it stands in a layer.
-    pub(super) fn named(&self, owner: Owner<'_>, layer: u8, born: u64) -> BlockRef {
+    pub(super) fn named(&self, layer: u8, born: u64) -> BlockRef {
         BlockRef {
             crc: self.crc,
             rows: self.rows,
-            units: u16::try_from(self.bytes.len() / owner.shape.unit_bytes)
-                .expect("a place has at most so many"),
+            units: self.units,
             layer,
             born,
         }

@@ -118,6 +118,15 @@ impl Grid {
         self.has_tick(chosen).then_some(chosen)
     }
 
+    /// Whether the times are those of the grid, one after another.
+    pub(crate) fn is_dense(&self, times: &[i64]) -> bool {
+        let interval = Some(self.interval);
+        times.first().is_none_or(|&first| self.tick(first).1)
+            && times
+                .windows(2)
+                .all(|pair| pair[1].checked_sub(pair[0]) == interval)
+    }
+
     /// The ticks whose times lie in a range; none if there are no such.
     pub(crate) fn ticks(&self, first: i64, last: i64) -> Option<(i64, i64)> {
         let (from, is_exact) = self.tick(first);

@@ -8,7 +8,7 @@
 //!
 //! - A bitmap in each block says which ticks have rows, so that a row of zeros is told from none; blocks have checksums.
 //! - A block is never written in place. Each has room in its file for several *layers*, all but one of which are holes;
-//!   a changed block goes to the lowest layer that nobody needs, and the hole is punched where the block stood before.
+//!   a changed block goes to a layer that nobody needs, and where it stood before the next one stands, or a hole.
 //!   So a torn block is one that no checkpoint names, and a snapshot goes on reading what it began with.
 //! - Which layer counts is written in the *block map*, one page for each file, beside the block's checksum. The pages
 //!   are those of the store, and with them the map is versioned, rolled back and made durable by checkpoints.
@@ -17,12 +17,13 @@
 //! Rules:
 //!
 //! 1. A place (block and layer) is written only while no map that recovery may choose, and no view that is held, names
-//!    it. [`BlockFiles`] knows which are in use beside those that the newest map names.
+//!    it. [`places`] knows which are in use beside those that the newest map names.
 //! 2. What a map or a log record names was synced before, and so was the name of its file.
 //! 3. A row or deletion counts for a tick if it has the greatest sequence number; a block counts as one write of all its
 //!    rows, of the sequence number it was given, or older than every generation if it stands in the map.
 
 mod append;
+mod backup;
 mod block;
 mod block_map;
 mod builder;
@@ -31,6 +32,8 @@ mod direct;
 mod files;
 mod flush;
 mod grid;
+mod holes;
+mod places;
 mod point;
 mod remains;
 mod scan;
@@ -40,6 +43,7 @@ mod verify;
 mod writer;
 
 pub(crate) use append::Placed;
+pub(crate) use backup::{change_map, copy_blocks};
 pub(crate) use block_map::BlockRef;
 pub use density::Density;
 pub(crate) use direct::Target;

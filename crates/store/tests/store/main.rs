@@ -1,10 +1,11 @@
 //! The store as its users see it.
 
+mod backup;
 mod concurrency;
+mod contract;
 mod damage;
 mod fixtures;
 mod lifecycle;
-mod model;
 mod rows;
 mod salvage;
 mod space;

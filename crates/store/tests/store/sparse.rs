@@ -1,5 +1,4 @@
-//! Tables of the sparse layout against a model: a map from times to rows.
+//! Tables of the sparse layout: what their operations cost, and the rows of the paper.
 
 mod counts;
-mod model;
 mod paper;

@@ -2,7 +2,8 @@
 //!
 //! # Fault model
 //!
-//! - **Holes** are zeros that take space: a file system without sparse files. What is punched is written with zeros.
+//! - **Holes** are zeros that take space: a file system without sparse files, unless the disk is told
+//!   to count zeros as holes. What is punched is written with zeros.
 //! - **Power loss** keeps what was synced. Of everything since, each aligned sector of 512 bytes that was written is
 //!   kept or lost by itself, whatever the order of writes; so are changes of a file's length.
 //! - **Names** are entries of their directory: creating, renaming and removing a file survives only once the
@@ -30,7 +31,7 @@ use super::{Disk, DiskFile, DiskLock};
 
 #[cfg(test)]
 pub(crate) use trace::Replay;
-use trace::{Event, Inode, index, write};
+use trace::{Event, Inode, SECTOR_BYTES, index, write};
 pub(crate) use trace::{Note, Trace};
 
 /// Which call is to fail, and how.
@@ -71,6 +72,8 @@ struct State {
     fault: Option<Fault>,
     /// Bytes that all files together may have.
     capacity: u64,
+    /// Whether sectors of zeros take no space, as far as a file is asked how much it takes.
+    has_holes: bool,
     rng: Rng,
 }
 
@@ -95,6 +98,7 @@ impl SimDisk {
             calls: 0,
             fault: None,
             capacity: u64::MAX,
+            has_holes: false,
             rng: Rng::new(seed),
         };
         Self {
@@ -172,6 +176,11 @@ impl SimDisk {
     /// Limits the space.
     pub(crate) fn set_capacity(&self, bytes: u64) {
         self.state.lock().capacity = bytes;
+    }
+
+    /// Lets files say that they have holes where they have zeros.
+    pub(crate) fn set_holes(&self, has_holes: bool) {
+        self.state.lock().has_holes = has_holes;
     }
 
     /// Bytes of all files that have a name.
@@ -377,7 +386,14 @@ impl DiskFile for SimFile {
     }
 
     fn disk_bytes(&self) -> io::Result<u64> {
-        self.len()
+        let len = self.len()?;
+        let state = self.disk.state.lock();
+        if !state.has_holes {
+            return Ok(len);
+        }
+        let sectors = state.files[self.inode].chunks(SECTOR_BYTES);
+        let written = sectors.filter(|sector| sector.iter().any(|&byte| byte != 0));
+        Ok((written.count() * SECTOR_BYTES) as u64)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

@@ -9,7 +9,7 @@ use bedload_testkit::Rng;
 
 use super::SimDisk;
 
-const SECTOR_BYTES: usize = 512;
+pub(super) const SECTOR_BYTES: usize = 512;
 
 /// Something done to a disk, or noted by a test among what is done.
 #[derive(Debug, Clone)]

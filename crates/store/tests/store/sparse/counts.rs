@@ -111,6 +111,24 @@ fn an_operation_touches_one_block_and_one_page_of_metadata_in_tables_of_any_size
 }
 
 #[test]
+fn threads_that_begin_a_file_together_share_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, table) = open(&dir.path().join("store"));
+    for round in 0..40 {
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let table = table.clone();
+                let from = 3_000_000 * round + 5_000 * thread;
+                scope.spawn(move || table.append(&batch(from..from + 5_000)).expect("appends"));
+            }
+        });
+    }
+    let rows = table.range(..).expect("there").count().expect("reads");
+    assert_eq!(rows, 40 * 4 * 5_000);
+    assert_eq!(store.verify().expect("reads").problems, []);
+}
+
+#[test]
 fn ranges_are_read_in_long_requests_and_holes_are_not_read() {
     const ROWS: i64 = 400_000;
     let dir = tempfile::tempdir().expect("a temporary directory");

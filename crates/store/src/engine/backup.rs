@@ -1,0 +1,80 @@
+//! Backup: one state of a store as a store of its own, while the first is being written to.
+//!
+//! The state is that of a checkpoint, whose view is held meanwhile: nothing that it names is written over or given back.
+//! The copy gets its data file last and under another name (as a store that is created): until it is whole, there is no
+//! store.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Engine;
+use super::lock::lock;
+use super::open::{LOG_DIR, begin_data_file, create_dir, entries, finish_data_file};
+use super::verify::VerifyReport;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pages::{Cache, CheckpointMeta};
+use crate::sparse::{BlockFiles, change_map, copy_blocks};
+use crate::wal::Log;
+
+/// Memory for the pages of the copy while it is checked.
+const CHECK_CACHE_BYTES: usize = 16 << 20;
+
+impl Engine {
+    /// Copies everything committed so far into a new store in `to`, opens that and checks it.
+    pub(crate) fn backup(&self, to: &Path) -> Result<VerifyReport> {
+        if entries(&*self.disk, to)?.is_some_and(|entries| !entries.is_empty()) {
+            return Err(Error::AlreadyExists { path: to.into() });
+        }
+        self.flush()?;
+        self.copy_view(to)?;
+        let options = Options::new()
+            .create(false)
+            .background(false)
+            .cache_bytes(CHECK_CACHE_BYTES);
+        let report = Self::open(self.disk.clone(), to, options)?.verify()?;
+        match report.problems.first() {
+            None => Ok(report),
+            Some(problem) => Err(Error::corrupt(
+                &problem.file,
+                problem.place.clone(),
+                problem.reason.clone(),
+            )),
+        }
+    }
+
+    /// Copies the last checkpoint.
+    fn copy_view(&self, to: &Path) -> Result<()> {
+        let (disk, view) = (&self.disk, self.view());
+        create_dir(&**disk, to)?;
+        let _lock = lock(&**disk, to)?;
+        create_dir(&**disk, &to.join(LOG_DIR))?;
+        // The oldest generation begins where the checkpoint ends.
+        let since = &view.generations()[0];
+        Log::begin(disk.clone(), to.join(LOG_DIR), self.store_id, since.log_start)?;
+        let file = begin_data_file(&**disk, to, self.page_bytes(), 1)?;
+        let cache = Arc::new(Cache::new(0, 0));
+        let files = BlockFiles::new(disk.clone(), to, self.store_id, cache, view.pages.number());
+        let mut maps = HashMap::new();
+        for table in view.catalogue.iter() {
+            if let Some(sparse) = &table.sparse {
+                copy_blocks(&view, table, sparse, &files)?;
+                maps.extend(sparse.files.values().map(|&page| (page, sparse)));
+            }
+        }
+        let meta = CheckpointMeta {
+            log_start: since.log_start,
+            next_sequence: since.first_sequence,
+            catalogue: view.catalogue.encode(),
+        };
+        let next_generation = self.pages.next_generation();
+        view.pages
+            .copy_to(file, self.store_id, (&meta, next_generation), |page, payload| {
+                if let Some(sparse) = maps.get(&page) {
+                    change_map(sparse, payload);
+                }
+            })?;
+        finish_data_file(&**disk, to)
+    }
+}

@@ -1,0 +1,134 @@
+//! A backup on a disk that loses power, fails and fills up.
+
+use std::path::Path;
+
+use bedload_testkit::Rng;
+
+use super::say;
+use super::workload::{WRITERS, Writer, create_tables, open, open_at, options};
+use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::error::Error;
+use crate::store::Store;
+
+const COPY: &str = "/copy";
+
+/// A store with rows of both layouts, in pages, blocks and the log.
+fn build(disk: &SimDisk) -> (Store, Vec<Writer>) {
+    let store = open(disk, options()).expect("creates");
+    create_tables(&store).expect("fresh tables");
+    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 8, 3)).collect();
+    for operation in 0..8 {
+        for writer in &mut writers {
+            writer.step(&store).expect("a sound disk");
+        }
+        if operation == 5 {
+            store.flush().expect("a sound disk");
+        }
+    }
+    (store, writers)
+}
+
+/// Every table is as after the last operation.
+fn check(store: &Store, writers: &[Writer]) -> Result<(), String> {
+    for writer in writers {
+        writer.check(store, writer.begun(), writer.begun())?;
+    }
+    let problems = store.verify().map_err(|error| error.to_string())?.problems;
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{problems:?}"))
+    }
+}
+
+/// Where the copy stands, there is a whole store or none.
+fn check_copy(disk: &SimDisk, writers: &[Writer]) -> Result<bool, String> {
+    match open_at(disk, Path::new(COPY), options().create(false)) {
+        Ok(store) => check(&store, writers).map(|()| true),
+        Err(Error::NotAStore { .. }) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn a_backup_that_loses_power_is_whole_or_no_store() {
+    let disk = SimDisk::new(9);
+    let (store, writers) = build(&disk);
+    store.flush().expect("a sound disk");
+    let begun = disk.record();
+    store.backup(COPY).expect("a sound disk");
+    let trace = disk.trace(begun);
+    drop(store);
+    let (mut rng, mut replay) = (Rng::new(1), trace.replay());
+    let (mut whole, mut cuts) = (0, 0);
+    loop {
+        let image = replay.image(rng.below(u64::MAX));
+        let at = format!("cut at event {cuts} of {}", trace.len());
+        whole += usize::from(check_copy(&image, &writers).unwrap_or_else(|error| panic!("{at}: {error}")));
+        let store = open(&image, options()).unwrap_or_else(|error| panic!("{at}: {error}"));
+        check(&store, &writers).unwrap_or_else(|error| panic!("{at}, the store itself: {error}"));
+        cuts += 1;
+        if replay.step(&mut rng).is_none() {
+            break;
+        }
+    }
+    say(&format!(
+        "power cut at each of {cuts} events of a backup: {whole} times it was whole"
+    ));
+    assert!(whole > 0 && whole < cuts);
+}
+
+#[test]
+fn a_backup_that_fails_is_told_and_harms_nothing() {
+    let calls = {
+        let disk = SimDisk::new(9);
+        let (store, _) = build(&disk);
+        let before = disk.calls();
+        store.backup(COPY).expect("a sound disk");
+        disk.calls() - before
+    };
+    let mut told = 0;
+    for kind in [FaultKind::Error, FaultKind::NoSpace, FaultKind::Death] {
+        for call in (1..=calls).step_by(3) {
+            let disk = SimDisk::new(9);
+            let (store, writers) = build(&disk);
+            let call = disk.calls() + call;
+            disk.set_fault(Some(Fault { call, kind }));
+            told += usize::from(store.backup(COPY).is_err());
+            drop(store);
+            disk.set_fault(None);
+            let at = format!("call {call} of {kind:?}");
+            let store = open(&disk, options()).unwrap_or_else(|error| panic!("{at}: {error}"));
+            check(&store, &writers).unwrap_or_else(|error| panic!("{at}, the store itself: {error}"));
+            check_copy(&disk, &writers).unwrap_or_else(|error| panic!("{at}: {error}"));
+        }
+    }
+    say(&format!("a backup of {calls} calls, some failing: {told} errors"));
+    assert!(told > 20);
+}
+
+#[test]
+fn a_disk_without_holes_is_said_to_be_one() {
+    let disk = SimDisk::new(9);
+    let (store, writers) = build(&disk);
+    store.flush().expect("a sound disk");
+    let density = |store: &Store| {
+        store
+            .info()
+            .expect("reads")
+            .tables
+            .iter()
+            .find_map(|table| table.density)
+    };
+    let found = density(&store).expect("one is sparse");
+    assert!(!found.has_holes);
+    check(&store, &writers).expect("correct all the same");
+    let with_holes = SimDisk::new(9);
+    with_holes.set_holes(true);
+    let (store, writers) = build(&with_holes);
+    store.flush().expect("a sound disk");
+    let other = density(&store).expect("one is sparse");
+    assert!(other.has_holes);
+    assert!(other.disk_bytes < found.disk_bytes, "{other:?} {found:?}");
+    check(&store, &writers).expect("correct");
+}

@@ -1,0 +1,202 @@
+//! Backups: one state of a store, as a store of its own.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bedload::{Error, Grid, Layout, Options, Store, Table};
+
+use crate::rows::{TestRow, append, rows_without_sequence, schema};
+
+const LAYOUTS: [&str; 2] = ["indexed", "sparse"];
+
+fn open(path: &Path) -> Store {
+    let options = Options::new().create(true).page_bytes(4096).head_bytes(64 << 10);
+    let store = options.open(path).expect("opens");
+    for name in LAYOUTS {
+        if store.table(name).is_err() {
+            let layout = match name {
+                "sparse" => Layout::Sparse(Grid::every(10).expect("positive")),
+                _ => Layout::Indexed,
+            };
+            store.create_table_as(name, schema(), layout).expect("fresh");
+        }
+    }
+    store
+}
+
+fn rows(numbers: std::ops::Range<i32>) -> Vec<TestRow> {
+    let row = |number: i32| TestRow::numbered(i64::from(number - 500) * 10, number);
+    numbers.map(row).collect()
+}
+
+fn read(table: &Table) -> Vec<TestRow> {
+    let scan = table.range(..).expect("there");
+    scan.flat_map(|batch| rows_without_sequence(&batch.expect("reads")))
+        .collect()
+}
+
+/// Bytes that the files of a directory take, and how long they are.
+fn sizes(dir: &Path) -> (u64, u64) {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let each = entries.map(|entry| {
+        let entry = entry.expect("reads");
+        let data = entry.metadata().expect("there");
+        if data.is_dir() {
+            sizes(&entry.path())
+        } else {
+            (data.blocks() * 512, data.len())
+        }
+    });
+    each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+#[test]
+fn a_backup_is_one_state_of_a_store_that_is_being_written_to() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let first = rows(0..1500);
+    for name in LAYOUTS {
+        append(&store.table(name).expect("there"), &first).expect("appends");
+    }
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for name in LAYOUTS {
+            let table = store.table(name).expect("there");
+            let is_done = &is_done;
+            scope.spawn(move || {
+                for number in (1500..).step_by(50) {
+                    append(&table, &rows(number..number + 50)).expect("appends");
+                    if is_done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        for number in 0..2 {
+            let to = dir.path().join(format!("copy {number}"));
+            let report = store.backup(&to).expect("copies");
+            assert_eq!(report.problems, []);
+            let copy = Store::open(&to).expect("a store");
+            for name in LAYOUTS {
+                let found = read(&copy.table(name).expect("copied"));
+                assert!(
+                    found.len() >= 1500 && found.len().is_multiple_of(50),
+                    "{}",
+                    found.len()
+                );
+                let all = i32::try_from(found.len()).expect("few");
+                assert_eq!(found, rows(0..all), "whole commits, none left out");
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_restored_store_goes_on_where_the_backup_was_made() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [path, copy, restored] = ["store", "copy", "restored"].map(|name| dir.path().join(name));
+    {
+        let store = open(&path);
+        for name in LAYOUTS {
+            let table = store.table(name).expect("there");
+            append(&table, &rows(0..3000)).expect("appends");
+            table.delete_range(500..700).expect("deletes");
+        }
+        let report = store.backup(&copy).expect("copies");
+        assert_eq!(report.rows, 2 * 2980);
+        // What comes later is not in it.
+        append(&store.table("sparse").expect("there"), &rows(0..10)).expect("appends");
+        assert!(matches!(store.backup(&copy), Err(Error::AlreadyExists { .. })));
+    }
+    let checked = bedload::restore(&copy, &restored).expect("restores");
+    assert_eq!((checked.rows, checked.problems), (2 * 2980, Vec::new()));
+    for _ in 0..2 {
+        let store = open(&restored);
+        for name in LAYOUTS {
+            let table = store.table(name).expect("there");
+            let mut expected = rows(0..3000);
+            expected.retain(|row| !(500..700).contains(&row.time));
+            assert_eq!(read(&table), expected);
+            append(&table, &rows(3000..3001)).expect("appends");
+            table.delete_range(25_000..).expect("deletes");
+        }
+        store.flush().expect("flushes");
+        assert_eq!(store.verify().expect("reads").problems, []);
+    }
+    assert_eq!(bedload::inspect(&restored).expect("reads"), []);
+}
+
+#[test]
+fn a_backup_takes_no_more_space_than_its_rows() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [path, copy] = ["store", "copy"].map(|name| dir.path().join(name));
+    let store = open(&path);
+    let table = store.table("sparse").expect("there");
+    let snapshots: Vec<_> = (0..6)
+        .map(|_| {
+            append(&table, &rows(0..2000)).expect("appends");
+            append(&table, &rows(1_000_000..1_000_010)).expect("appends");
+            store.flush().expect("flushes");
+            store.snapshot()
+        })
+        .collect();
+    store.backup(&copy).expect("copies");
+    let ((taken, len), (taken_before, len_before)) =
+        (sizes(&copy.join("sparse")), sizes(&path.join("sparse")));
+    assert!(
+        taken < taken_before / 3,
+        "{taken} of {taken_before} bytes on the disk"
+    );
+    assert!(
+        len < len_before / 3,
+        "{len} of {len_before} bytes of files, in one layer"
+    );
+    drop(snapshots);
+    assert_eq!(
+        read(
+            &Store::open(&copy)
+                .expect("a store")
+                .table("sparse")
+                .expect("there")
+        ),
+        read(&table)
+    );
+}
+
+#[test]
+fn a_damaged_store_is_not_backed_up_in_silence() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for name in LAYOUTS {
+        let [path, copy] = ["store", "copy"].map(|of| dir.path().join(format!("{name} {of}")));
+        {
+            let store = open(&path);
+            append(&store.table(name).expect("there"), &rows(0..2000)).expect("appends");
+            store.close().expect("closes");
+        }
+        let mut files = vec![path.join("data")];
+        if name == "sparse" {
+            let blocks = fs::read_dir(path.join("sparse/2")).expect("there");
+            files = blocks.map(|file| file.expect("reads").path()).collect();
+        }
+        let find = |file: std::path::PathBuf| {
+            let bytes = fs::read(&file).expect("reads");
+            let text = bytes.windows(8).rposition(|bytes| bytes == b"row 1234")?;
+            Some((file, bytes, text))
+        };
+        let (file, mut bytes, text) = files.into_iter().find_map(find).expect("the row");
+        bytes[text + 4] ^= 1;
+        fs::write(&file, bytes).expect("writes");
+        let error = Store::open(&path)
+            .expect("opens")
+            .backup(&copy)
+            .expect_err("damaged");
+        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+        assert!(
+            matches!(Store::open(&copy), Err(Error::NotAStore { .. })),
+            "no store was made"
+        );
+    }
+}
