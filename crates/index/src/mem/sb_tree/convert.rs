@@ -8,14 +8,17 @@ use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::blocks::Blocks;
 use super::edge::Edge;
-use super::log::{Counted, LOG_CAP, Log, Mode};
+use super::log::{Counted, Kind, LOG_CAP, Log, Mode};
 use super::merge::Merge;
+use super::owners::Owners;
 use super::segment::{Segment, View, WRITERS};
 
 /// Entries of a log between two occasions to help with the conversion.
 pub(super) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
 /// Of the occasions that the writer of a full log has, one in so many is enough for the whole conversion.
 const HELP_MARGIN: usize = 2;
+/// Segments after which it is tried anew whether classes of keys have writers of their own.
+const SHARED_FOR: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
 /// Entries that a log takes in a new index. It doubles with each segment that is sealed because a log was full, so that
 /// small indexes stay small.
 const FIRST_CAPACITY: usize = if cfg!(loom) {
@@ -42,13 +45,13 @@ pub(super) struct Role<W: Words> {
 enum Writers {
     Nobody,
     Sole(usize),
-    All,
+    All(Kind),
 }
 
 impl Writers {
     fn mode_of(self, writer: usize) -> Mode {
         match self {
-            Self::All => Mode::Stamped,
+            Self::All(kind) => Mode::OneOfMany(kind),
             Self::Sole(sole) if sole == writer => Mode::Sole,
             Self::Sole(_) | Self::Nobody => Mode::Nobody,
         }
@@ -65,6 +68,8 @@ pub(super) struct Segments<W: Words> {
     role: Mutex<Role<W>>,
     /// Steps that who helps is asked for; 0 if nothing is sealed.
     steps_asked: AtomicU32,
+    /// Of the classes of the open segment's keys.
+    pub(super) owners: Owners,
     seals: AtomicU64,
     steps: AtomicU64,
 }
@@ -90,6 +95,7 @@ impl<W: Words> Segments<W> {
                 mode: Writers::Nobody,
             }),
             steps_asked: AtomicU32::new(0),
+            owners: Owners::new(),
             seals: AtomicU64::new(0),
             steps: AtomicU64::new(0),
         };
@@ -176,7 +182,7 @@ impl<W: Words> Segments<W> {
     }
 
     /// Seals the open segment and opens the next; what was sealed before is converted first.
-    pub(super) fn seal(&self, role: &mut Role<W>, blocks: &Blocks<W>, next: Option<usize>) {
+    pub(super) fn seal(&self, role: &mut Role<W>, blocks: &Blocks<W>, next: Option<(usize, Kind)>) {
         self.convert(role, blocks);
         let generation = self.generation.load(Ordering::Relaxed);
         let open = self.slot(generation);
@@ -194,12 +200,19 @@ impl<W: Words> Segments<W> {
             .iter()
             .filter(|(_, counted)| counted.len() > 0)
             .map(|(writer, _)| *writer);
+        let (next, kind) = next.unzip();
         role.mode = match (active.next().or(next), active.next(), next) {
             (Some(sole), None, None) => Writers::Sole(sole),
             (Some(sole), None, Some(next)) if sole == next => Writers::Sole(sole),
             (None, ..) => Writers::Nobody,
-            _ => Writers::All,
+            _ => match (kind, role.mode) {
+                (Some(kind), _) | (None, Writers::All(kind)) => Writers::All(kind),
+                (None, _) => Writers::All(Kind::Stamped),
+            },
         };
+        if generation.is_multiple_of(SHARED_FOR) {
+            self.owners.forget_shared();
+        }
         let mode = role.mode;
         let next_floor = greatest.unwrap_or(floor);
         let merge = Merge::new(open, counted.into_iter());
@@ -229,7 +242,7 @@ impl<W: Words> Segments<W> {
     }
 
     /// What a writer needs whose log refused a key above the floor: a first log, or one in a segment with room.
-    pub(super) fn make_room(&self, writer: usize, blocks: &Blocks<W>) -> Option<&Log<W>> {
+    pub(super) fn make_room(&self, writer: usize, kind: Kind, blocks: &Blocks<W>) -> Option<&Log<W>> {
         let mut role = self.role();
         let generation = self.generation.load(Ordering::Relaxed);
         if self.slot(generation).log(writer).is_none() {
@@ -237,12 +250,14 @@ impl<W: Words> Segments<W> {
         }
         let log = self.slot(generation).log(writer)?;
         let counted = log.counted();
-        let has_room =
-            !counted.is_closed() && counted.len() < role.capacity && counted.generation() == generation;
+        let has_room = !counted.is_closed()
+            && counted.takes(kind)
+            && counted.len() < role.capacity
+            && counted.generation() == generation;
         if has_room {
             return Some(log);
         }
-        self.seal(&mut role, blocks, Some(writer));
+        self.seal(&mut role, blocks, Some((writer, kind)));
         self.slot(generation + 1).log(writer)
     }
 

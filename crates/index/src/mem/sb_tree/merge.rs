@@ -132,7 +132,7 @@ impl<W: Words> Merge<W> {
             };
             while run.next < run.end && run.head == least {
                 let place = run.place();
-                let order = (log.order(place, run.counted), run.writer);
+                let order = log.order(place, run.counted, run.writer);
                 if newest.is_none_or(|(known, _)| known < order) {
                     newest = Some((order, log.value(place)));
                 }

@@ -51,6 +51,7 @@ mod log;
 mod merge;
 mod options;
 mod own_log;
+mod owners;
 mod scan;
 mod search_layer;
 mod segment;

@@ -43,8 +43,7 @@ pub(super) struct View<'s, W: Words> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<W> {
     pub(super) key: W,
-    /// The stamp and position, then the log.
-    pub(super) order: (Order, usize),
+    pub(super) order: Order,
     pub(super) value: u64,
 }
 
@@ -131,11 +130,11 @@ impl<W: Words> View<'_, W> {
 
     /// The value of a key, as far as it is in this segment.
     pub(super) fn get(&self, key: &W) -> Option<u64> {
-        let mut newest: Option<((Order, usize), u64)> = None;
+        let mut newest: Option<(Order, u64)> = None;
         for (writer, log) in self.segment.logs() {
             let counted = log.counted();
             if let Some(index) = log.find(key, counted) {
-                let order = (log.order(index, counted), writer);
+                let order = log.order(index, counted, writer);
                 if newest.is_none_or(|(known, _)| known < order) {
                     newest = Some((order, log.value(index)));
                 }
@@ -169,7 +168,7 @@ impl<W: Words> View<'_, W> {
             let counted = log.counted();
             let entry = |index| Entry {
                 key: log.key(index),
-                order: (log.order(index, counted), writer),
+                order: log.order(index, counted, writer),
                 value: log.value(index),
             };
             let len = counted.len();

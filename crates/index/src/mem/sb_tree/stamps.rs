@@ -29,7 +29,8 @@ impl Stamps {
     /// Stamps from the processor where it has them and `may_use_processor` says so.
     pub(super) fn new(may_use_processor: bool) -> Self {
         Self {
-            last: AtomicU64::new(0),
+            // No stamp is 0.
+            last: AtomicU64::new(1),
             from_processor: may_use_processor && processor_has_stamps(),
         }
     }
