@@ -15,6 +15,8 @@
 //!    behind what is counted, where only the owner writes.
 //! 4. Readers look at counted entries only.
 
+use std::ops::Range;
+
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::lower_bound;
@@ -93,6 +95,14 @@ impl Counted {
 /// none; the writer; the place.
 pub(super) type Order = (u64, usize, usize);
 
+/// An entry of a log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<W> {
+    pub(super) key: W,
+    pub(super) order: Order,
+    pub(super) value: u64,
+}
+
 /// What tells the order in which several writers inserted one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -128,7 +138,24 @@ impl<W: Words> Log<W> {
 
     /// Empties a closed log for a generation of keys above `floor`; the role's holder calls it (rule 2).
     pub(super) fn prepare(&self, generation: u64, floor: W, capacity: usize, mode: Mode) {
+        self.prepare_with(generation, floor, capacity, mode, &[]);
+    }
+
+    /// The same, with these entries, which ascend. Nobody else writes to the log ever, unless there are none.
+    pub(super) fn prepare_with(
+        &self,
+        generation: u64,
+        floor: W,
+        capacity: usize,
+        mode: Mode,
+        entries: &[Entry<W>],
+    ) {
         floor.store(&self.floor, 0);
+        for (place, entry) in entries.iter().enumerate() {
+            entry.key.store(&self.keys, place);
+            self.values[place].store(entry.value, Ordering::Relaxed);
+            self.stamps[place].store(entry.order.0, Ordering::Relaxed);
+        }
         let capacity = u32::try_from(capacity.min(LOG_CAP)).unwrap_or(0);
         self.capacity.store(capacity, Ordering::Relaxed);
         self.is_disordered.store(0, Ordering::Relaxed);
@@ -136,10 +163,14 @@ impl<W: Words> Log<W> {
             Mode::Sole => 0,
             Mode::OneOfMany(Kind::Stamped) => STAMPED,
             Mode::OneOfMany(Kind::Sequenced) => SEQUENCED,
+            Mode::Filled(Kind::Stamped) => CLOSED | STAMPED,
+            Mode::Filled(Kind::Sequenced) => CLOSED | SEQUENCED,
             Mode::Nobody => CLOSED,
         };
-        self.word
-            .store(generation << GENERATION_SHIFT | state, Ordering::Release);
+        self.word.store(
+            generation << GENERATION_SHIFT | state | entries.len() as u64,
+            Ordering::Release,
+        );
     }
 
     /// Closes the log (rule 2); tells what is in it.
@@ -207,6 +238,25 @@ impl<W: Words> Log<W> {
         (stamp, writer, index)
     }
 
+    /// Asks for the entries at these places, which another thread has written perhaps.
+    pub(super) fn prefetch(&self, places: Range<usize>) {
+        const LINE: usize = 8;
+        for place in places.step_by(LINE) {
+            super::prefetch(W::only_column(&self.keys).and_then(|column| column.get(place)));
+            super::prefetch(self.values.get(place));
+        }
+    }
+
+    /// An entry of this writer.
+    #[inline]
+    pub(super) fn entry(&self, index: usize, counted: Counted, writer: usize) -> Entry<W> {
+        Entry {
+            key: self.key(index),
+            order: self.order(index, counted, writer),
+            value: self.value(index),
+        }
+    }
+
     /// The last entry of a key among those counted.
     pub(super) fn find(&self, key: &W, counted: Counted) -> Option<usize> {
         let len = counted.len();
@@ -259,6 +309,8 @@ pub(super) enum Mode {
     Sole,
     /// Its owner, as other logs' owners to theirs.
     OneOfMany(Kind),
+    /// No one. What is in it is of this kind.
+    Filled(Kind),
     /// No one.
     Nobody,
 }

@@ -13,7 +13,7 @@ use super::convert::{HELP_EVERY, Home, Segments};
 use super::log::{Append, Kind, Log};
 use super::own_log::OwnLog;
 use super::segment::WRITERS;
-use super::stamps::Stamps;
+use super::stamps::{Stamps, UNSTAMPED};
 use super::writer_number::writer_number;
 use super::{SbTreeOptions, Work};
 
@@ -129,7 +129,7 @@ impl<K: Key> SbTree<K> {
             && let Append::Done(number) = self.append(log, writer, (key, value), sequence)
         {
             if number % HELP_EVERY == HELP_EVERY - 1 {
-                self.segments.help(&self.blocks);
+                self.segments.help(writer, number, &self.blocks);
             }
             return;
         }
@@ -148,7 +148,7 @@ impl<K: Key> SbTree<K> {
             Some(sequence) => log.append(key, value, Kind::Sequenced, || sequence),
             None => log.append(key, value, Kind::Stamped, || {
                 if self.segments.owners.is_sole(writer, &key) {
-                    0
+                    UNSTAMPED
                 } else {
                     self.stamps.next()
                 }
