@@ -45,9 +45,8 @@ mod x86_64 {
         let count = count.min(column.len().saturating_sub(from)).min(target.len());
         let (source, destination) = (column.as_ptr().wrapping_add(from), target.as_mut_ptr());
         for chunk in (0..target.len()).step_by(LANES) {
-            let lanes = u8::MAX
-                .checked_shr((LANES - count.saturating_sub(chunk).min(LANES)) as u32)
-                .unwrap_or(0);
+            let left = count.saturating_sub(chunk).min(LANES);
+            let [lanes, _] = ((1_u16 << left) - 1).to_le_bytes();
             let words: __m512i;
             // SAFETY: only the first `count` words from `from` on are read, which the column has: masked-off lanes touch
             // no memory.

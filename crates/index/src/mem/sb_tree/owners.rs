@@ -43,24 +43,24 @@ impl Owners {
     /// Whether the writer is the only one of a key's class in the open segment.
     #[inline]
     pub(super) fn is_sole<W: Words>(&self, writer: usize, key: &W) -> bool {
-        let class = &self.0[key.last_word() as usize % CLASSES];
-        let writer = writer as u32;
+        let class = usize::try_from(key.last_word() % CLASSES as u64).unwrap_or(0);
+        let class = &self.0[class];
         let owner = class.load(Ordering::Acquire);
-        owner == writer || (owner != SHARED && Self::claim(class, owner, writer))
+        owner as usize == writer || (owner != SHARED && Self::claim(class, owner, writer))
     }
 
     /// Makes a class the writer's if it is nobody's, and shared otherwise.
     #[cold]
-    fn claim(class: &AtomicU32, mut owner: u32, writer: u32) -> bool {
+    fn claim(class: &AtomicU32, mut owner: u32, writer: usize) -> bool {
         loop {
             let next = match owner {
-                NOBODY => writer,
+                NOBODY => u32::try_from(writer).unwrap_or(SHARED),
                 SHARED => return false,
-                own if own == writer => return true,
+                own if own as usize == writer => return true,
                 _ => SHARED,
             };
             match class.compare_exchange(owner, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return next == writer,
+                Ok(_) => return next as usize == writer,
                 Err(other) => owner = other,
             }
         }

@@ -145,6 +145,11 @@ pub(super) struct Approach<'s, W: Words> {
 
 /// About how many of a full block's keys between `below` and `top` lie below `key`.
 #[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and a guess may be wrong"
+)]
 fn guess<W: Words>(key: &W, below: &W, top: &W) -> usize {
     let from_below = |key: &W| (key.first_word().wrapping_sub(below.first_word()) >> 1).cast_signed() as f64;
     let share = from_below(key) / from_below(top);

@@ -6,7 +6,8 @@
 //!    before, or is *converted*. It is prepared for the next generation only when it is converted.
 //! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment stand as long as its
 //!    latch's version does. Appending does not touch the latch.
-//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next.
+//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next. What its logs hold
+//!    above that was taken over by the next one.
 
 #![expect(unsafe_code, reason = "logs are reached through atomic pointers")]
 

@@ -86,7 +86,7 @@ fn numbered<K: Keys<Key: Key>>(keys: K, leaves_out_half: bool) -> Subject<Number
 impl<K: Key> OrderedMap<K> for Numbered<K> {
     fn insert(&self, key: K, value: u64) {
         let sequence = self.last.fetch_add(1, Ordering::SeqCst);
-        if self.leaves_out_half && sequence / 16 % 2 == 0 {
+        if self.leaves_out_half && (sequence / 16).is_multiple_of(2) {
             self.tree.insert(key, value);
         } else {
             self.tree.insert_at(key, value, sequence);
