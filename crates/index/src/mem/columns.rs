@@ -29,6 +29,9 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// The first word.
     fn first_word(&self) -> u64;
 
+    /// The last word.
+    fn last_word(&self) -> u64;
+
     /// A hash of all words.
     fn hash(&self, seed: u64) -> u64;
 
@@ -95,6 +98,10 @@ impl<const W: usize> Words for [u64; W] {
 
     fn first_word(&self) -> u64 {
         self[0]
+    }
+
+    fn last_word(&self) -> u64 {
+        self[W - 1]
     }
 
     fn hash(&self, seed: u64) -> u64 {

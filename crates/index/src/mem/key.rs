@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 
 use super::columns::Words;
+use super::copy::copy_words;
+use super::primitive::AtomicU64;
 
 /// A key of fixed size: `u64`, `i64`, or a byte string of 1 to 32 bytes in the order of `memcmp`.
 ///
@@ -29,6 +31,21 @@ pub(crate) mod sealed {
 
         /// The key that has these words.
         fn from_words(words: Self::Words) -> Self;
+
+        /// Copies `count` keys of columns, from place `from` on, to the beginning of `target`: fewer if either ends
+        /// before.
+        fn copy_keys<const CAP: usize>(
+            columns: &<Self::Words as Words>::Columns<CAP>,
+            from: usize,
+            count: usize,
+            target: &mut [Self],
+        ) where
+            Self: Sized,
+        {
+            for (place, key) in (from..CAP).take(count).zip(target) {
+                *key = Self::from_words(Self::Words::load(columns, place));
+            }
+        }
     }
 }
 
@@ -43,6 +60,16 @@ impl sealed::Sealed for u64 {
 
     fn from_words([word]: [u64; 1]) -> Self {
         word
+    }
+
+    #[inline]
+    fn copy_keys<const CAP: usize>(
+        [column]: &[[AtomicU64; CAP]; 1],
+        from: usize,
+        count: usize,
+        target: &mut [Self],
+    ) {
+        copy_words(column, from, count, target);
     }
 }
 

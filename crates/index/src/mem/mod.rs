@@ -15,6 +15,7 @@ pub mod coherence;
 mod columns;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod copy;
 mod inner;
 mod key;
 mod memory_use;

@@ -1,6 +1,9 @@
 //! Where a scan puts what it reads.
 
+use super::columns::Words;
+use super::copy::copy_words;
 use super::key::Key;
+use super::primitive::AtomicU64;
 
 /// The beginning of two slices, filled further and further. What was read and does not count is taken back.
 pub(crate) struct Output<'s, K> {
@@ -42,6 +45,21 @@ impl<'s, K: Key> Output<'s, K> {
                 *value_place = value;
             })
             .count();
+    }
+
+    /// Appends `count` entries of columns, from place `from` on; there is room, and they are there.
+    #[inline]
+    pub(crate) fn copy<const CAP: usize>(
+        &mut self,
+        keys: &<K::Words as Words>::Columns<CAP>,
+        values: &[AtomicU64; CAP],
+        from: usize,
+        count: usize,
+    ) {
+        let places = self.filled..self.filled + self.room().min(CAP);
+        K::copy_keys(keys, from, count, &mut self.keys[places.clone()]);
+        copy_words(values, from, count, &mut self.values[places]);
+        self.filled += count;
     }
 
     /// Takes back all but the first `filled` entries.

@@ -12,6 +12,8 @@
 use std::ops::Range;
 
 use super::super::columns::Words;
+use super::super::key::Key;
+use super::super::output::Output;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use super::super::version_latch::{VersionLatch, Writer};
 
@@ -184,13 +186,18 @@ impl<W: Words> Block<W> {
         super::prefetch(self.values.get(start + BUCKET / 2));
     }
 
-    /// Asks for the entries at these places, which are about to be read one after another.
+    /// Asks for the entries at these places, which are about to be read one after another: the first of them, the
+    /// processor foresees the others.
     #[inline]
-    pub(super) fn prefetch_entries(&self, places: &Range<usize>) {
+    pub(super) fn prefetch_entries(&self, from: usize, count: usize) {
         const LINE: usize = 8;
-        for place in places.clone().step_by(LINE) {
-            super::prefetch(W::only_column(&self.keys).and_then(|column| column.get(place)));
-            super::prefetch(self.values.get(place));
+        const MOST: usize = 128;
+        let from = from & !(LINE - 1);
+        // As many times wherever it begins.
+        for offset in (0..count.min(MOST)).step_by(LINE) {
+            let place = (from + offset).min(BLOCK_CAP - 1);
+            super::prefetch(W::only_column(&self.keys).map(|column| &column[place]));
+            super::prefetch(Some(&self.values[place]));
         }
     }
 
@@ -225,17 +232,26 @@ impl<W: Words> Block<W> {
         places.map(|place| (self.key(place), self.values[place].load(Ordering::Relaxed)))
     }
 
+    /// Copies `count` entries from place `from` on.
+    #[inline]
+    pub(super) fn copy<K: Key<Words = W>>(&self, from: usize, count: usize, output: &mut Output<'_, K>) {
+        output.copy(&self.keys, &self.values, from, count);
+    }
+
+    /// How many entries have keys up to `end`.
+    #[inline]
+    pub(super) fn places_up_to(&self, end: &W) -> usize {
+        if *end >= self.top() {
+            return self.len();
+        }
+        let (place, is_there) = self.search(end);
+        place + usize::from(is_there)
+    }
+
     /// The places of entries with keys from `start` to `end`.
     #[inline]
     pub(super) fn places(&self, (start, end): (W, W)) -> Range<usize> {
-        let from = self.search(&start).0;
-        let to = if end >= self.top() {
-            self.len()
-        } else {
-            let (place, is_there) = self.search(&end);
-            place + usize::from(is_there)
-        };
-        from..to
+        self.search(&start).0..self.places_up_to(&end)
     }
 
     #[inline]

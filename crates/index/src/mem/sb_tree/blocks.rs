@@ -26,7 +26,7 @@ use super::super::version_latch::{Latched, Version, Writer};
 use super::block::{BLOCK_CAP, Block, Covers, State};
 use super::block_pool::BlockPool;
 use super::edge::Edge;
-use super::search_layer::{Growth, SearchLayer};
+use super::search_layer::{Approach, Growth, SearchLayer};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -452,20 +452,44 @@ impl<W: Words> Blocks<W> {
         (start, end): (W, W),
         output: &mut Output<'_, K>,
     ) -> Scanned<W> {
-        let Some((mut block, mut version)) = self.find(&start) else {
+        let Some((block, version)) = self.find_for_scan(&start, output.room()) else {
             return Scanned::Beyond(start);
         };
-        let mut start = start;
+        let (from, room) = (block.search(&start).0, output.room());
+        if from + room > block.places_up_to(&end) {
+            return self.scan_further((block, version), from, (start, end), output);
+        }
+        // How many entries there will be is a prediction here, and not a number to wait for.
+        let before = output.filled();
+        block.copy(from, room, output);
+        if block.latch.validate(version) {
+            Scanned::Done
+        } else {
+            output.truncate(before);
+            Scanned::From(start)
+        }
+    }
+
+    /// Copies entries from place `from` of a block on, which is that of `start`.
+    #[inline(never)]
+    fn scan_further<K: Key<Words = W>>(
+        &self,
+        (mut block, mut version): Found<'_, W>,
+        mut from: usize,
+        (mut start, end): (W, W),
+        output: &mut Output<'_, K>,
+    ) -> Scanned<W> {
         loop {
             let before = output.filled();
-            let places = block.places((start, end));
-            let places = places.start..places.end.min(places.start + output.room());
-            block.prefetch_entries(&places);
+            let count = block.places_up_to(&end).saturating_sub(from).min(output.room());
             let (top, right) = (block.top(), self.right_of(block));
-            if places.len() < output.room() {
-                right.iter().for_each(|right| right.prefetch());
+            if count < output.room()
+                && let Some(right) = right
+            {
+                right.prefetch();
+                right.prefetch_entries(0, output.room() - count);
             }
-            output.extend(block.entries(places));
+            block.copy(from, count, output);
             if !block.latch.validate(version) {
                 output.truncate(before);
                 return Scanned::From(start);
@@ -487,8 +511,33 @@ impl<W: Words> Blocks<W> {
             if right.covers(&start) != Covers::Yes {
                 return Scanned::From(start);
             }
+            from = if right.below() == top {
+                0
+            } else {
+                right.search(&start).0
+            };
             (block, version) = (right, right_version);
         }
+    }
+
+    /// As [`find`](Self::find), and asks for `count` entries where they may be expected.
+    #[inline]
+    fn find_for_scan(&self, start: &W, count: usize) -> Option<Found<'_, W>> {
+        /// How far entries may be from where they are expected: two cache lines.
+        const LEEWAY: usize = 16;
+        let Approach { block, right, guess } = self.search.approach(start);
+        block.prefetch();
+        block.prefetch_entries(guess.saturating_sub(LEEWAY), count + 2 * LEEWAY);
+        if let Some(beyond) = (guess + count + LEEWAY).checked_sub(BLOCK_CAP) {
+            right.prefetch();
+            right.prefetch_entries(0, beyond);
+        }
+        if let Some(version) = block.latch.optimistic_now()
+            && block.covers(start) == Covers::Yes
+        {
+            return Some((block, version));
+        }
+        self.find_further(start)
     }
 
     /// Where the memory goes.

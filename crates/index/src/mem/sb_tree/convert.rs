@@ -8,14 +8,24 @@ use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::blocks::Blocks;
 use super::edge::Edge;
-use super::log::{Counted, LOG_CAP, Log, Mode};
-use super::merge::Merge;
-use super::segment::{Segment, View, WRITERS};
+use super::log::{Kind, LOG_CAP, Log, Mode};
+use super::merge::{Closed, Merge};
+use super::owners::Owners;
+use super::segment::{Segment, TAKEN_OVER, View, WRITERS};
+use super::stamps::{OLDER, UNSTAMPED};
 
 /// Entries of a log between two occasions to help with the conversion.
 pub(super) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
 /// Of the occasions that the writer of a full log has, one in so many is enough for the whole conversion.
 const HELP_MARGIN: usize = 2;
+/// Entries of a log that the next segment takes over, at most. When a writer finds its log closed, its key lies a few
+/// entries behind those of who was ahead. It would be late, and all of the sealed segment would have to be converted
+/// for it.
+const TAKEN_OVER_MAX: usize = 32;
+/// Steps at each occasion that one writer may do alone.
+const STEPS_OF_ONE: u32 = 4;
+/// Segments after which it is tried anew whether classes of keys have writers of their own.
+const SHARED_FOR: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
 /// Entries that a log takes in a new index. It doubles with each segment that is sealed because a log was full, so that
 /// small indexes stay small.
 const FIRST_CAPACITY: usize = if cfg!(loom) {
@@ -31,8 +41,6 @@ const FIRST_CAPACITY: usize = if cfg!(loom) {
 pub(super) struct Role<W: Words> {
     /// Of the sealed segment, until it is converted.
     merge: Option<Merge<W>>,
-    /// Taken from the merge and not yet in blocks.
-    staged: Vec<(W, u64)>,
     capacity: usize,
     mode: Writers,
 }
@@ -42,13 +50,14 @@ pub(super) struct Role<W: Words> {
 enum Writers {
     Nobody,
     Sole(usize),
-    All,
+    All(Kind),
 }
 
 impl Writers {
     fn mode_of(self, writer: usize) -> Mode {
         match self {
-            Self::All => Mode::Stamped,
+            Self::All(kind) if writer == TAKEN_OVER => Mode::Filled(kind),
+            Self::All(kind) => Mode::OneOfMany(kind),
             Self::Sole(sole) if sole == writer => Mode::Sole,
             Self::Sole(_) | Self::Nobody => Mode::Nobody,
         }
@@ -65,6 +74,11 @@ pub(super) struct Segments<W: Words> {
     role: Mutex<Role<W>>,
     /// Steps that who helps is asked for; 0 if nothing is sealed.
     steps_asked: AtomicU32,
+    /// The writer that sealed last, because it was ahead. If one is enough, it is the one who converts: what one thread
+    /// reads of all logs, and writes behind what it wrote last, need not go from cache to cache at every step.
+    sealer: AtomicU32,
+    /// Of the classes of the open segment's keys.
+    pub(super) owners: Owners,
     seals: AtomicU64,
     steps: AtomicU64,
 }
@@ -85,17 +99,18 @@ impl<W: Words> Segments<W> {
             slots: [Segment::new(), Segment::new()],
             role: Mutex::new(Role {
                 merge: None,
-                staged: Vec::new(),
                 capacity: FIRST_CAPACITY,
                 mode: Writers::Nobody,
             }),
             steps_asked: AtomicU32::new(0),
+            sealer: AtomicU32::new(0),
+            owners: Owners::new(),
             seals: AtomicU64::new(0),
             steps: AtomicU64::new(0),
         };
         segments
             .slot(1)
-            .prepare(1, W::MIN, FIRST_CAPACITY, |_| Mode::Nobody);
+            .prepare(1, W::MIN, FIRST_CAPACITY, |_| Mode::Nobody, &[]);
         segments
     }
 
@@ -132,11 +147,16 @@ impl<W: Words> Segments<W> {
         }
     }
 
-    /// Does a share of the conversion, if there is one and nobody else is at it.
+    /// Does a share of the conversion, if there is one and nobody else is at it. `number` is that of the entry that the
+    /// writer has just appended to its log.
     #[inline]
-    pub(super) fn help(&self, blocks: &Blocks<W>) {
+    pub(super) fn help(&self, writer: usize, number: usize, blocks: &Blocks<W>) {
         let steps = self.steps_asked.load(Ordering::Relaxed);
         if steps == 0 {
+            return;
+        }
+        let is_one_enough = steps <= STEPS_OF_ONE && number < LOG_CAP / 2;
+        if is_one_enough && self.sealer.load(Ordering::Relaxed) as usize != writer {
             return;
         }
         if let Ok(mut role) = self.role.try_lock() {
@@ -159,10 +179,11 @@ impl<W: Words> Segments<W> {
             return true;
         }
         let room = blocks.room();
-        role.staged.clear();
-        merge.take(sealed, room, &mut role.staged);
-        let is_done = role.staged.len() < room;
-        blocks.append(&role.staged, &self.edge);
+        // The thread's own: the next step is perhaps another's, who would fetch every line of it.
+        let mut staged = Vec::with_capacity(room);
+        merge.take(sealed, room, &mut staged);
+        let is_done = staged.len() < room;
+        blocks.append(&staged, &self.edge);
         if is_done {
             role.merge = None;
             self.steps_asked.store(0, Ordering::Relaxed);
@@ -176,38 +197,73 @@ impl<W: Words> Segments<W> {
     }
 
     /// Seals the open segment and opens the next; what was sealed before is converted first.
-    pub(super) fn seal(&self, role: &mut Role<W>, blocks: &Blocks<W>, next: Option<usize>) {
+    pub(super) fn seal(&self, role: &mut Role<W>, blocks: &Blocks<W>, next: Option<(usize, Kind)>) {
         self.convert(role, blocks);
         let generation = self.generation.load(Ordering::Relaxed);
         let open = self.slot(generation);
         let (_, floor) = open.held();
-        let counted: Vec<(usize, Counted)> = open.logs().map(|(writer, log)| (writer, log.close())).collect();
-        let is_full = counted.iter().any(|(_, counted)| counted.len() >= role.capacity);
+        let closed: Vec<Closed> = open
+            .logs()
+            .map(|(writer, log)| Closed::close(writer, log))
+            .collect();
+        let is_full = closed.iter().any(|log| log.counted.len() >= role.capacity);
         if is_full {
             role.capacity = (role.capacity * 2).min(LOG_CAP);
         }
-        let greatest = counted
+        let mut active = closed
             .iter()
-            .filter_map(|(writer, counted)| open.log(*writer)?.greatest(counted.len()))
-            .max();
-        let mut active = counted
-            .iter()
-            .filter(|(_, counted)| counted.len() > 0)
-            .map(|(writer, _)| *writer);
+            .filter(|log| log.counted.len() > 0 && log.writer != TAKEN_OVER)
+            .map(|log| log.writer);
+        let (next, kind) = next.unzip();
+        let mode_before = role.mode;
         role.mode = match (active.next().or(next), active.next(), next) {
             (Some(sole), None, None) => Writers::Sole(sole),
             (Some(sole), None, Some(next)) if sole == next => Writers::Sole(sole),
             (None, ..) => Writers::Nobody,
-            _ => Writers::All,
+            _ => match (kind, role.mode) {
+                (Some(kind), _) | (None, Writers::All(kind)) => Writers::All(kind),
+                (None, _) => Writers::All(Kind::Stamped),
+            },
         };
         let mode = role.mode;
-        let next_floor = greatest.unwrap_or(floor);
-        let merge = Merge::new(open, counted.into_iter());
-        self.slot(generation + 1)
-            .prepare(generation + 1, next_floor, role.capacity, |writer| {
-                mode.mode_of(writer)
-            });
+        let forgets = generation.is_multiple_of(SHARED_FOR);
+        if forgets {
+            self.owners.forget_shared();
+        }
+        // Stamps go on where they were if neither kind nor owners change.
+        let goes_on = mode == mode_before && matches!(mode, Writers::All(_)) && !forgets;
+        let takes_over = next.is_some() && goes_on && closed.iter().all(|log| !log.is_disordered);
+        let spared = if takes_over {
+            TAKEN_OVER_MAX.min(role.capacity / 2 / closed.len())
+        } else {
+            0
+        };
+        let next_floor = closed
+            .iter()
+            .filter_map(|log| log.greatest(open, spared))
+            .fold(floor, W::max);
+        let mut taken_over = if takes_over {
+            open.entries_above(&next_floor)
+        } else {
+            Vec::new()
+        };
+        if mode == Writers::All(Kind::Stamped) {
+            let unstamped = taken_over.iter_mut().filter(|entry| entry.order.0 == UNSTAMPED);
+            unstamped.for_each(|entry| entry.order.0 = OLDER);
+        }
+        let merge = Merge::new(open, &closed, &next_floor);
+        self.slot(generation + 1).prepare(
+            generation + 1,
+            next_floor,
+            role.capacity,
+            |writer| mode.mode_of(writer),
+            &taken_over,
+        );
         self.generation.store(generation + 1, Ordering::Release);
+        if let Some(sealer) = next {
+            self.sealer
+                .store(u32::try_from(sealer).unwrap_or(0), Ordering::Relaxed);
+        }
         if merge.entries() > 0 {
             self.steps_asked
                 .store(steps_for(merge.entries(), role.capacity), Ordering::Relaxed);
@@ -229,7 +285,7 @@ impl<W: Words> Segments<W> {
     }
 
     /// What a writer needs whose log refused a key above the floor: a first log, or one in a segment with room.
-    pub(super) fn make_room(&self, writer: usize, blocks: &Blocks<W>) -> Option<&Log<W>> {
+    pub(super) fn make_room(&self, writer: usize, kind: Kind, blocks: &Blocks<W>) -> Option<&Log<W>> {
         let mut role = self.role();
         let generation = self.generation.load(Ordering::Relaxed);
         if self.slot(generation).log(writer).is_none() {
@@ -237,12 +293,14 @@ impl<W: Words> Segments<W> {
         }
         let log = self.slot(generation).log(writer)?;
         let counted = log.counted();
-        let has_room =
-            !counted.is_closed() && counted.len() < role.capacity && counted.generation() == generation;
+        let has_room = !counted.is_closed()
+            && counted.takes(kind)
+            && counted.len() < role.capacity
+            && counted.generation() == generation;
         if has_room {
             return Some(log);
         }
-        self.seal(&mut role, blocks, Some(writer));
+        self.seal(&mut role, blocks, Some((writer, kind)));
         self.slot(generation + 1).log(writer)
     }
 
@@ -251,6 +309,10 @@ impl<W: Words> Segments<W> {
             role.mode = Writers::Sole(writer);
         }
         let (_, floor) = self.slot(generation).held();
+        if self.slot(generation).logs().count() == 1 {
+            self.slot(generation).add_log(TAKEN_OVER, Log::new());
+            self.slot(generation + 1).add_log(TAKEN_OVER, Log::new());
+        }
         let log = Log::new();
         log.prepare(generation, floor, role.capacity, role.mode.mode_of(writer));
         self.slot(generation).add_log(writer, log);
@@ -275,9 +337,12 @@ impl<W: Words> Segments<W> {
     pub(super) fn pending(&self) -> usize {
         let role = self.role();
         let generation = self.generation.load(Ordering::Relaxed);
-        let open = self.slot(generation).logs();
-        let sealed = self.slot(generation + 1).logs().filter(|_| role.merge.is_some());
-        open.chain(sealed).map(|(_, log)| log.counted().len()).sum()
+        let open: usize = self
+            .slot(generation)
+            .logs()
+            .map(|(_, log)| log.counted().len())
+            .sum();
+        open + role.merge.as_ref().map_or(0, Merge::entries)
     }
 }
 

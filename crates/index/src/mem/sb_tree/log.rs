@@ -15,10 +15,11 @@
 //!    behind what is counted, where only the owner writes.
 //! 4. Readers look at counted entries only.
 
+use std::ops::Range;
+
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::lower_bound;
-use super::stamps::Stamps;
 
 /// Entries of a log. Small under test, so that segments are sealed all the time.
 pub(super) const LOG_CAP: usize = if cfg!(loom) {
@@ -32,7 +33,8 @@ pub(super) const LOG_CAP: usize = if cfg!(loom) {
 const LEN_MASK: u64 = (1 << 16) - 1;
 const CLOSED: u64 = 1 << 16;
 const STAMPED: u64 = 1 << 17;
-const GENERATION_SHIFT: u32 = 18;
+const SEQUENCED: u64 = 1 << 18;
+const GENERATION_SHIFT: u32 = 19;
 const _: () = assert!(LOG_CAP as u64 <= LEN_MASK);
 
 /// Keys of an ordered stretch that are searched with vectors, once halving has come so far.
@@ -80,12 +82,45 @@ impl Counted {
     }
 
     pub(super) fn is_stamped(self) -> bool {
-        self.0 & STAMPED != 0
+        self.0 & (STAMPED | SEQUENCED) != 0
+    }
+
+    /// Whether entries of this kind may be appended, as far as their kind goes.
+    pub(super) fn takes(self, kind: Kind) -> bool {
+        self.0 & kind.other() == 0
     }
 }
 
-/// Where an entry stands among those of the same key: the greatest counts.
-pub(super) type Order = (u64, usize);
+/// Where an entry stands among those of the same key: the greatest counts. The stamp or sequence number, 0 where there is
+/// none; the writer; the place.
+pub(super) type Order = (u64, usize, usize);
+
+/// An entry of a log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<W> {
+    pub(super) key: W,
+    pub(super) order: Order,
+    pub(super) value: u64,
+}
+
+/// What tells the order in which several writers inserted one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Stamps.
+    Stamped,
+    /// Numbers that callers bring.
+    Sequenced,
+}
+
+impl Kind {
+    /// The state of logs that take the other kind alone.
+    const fn other(self) -> u64 {
+        match self {
+            Self::Stamped => SEQUENCED,
+            Self::Sequenced => STAMPED,
+        }
+    }
+}
 
 impl<W: Words> Log<W> {
     /// A closed log.
@@ -103,17 +138,39 @@ impl<W: Words> Log<W> {
 
     /// Empties a closed log for a generation of keys above `floor`; the role's holder calls it (rule 2).
     pub(super) fn prepare(&self, generation: u64, floor: W, capacity: usize, mode: Mode) {
+        self.prepare_with(generation, floor, capacity, mode, &[]);
+    }
+
+    /// The same, with these entries, which ascend. Nobody else writes to the log ever, unless there are none.
+    pub(super) fn prepare_with(
+        &self,
+        generation: u64,
+        floor: W,
+        capacity: usize,
+        mode: Mode,
+        entries: &[Entry<W>],
+    ) {
         floor.store(&self.floor, 0);
+        for (place, entry) in entries.iter().enumerate() {
+            entry.key.store(&self.keys, place);
+            self.values[place].store(entry.value, Ordering::Relaxed);
+            self.stamps[place].store(entry.order.0, Ordering::Relaxed);
+        }
         let capacity = u32::try_from(capacity.min(LOG_CAP)).unwrap_or(0);
         self.capacity.store(capacity, Ordering::Relaxed);
         self.is_disordered.store(0, Ordering::Relaxed);
         let state = match mode {
             Mode::Sole => 0,
-            Mode::Stamped => STAMPED,
+            Mode::OneOfMany(Kind::Stamped) => STAMPED,
+            Mode::OneOfMany(Kind::Sequenced) => SEQUENCED,
+            Mode::Filled(Kind::Stamped) => CLOSED | STAMPED,
+            Mode::Filled(Kind::Sequenced) => CLOSED | SEQUENCED,
             Mode::Nobody => CLOSED,
         };
-        self.word
-            .store(generation << GENERATION_SHIFT | state, Ordering::Release);
+        self.word.store(
+            generation << GENERATION_SHIFT | state | entries.len() as u64,
+            Ordering::Release,
+        );
     }
 
     /// Closes the log (rule 2); tells what is in it.
@@ -126,13 +183,14 @@ impl<W: Words> Log<W> {
         Counted(self.word.load(Ordering::Acquire))
     }
 
-    /// Appends an entry; only its owner does (rule 1).
+    /// Appends an entry; only its owner does (rule 1). `stamp` is asked where there are other writers.
     #[inline]
-    pub(super) fn append(&self, key: W, value: u64, stamps: &Stamps) -> Append {
+    pub(super) fn append(&self, key: W, value: u64, kind: Kind, stamp: impl FnOnce() -> u64) -> Append {
         let word = self.word.load(Ordering::Acquire);
         let len = (word & LEN_MASK) as usize;
         let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
-        if word & CLOSED != 0 || is_full || len >= LOG_CAP || key <= W::load(&self.floor, 0) {
+        if word & (CLOSED | kind.other()) != 0 || is_full || len >= LOG_CAP || key <= W::load(&self.floor, 0)
+        {
             return Append::Refused;
         }
         if len > 0 && key < W::load(&self.keys, len - 1) {
@@ -140,8 +198,8 @@ impl<W: Words> Log<W> {
         }
         key.store(&self.keys, len);
         self.values[len].store(value, Ordering::Relaxed);
-        if word & STAMPED != 0 {
-            self.stamps[len].store(stamps.next(), Ordering::Relaxed);
+        if word & (STAMPED | SEQUENCED) != 0 {
+            self.stamps[len].store(stamp(), Ordering::Relaxed);
         }
         interleave();
         let counted = self
@@ -169,15 +227,34 @@ impl<W: Words> Log<W> {
         self.values[index].load(Ordering::Relaxed)
     }
 
-    /// Where an entry stands in the order of arrival, among all writers' and its own.
+    /// Where an entry of this writer stands among those of its key, all writers' and its own.
     #[inline]
-    pub(super) fn order(&self, index: usize, counted: Counted) -> Order {
+    pub(super) fn order(&self, index: usize, counted: Counted, writer: usize) -> Order {
         let stamp = if counted.is_stamped() {
             self.stamps[index].load(Ordering::Relaxed)
         } else {
             0
         };
-        (stamp, index)
+        (stamp, writer, index)
+    }
+
+    /// Asks for the entries at these places, which another thread has written perhaps.
+    pub(super) fn prefetch(&self, places: Range<usize>) {
+        const LINE: usize = 8;
+        for place in places.step_by(LINE) {
+            super::prefetch(W::only_column(&self.keys).and_then(|column| column.get(place)));
+            super::prefetch(self.values.get(place));
+        }
+    }
+
+    /// An entry of this writer.
+    #[inline]
+    pub(super) fn entry(&self, index: usize, counted: Counted, writer: usize) -> Entry<W> {
+        Entry {
+            key: self.key(index),
+            order: self.order(index, counted, writer),
+            value: self.value(index),
+        }
     }
 
     /// The last entry of a key among those counted.
@@ -230,8 +307,10 @@ impl<W: Words> Log<W> {
 pub(super) enum Mode {
     /// Its owner, who is the only writer of the segment: position is order.
     Sole,
-    /// Its owner, as other logs' owners to theirs: stamps are order.
-    Stamped,
+    /// Its owner, as other logs' owners to theirs.
+    OneOfMany(Kind),
+    /// No one. What is in it is of this kind.
+    Filled(Kind),
     /// No one.
     Nobody,
 }

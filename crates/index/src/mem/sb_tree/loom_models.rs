@@ -10,8 +10,7 @@ use loom::thread;
 use super::SbTree;
 use super::blocks::Blocks;
 use super::edge::Edge;
-use super::log::{Append, Log, Mode};
-use super::stamps::Stamps;
+use super::log::{Append, Kind, Log, Mode};
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     explore_preempted(2, model);
@@ -27,7 +26,8 @@ fn explore_preempted(times: usize, model: impl Fn() + Send + Sync + 'static) {
 /// Writer 0 has inserted these; two fill a log.
 fn tree_of(keys: &[u64]) -> Arc<SbTree<u64>> {
     let tree = SbTree::new();
-    keys.iter().for_each(|&key| tree.insert_as(0, [key], key * 10));
+    keys.iter()
+        .for_each(|&key| tree.insert_as(0, [key], key * 10, None));
     Arc::new(tree)
 }
 
@@ -42,12 +42,11 @@ fn seal_and_convert(tree: &SbTree<u64>) {
 fn loom_what_is_counted_at_the_close_is_what_was_appended() {
     explore(|| {
         let log = Arc::new(*Log::<[u64; 1]>::new());
-        log.prepare(1, [0], 2, Mode::Stamped);
+        log.prepare(1, [0], 2, Mode::OneOfMany(Kind::Stamped));
         let writer = {
             let log = Arc::clone(&log);
             thread::spawn(move || {
-                let stamps = Stamps::new(false);
-                let appended = [5, 6].map(|key| log.append([key], key, &stamps));
+                let appended = [5, 6].map(|key| log.append([key], key, Kind::Stamped, || key));
                 appended
                     .iter()
                     .filter(|append| **append != Append::Refused)
@@ -60,7 +59,7 @@ fn loom_what_is_counted_at_the_close_is_what_was_appended() {
             .collect();
         assert_eq!(seen, [([5], 5), ([6], 6)][..counted.len()]);
         // Another generation begins under the writer's hands.
-        log.prepare(2, [100], 2, Mode::Stamped);
+        log.prepare(2, [100], 2, Mode::OneOfMany(Kind::Stamped));
         assert_eq!(writer.join().expect("the writer ends"), counted.len());
         assert_eq!(log.counted().len(), 0);
     });
@@ -72,7 +71,7 @@ fn loom_an_insert_during_a_seal_is_not_lost() {
         let tree = tree_of(&[1]);
         let writer = {
             let tree = Arc::clone(&tree);
-            thread::spawn(move || tree.insert_as(0, [2], 20))
+            thread::spawn(move || tree.insert_as(0, [2], 20, None))
         };
         seal_and_convert(&tree);
         writer.join().expect("the writer ends");
@@ -111,7 +110,7 @@ fn loom_a_late_value_is_not_hidden_by_an_old_log() {
             })
         };
         seal_and_convert(&tree);
-        tree.insert_as(0, [2], 21);
+        tree.insert_as(0, [2], 21, None);
         assert_eq!(tree.get(2), Some(21));
         reader.join().expect("the reader ends");
     });
@@ -124,12 +123,12 @@ fn loom_two_writers_of_one_key_leave_the_later_value() {
         let other = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
-                tree.insert_as(1, [2], 21);
+                tree.insert_as(1, [2], 21, None);
                 assert_eq!(tree.get(2), Some(21));
             })
         };
         other.join().expect("it ends");
-        tree.insert_as(0, [2], 20);
+        tree.insert_as(0, [2], 20, None);
         let reader = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || assert_eq!(tree.get(2), Some(20)))

@@ -23,6 +23,33 @@ struct Run<W> {
     head: W,
 }
 
+/// A log when it was closed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Closed {
+    pub(super) writer: usize,
+    pub(super) counted: Counted,
+    /// Of what is counted; an append that fails may say so of the log later.
+    pub(super) is_disordered: bool,
+}
+
+impl Closed {
+    /// Closes a writer's log.
+    pub(super) fn close<W: Words>(writer: usize, log: &Log<W>) -> Self {
+        let counted = log.close();
+        Self {
+            writer,
+            counted,
+            is_disordered: log.is_disordered(),
+        }
+    }
+
+    /// The greatest key but for the last `spared` entries; none if there are no more.
+    pub(super) fn greatest<W: Words>(&self, segment: &Segment<W>, spared: usize) -> Option<W> {
+        let log = segment.log(self.writer)?;
+        log.greatest(self.counted.len().saturating_sub(spared))
+    }
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Merge<W> {
@@ -42,30 +69,39 @@ impl<W: Words> Run<W> {
 }
 
 impl<W: Words> Merge<W> {
-    /// A merge of a sealed segment's logs, with what was counted in each.
-    pub(super) fn new(segment: &Segment<W>, counted: impl Iterator<Item = (usize, Counted)>) -> Self {
+    /// A merge of a sealed segment's logs up to `greatest`.
+    pub(super) fn new(segment: &Segment<W>, closed: &[Closed], greatest: &W) -> Self {
         let mut merge = Self {
             runs: Vec::new(),
             unsorted: Vec::new(),
             entries: 0,
         };
-        for (writer, counted) in counted {
-            let Some(log) = segment.log(writer).filter(|_| counted.len() > 0) else {
+        for &Closed {
+            writer,
+            counted,
+            is_disordered,
+        } in closed
+        {
+            let Some(log) = segment.log(writer) else {
                 continue;
             };
-            merge.entries += counted.len();
-            if log.is_disordered() {
-                let starts = (0..counted.len()).step_by(SORTED_AT_ONCE);
-                let stretches =
-                    starts.map(|start| (writer, counted, start, counted.len().min(start + SORTED_AT_ONCE)));
-                merge.unsorted.extend(stretches);
+            let end = if is_disordered {
+                counted.len()
             } else {
+                log.upper_bound(greatest, counted.len())
+            };
+            merge.entries += end;
+            if is_disordered {
+                let starts = (0..end).step_by(SORTED_AT_ONCE);
+                let stretches = starts.map(|start| (writer, counted, start, end.min(start + SORTED_AT_ONCE)));
+                merge.unsorted.extend(stretches);
+            } else if end > 0 {
                 merge.runs.push(Run {
                     writer,
                     counted,
                     sorted: None,
                     next: 0,
-                    end: counted.len(),
+                    end,
                     head: log.key(0),
                 });
             }
@@ -103,6 +139,12 @@ impl<W: Words> Merge<W> {
     /// Appends up to `limit` entries to `entries`, which is empty, ascending, once each key. None are left if it appends
     /// fewer.
     pub(super) fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
+        let share = limit / self.runs.len().max(1);
+        for run in &self.runs {
+            if let Some(log) = segment.log(run.writer).filter(|_| run.sorted.is_none()) {
+                log.prefetch(run.next..run.end.min(run.next + share));
+            }
+        }
         while entries.len() < limit {
             let before = entries.len();
             match self.runs.as_mut_slice() {
@@ -132,7 +174,7 @@ impl<W: Words> Merge<W> {
             };
             while run.next < run.end && run.head == least {
                 let place = run.place();
-                let order = (log.order(place, run.counted), run.writer);
+                let order = log.order(place, run.counted, run.writer);
                 if newest.is_none_or(|(known, _)| known < order) {
                     newest = Some((order, log.value(place)));
                 }

@@ -26,10 +26,14 @@
 //!    readers hold nothing and announce nothing; what they read counts if a version still stands: that of a segment's
 //!    latch, or of a block's.
 //! 6. *The order of one key from several threads*: a segment with one writer needs no stamps, position is order. When a
-//!    second comes, the segment is sealed, and the next is stamped ([`stamps`]): the greatest stamp of a key counts. If an
+//!    second comes, the segment is sealed, and the next is stamped ([`stamps`]), but for keys of classes that one thread
+//!    writes ([`owners`]); or callers bring numbers, and then all of a segment's entries have them. The greatest counts. If an
 //!    insert with a lesser stamp is counted after that, it began before the other was counted: it is as if it had been
 //!    overwritten at once. Readers, who look at one log after another, never see less of any log later, so the greatest
 //!    stamp they see never falls.
+//!
+//! 7. The last entries of a sealed segment are in the next one too, in a log that nobody writes to, where it goes on with the
+//!    same writers. The floor between the two lies below them: to the sealed segment belongs only what is at or below.
 //!
 //! # Departures from the paper, and why
 //!
@@ -41,6 +45,10 @@
 //!   key.
 //! - *A log is two columns*, not pairs: it is searched while it is filled.
 //! - *Stamps*: the paper does not say which of two threads' values for one key counts.
+//! - *A segment takes entries over* from the one before: the keys that other threads are about to insert when it is
+//!   sealed lie a few entries back, and would be late.
+//! - *Where a scan's entries lie is guessed* between two separators of a search node, so that they are asked for together
+//!   with the block's header.
 
 mod block;
 mod block_pool;
@@ -51,6 +59,7 @@ mod log;
 mod merge;
 mod options;
 mod own_log;
+mod owners;
 mod scan;
 mod search_layer;
 mod segment;

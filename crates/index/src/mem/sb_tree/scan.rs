@@ -10,7 +10,8 @@ use super::super::range::{Leaves, words_of};
 use super::SbTree;
 use super::blocks::Scanned;
 use super::convert::Home;
-use super::segment::{End, Entry};
+use super::log::Entry;
+use super::segment::End;
 
 /// Entries that an iterator takes from a segment at once.
 const CHUNK: usize = 256;
@@ -90,6 +91,8 @@ impl<K: Key> SbTree<K> {
         if aim < start {
             return None;
         }
+        // What lies above is in the open segment, though it may be in the sealed one's logs too.
+        let end = greatest.map_or(end, |greatest| end.min(greatest));
         let mut entries = Vec::new();
         let stopped = view.read(from, (start, end), limit, &mut entries);
         if !view.is_valid() || self.segments.edge.get() >= start {

@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 
 use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
-use super::block::Block;
+use super::block::{BLOCK_CAP, Block};
 
 /// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
 const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
@@ -38,19 +38,24 @@ struct Node<W: Words> {
     /// Children; never 0 once the node is in use.
     len: AtomicU32,
     /// The last separator of each group.
-    summary: W::Columns<GROUPS>,
-    separators: W::Columns<FANOUT>,
-    children: [AtomicPtr<()>; FANOUT],
+    summary: Aligned<W::Columns<GROUPS>>,
+    separators: Aligned<W::Columns<FANOUT>>,
+    children: Aligned<[AtomicPtr<()>; FANOUT]>,
 }
+
+/// In cache lines of its own: a group takes one.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Aligned<T>(T);
 
 impl<W: Words> Node<W> {
     fn new(level: u32) -> Self {
         Self {
             level,
             len: AtomicU32::new(0),
-            summary: W::new_columns(),
-            separators: W::new_columns(),
-            children: std::array::from_fn(|_| AtomicPtr::default()),
+            summary: Aligned(W::new_columns()),
+            separators: Aligned(W::new_columns()),
+            children: Aligned(std::array::from_fn(|_| AtomicPtr::default())),
         }
     }
 
@@ -65,30 +70,32 @@ impl<W: Words> Node<W> {
 
     #[inline]
     fn child(&self, place: usize) -> *mut () {
-        self.children[place].load(Ordering::Acquire)
+        self.children.0[place].load(Ordering::Acquire)
     }
 
     #[inline]
     fn place(&self, key: &W) -> usize {
         let separators = self.len() - 1;
-        let group = key.rank_from(&self.summary, 0, separators / GROUP);
+        let group = key.rank_from(&self.summary.0, 0, separators / GROUP);
         let start = group * GROUP;
-        key.rank_from(&self.separators, start, separators.min(start + GROUP))
+        // It is waited for together with the separators.
+        super::prefetch(self.children.0.get(start));
+        key.rank_from(&self.separators.0, start, separators.min(start + GROUP))
     }
 
     fn separator(&self, place: usize) -> W {
-        W::load(&self.separators, place)
+        W::load(&self.separators.0, place)
     }
 
     fn set_separator(&self, place: usize, separator: W) {
-        separator.store(&self.separators, place);
+        separator.store(&self.separators.0, place);
         if place % GROUP == GROUP - 1 {
-            separator.store(&self.summary, place / GROUP);
+            separator.store(&self.summary.0, place / GROUP);
         }
     }
 
     fn copy(&self, from: usize, target: &Self, to: usize) {
-        target.children[to].store(self.child(from), Ordering::Release);
+        target.children.0[to].store(self.child(from), Ordering::Release);
         target.set_separator(to, self.separator(from));
     }
 
@@ -103,7 +110,7 @@ impl<W: Words> Node<W> {
             self.set_separator(place + 1, self.separator(place));
         }
         interleave();
-        self.children[place + 1].store(child, Ordering::Release);
+        self.children.0[place + 1].store(child, Ordering::Release);
         self.set_separator(place, top);
         self.set_len(len + 1);
     }
@@ -123,6 +130,30 @@ impl<W: Words> Node<W> {
 #[derive(Debug)]
 pub(super) struct SearchLayer<W: Words> {
     root: AtomicPtr<Node<W>>,
+}
+
+/// The end of a descent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Approach<'s, W: Words> {
+    /// That which [`descend`](SearchLayer::descend) ends at.
+    pub(super) block: &'s Block<W>,
+    /// The next one, as far as it is known where the descent ended, or the same.
+    pub(super) right: &'s Block<W>,
+    /// About how many entries of the block lie below the key, if it is full and its keys are spread evenly.
+    pub(super) guess: usize,
+}
+
+/// About how many of a full block's keys between `below` and `top` lie below `key`.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and a guess may be wrong"
+)]
+fn guess<W: Words>(key: &W, below: &W, top: &W) -> usize {
+    let from_below = |key: &W| (key.first_word().wrapping_sub(below.first_word()) >> 1).cast_signed() as f64;
+    let share = from_below(key) / from_below(top);
+    ((share * BLOCK_CAP as f64) as usize).min(BLOCK_CAP - 1)
 }
 
 /// What the search layer's writer needs, behind a lock.
@@ -150,7 +181,7 @@ impl<W: Words> SearchLayer<W> {
         let root = growth.take(0);
         // SAFETY: just made, and as good as shared.
         let node = unsafe { root.as_ref() };
-        node.children[0].store(first.as_ptr().cast(), Ordering::Release);
+        node.children.0[0].store(first.as_ptr().cast(), Ordering::Release);
         node.set_len(1);
         let layer = Self {
             root: AtomicPtr::new(root.as_ptr()),
@@ -173,6 +204,35 @@ impl<W: Words> SearchLayer<W> {
             if node.level == 0 {
                 // SAFETY: a child at level 0 is a block (rule 2).
                 return unsafe { &*child.cast() };
+            }
+            // SAFETY: a child of another level is a node (rule 2).
+            node = unsafe { &*child.cast() };
+        }
+    }
+
+    /// Descends as [`descend`](Self::descend) does, and tells what it met on the way.
+    #[inline]
+    pub(super) fn approach(&self, key: &W) -> Approach<'_, W> {
+        let mut node = self.root();
+        loop {
+            let place = node.place(key);
+            let child = node.child(place);
+            interleave();
+            if node.level == 0 {
+                let last = node.len() - 1;
+                let right = if place < last {
+                    node.child(place + 1)
+                } else {
+                    child
+                };
+                let guess = if 0 < place && place < last {
+                    guess(key, &node.separator(place - 1), &node.separator(place))
+                } else {
+                    0
+                };
+                // SAFETY: children at level 0 are blocks (rule 2).
+                let [block, right] = [child, right].map(|child| unsafe { &*child.cast() });
+                return Approach { block, right, guess };
             }
             // SAFETY: a child of another level is a node (rule 2).
             node = unsafe { &*child.cast() };
@@ -207,7 +267,7 @@ impl<W: Words> SearchLayer<W> {
             // SAFETY: a node of the index (rule 2).
             let right = unsafe { new.as_ref() };
             if place + 1 == FANOUT {
-                right.children[0].store(child, Ordering::Release);
+                right.children.0[0].store(child, Ordering::Release);
                 right.set_len(1);
             } else {
                 let middle = FANOUT / 2;
@@ -229,7 +289,7 @@ impl<W: Words> SearchLayer<W> {
                 let root = growth.take(node.level + 1);
                 // SAFETY: a node of the index (rule 2).
                 let new_root = unsafe { root.as_ref() };
-                new_root.children[0].store(std::ptr::from_ref(node).cast_mut().cast(), Ordering::Release);
+                new_root.children.0[0].store(std::ptr::from_ref(node).cast_mut().cast(), Ordering::Release);
                 new_root.set_len(1);
                 new_root.insert(0, top, child);
                 self.root.store(root.as_ptr(), Ordering::Release);

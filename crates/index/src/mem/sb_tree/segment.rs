@@ -6,7 +6,8 @@
 //!    before, or is *converted*. It is prepared for the next generation only when it is converted.
 //! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment stand as long as its
 //!    latch's version does. Appending does not touch the latch.
-//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next.
+//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next. What its logs hold
+//!    above that was taken over by the next one.
 
 #![expect(unsafe_code, reason = "logs are reached through atomic pointers")]
 
@@ -15,10 +16,18 @@ use std::ptr::NonNull;
 use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use super::super::version_latch::{Version, VersionLatch};
-use super::log::{Log, Mode, Order};
+use super::log::{Entry, Log, Mode, Order};
 
 /// Threads that have a log each; all others share the last one.
 pub(super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
+
+/// Instead of a writer: what the last generation left to this one. It is the role holder's, who fills it before the
+/// generation begins.
+pub(super) const TAKEN_OVER: usize = WRITERS;
+
+const fn place_of(writer: usize) -> usize {
+    (writer + 1) % (WRITERS + 1)
+}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -26,9 +35,10 @@ pub(super) struct Segment<W: Words> {
     latch: VersionLatch,
     generation: AtomicU64,
     floor: W::Columns<1>,
-    /// Writers below this number may have a log.
-    writers: AtomicU32,
-    logs: [AtomicPtr<Log<W>>; WRITERS],
+    /// Places below this one may have a log.
+    places: AtomicU32,
+    /// First that of [`TAKEN_OVER`], then the writers'.
+    logs: [AtomicPtr<Log<W>>; WRITERS + 1],
 }
 
 /// A segment as one generation had it, to be validated.
@@ -37,15 +47,6 @@ pub(super) struct View<'s, W: Words> {
     segment: &'s Segment<W>,
     version: Version,
     pub(super) floor: W,
-}
-
-/// An entry of a log.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Entry<W> {
-    pub(super) key: W,
-    /// The stamp and position, then the log.
-    pub(super) order: (Order, usize),
-    pub(super) value: u64,
 }
 
 /// From which end entries are taken.
@@ -61,7 +62,7 @@ impl<W: Words> Segment<W> {
             latch: VersionLatch::new(),
             generation: AtomicU64::new(0),
             floor: W::new_columns(),
-            writers: AtomicU32::new(0),
+            places: AtomicU32::new(0),
             logs: std::array::from_fn(|_| AtomicPtr::default()),
         }
     }
@@ -73,35 +74,39 @@ impl<W: Words> Segment<W> {
         floor: W,
         capacity: usize,
         mode_of: impl Fn(usize) -> Mode,
+        taken_over: &[Entry<W>],
     ) {
         let latched = self.latch.latch();
         self.generation.store(generation, Ordering::Relaxed);
         floor.store(&self.floor, 0);
         for (writer, log) in self.logs() {
-            log.prepare(generation, floor, capacity, mode_of(writer));
+            let entries = if writer == TAKEN_OVER { taken_over } else { &[] };
+            log.prepare_with(generation, floor, capacity, mode_of(writer), entries);
         }
         drop(latched);
     }
 
-    /// Gives a writer a log, prepared already. The role's holder calls it, once for each writer.
+    /// Gives a writer a log, prepared already, or one that is closed. The role's holder calls it, once for each writer.
     pub(super) fn add_log(&self, writer: usize, log: Box<Log<W>>) {
-        self.logs[writer].store(Box::into_raw(log), Ordering::Release);
-        let writers = u32::try_from(writer + 1).unwrap_or(0);
-        if self.writers.load(Ordering::Relaxed) < writers {
-            self.writers.store(writers, Ordering::Release);
+        let place = place_of(writer);
+        self.logs[place].store(Box::into_raw(log), Ordering::Release);
+        let places = u32::try_from(place + 1).unwrap_or(0);
+        if self.places.load(Ordering::Relaxed) < places {
+            self.places.store(places, Ordering::Release);
         }
     }
 
     pub(super) fn log(&self, writer: usize) -> Option<&Log<W>> {
-        let log = NonNull::new(self.logs[writer].load(Ordering::Acquire))?;
+        let log = NonNull::new(self.logs[place_of(writer)].load(Ordering::Acquire))?;
         // SAFETY: a log is given once and lives as long as the segment; it is only shared.
         Some(unsafe { log.as_ref() })
     }
 
     /// The logs and who owns them.
     pub(super) fn logs(&self) -> impl Iterator<Item = (usize, &Log<W>)> {
-        let writers = self.writers.load(Ordering::Acquire) as usize;
-        (0..writers.min(WRITERS)).filter_map(|writer| Some((writer, self.log(writer)?)))
+        let places = self.places.load(Ordering::Acquire) as usize;
+        let writers = (0..places.min(WRITERS + 1)).map(|place| place.checked_sub(1).unwrap_or(TAKEN_OVER));
+        writers.filter_map(|writer| Some((writer, self.log(writer)?)))
     }
 
     /// The segment, if it holds this generation.
@@ -115,6 +120,19 @@ impl<W: Words> Segment<W> {
             floor,
         };
         (holds && view.is_valid()).then_some(view)
+    }
+
+    /// The entries of ordered logs with keys above `floor`, ascending and once each.
+    pub(super) fn entries_above(&self, floor: &W) -> Vec<Entry<W>> {
+        let mut entries = Vec::new();
+        for (writer, log) in self.logs() {
+            let counted = log.counted();
+            let places = log.upper_bound(floor, counted.len())..counted.len();
+            entries.extend(places.map(|index| log.entry(index, counted, writer)));
+        }
+        put_in_order(&mut entries);
+        keep_newest(&mut entries, 0);
+        entries
     }
 
     /// The floor and the generation, for the role's holder.
@@ -131,11 +149,11 @@ impl<W: Words> View<'_, W> {
 
     /// The value of a key, as far as it is in this segment.
     pub(super) fn get(&self, key: &W) -> Option<u64> {
-        let mut newest: Option<((Order, usize), u64)> = None;
+        let mut newest: Option<(Order, u64)> = None;
         for (writer, log) in self.segment.logs() {
             let counted = log.counted();
             if let Some(index) = log.find(key, counted) {
-                let order = (log.order(index, counted), writer);
+                let order = log.order(index, counted, writer);
                 if newest.is_none_or(|(known, _)| known < order) {
                     newest = Some((order, log.value(index)));
                 }
@@ -167,11 +185,7 @@ impl<W: Words> View<'_, W> {
         let before = entries.len();
         for (writer, log) in self.segment.logs() {
             let counted = log.counted();
-            let entry = |index| Entry {
-                key: log.key(index),
-                order: (log.order(index, counted), writer),
-                value: log.value(index),
-            };
+            let entry = |index| log.entry(index, counted, writer);
             let len = counted.len();
             if log.is_disordered() {
                 entries.extend(

@@ -17,6 +17,12 @@
 
 use super::super::primitive::{AtomicU64, Ordering};
 
+/// Instead of a stamp, where an entry is older than what is stamped in its segment.
+pub(super) const UNSTAMPED: u64 = 1;
+/// The same for an entry that was taken over from the segment before: it is older still.
+pub(super) const OLDER: u64 = 0;
+const LEAST_STAMP: u64 = UNSTAMPED + 1;
+
 /// See the [module](self).
 #[derive(Debug)]
 #[repr(align(64))]
@@ -29,7 +35,7 @@ impl Stamps {
     /// Stamps from the processor where it has them and `may_use_processor` says so.
     pub(super) fn new(may_use_processor: bool) -> Self {
         Self {
-            last: AtomicU64::new(0),
+            last: AtomicU64::new(LEAST_STAMP),
             from_processor: may_use_processor && processor_has_stamps(),
         }
     }

@@ -5,8 +5,11 @@ use bedload_testkit::contract::{
     check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
 };
 
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::super::contract::Subject;
-use super::super::{Key, SbTree};
+use super::super::{Key, OrderedMap, Range, SbTree};
 use super::block::BLOCK_CAP;
 use super::log::LOG_CAP;
 use super::segment::WRITERS;
@@ -62,6 +65,81 @@ fn ranges_over_writers() {
 fn histories_are_linearizable() {
     check_histories(|| subject(U64Keys), 8, plan(160_000));
     check_histories(|| subject(ByteKeys::<24>), 8, plan(40_000));
+}
+
+/// An index whose callers number what they insert; or every other of them does.
+struct Numbered<K: Key> {
+    tree: SbTree<K>,
+    last: AtomicU64,
+    leaves_out_half: bool,
+}
+
+fn numbered<K: Keys<Key: Key>>(keys: K, leaves_out_half: bool) -> Subject<Numbered<K::Key>, K> {
+    let map = Numbered {
+        tree: SbTree::new(),
+        last: AtomicU64::new(0),
+        leaves_out_half,
+    };
+    Subject(map, keys)
+}
+
+impl<K: Key> OrderedMap<K> for Numbered<K> {
+    fn insert(&self, key: K, value: u64) {
+        let sequence = self.last.fetch_add(1, Ordering::SeqCst);
+        if self.leaves_out_half && (sequence / 16).is_multiple_of(2) {
+            self.tree.insert(key, value);
+        } else {
+            self.tree.insert_at(key, value, sequence);
+        }
+    }
+
+    fn get(&self, key: K) -> Option<u64> {
+        self.tree.get(key)
+    }
+
+    fn remove(&self, key: K) -> Option<u64> {
+        self.tree.remove(key)
+    }
+
+    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
+        self.tree.range(bounds)
+    }
+
+    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
+        self.tree.scan(bounds, keys, values)
+    }
+
+    fn check_structure(&self) -> Result<(), String> {
+        self.tree.check_structure()
+    }
+}
+
+#[test]
+fn histories_of_numbered_inserts_are_linearizable() {
+    check_histories(|| numbered(U64Keys, false), 8, plan(80_000));
+    check_histories(|| numbered(I64Keys, true), 8, plan(80_000));
+    check_ascending_writers(|| numbered(U64Keys, false), 4, plan(20_000));
+    check_disjoint_writers(|| numbered(U64Keys, true), 4, plan(40_000));
+}
+
+/// Of two writers of one key in one segment the greater number counts, whichever log it is in.
+#[test]
+fn the_greater_number_counts() {
+    let tree = SbTree::<u64>::new();
+    // Both have a log in the open segment.
+    let insert = |writer, key: u64, value, number| tree.insert_as(writer, [key], value, Some(number));
+    insert(0, 1, 0, 0);
+    insert(1, 2, 0, 1);
+    insert(0, 10, 100, 7);
+    insert(1, 10, 101, 6);
+    insert(1, 11, 111, 8);
+    insert(0, 11, 110, 9);
+    assert_eq!([10, 11].map(|key| tree.get(key)), [Some(100), Some(110)]);
+    let entries = [(10, 100), (11, 110)];
+    assert_eq!(tree.range(10..).collect::<Vec<_>>(), entries);
+    assert!(tree.remove(2).is_some(), "all is converted");
+    assert_eq!(tree.work().pending, 0);
+    assert_eq!(tree.range(10..).collect::<Vec<_>>(), entries);
 }
 
 /// A few blocks that fill, split, empty and merge under everyone's hands.

@@ -10,10 +10,10 @@ use super::super::primitive::{Backoff, Mutex};
 use super::super::range::Range;
 use super::blocks::Blocks;
 use super::convert::{HELP_EVERY, Home, Segments};
-use super::log::Append;
+use super::log::{Append, Kind, Log};
 use super::own_log::OwnLog;
 use super::segment::WRITERS;
-use super::stamps::Stamps;
+use super::stamps::{Stamps, UNSTAMPED};
 use super::writer_number::writer_number;
 use super::{SbTreeOptions, Work};
 
@@ -81,40 +81,85 @@ impl<K: Key> SbTree<K> {
     /// Puts `value` in place for `key`, whether or not the key was there.
     #[inline]
     pub fn insert(&self, key: K, value: u64) {
+        self.insert_ordered(key, value, None);
+    }
+
+    /// The same for callers that number what they insert, who spare the index the stamps by which it tells whose value of
+    /// a key counts when several threads insert it.
+    ///
+    /// No insert of a key may have a lesser `sequence` than one of that key that returned before it began. Of those that
+    /// overlap, the one of the greatest sequence counts; unless one of them takes so long that the other is in a
+    /// block meanwhile: then the last one counts. Threads that insert with and without a sequence at the same time make each
+    /// other wait.
+    ///
+    /// ```
+    /// let tree = bedload_index::mem::SbTree::<u64>::new();
+    /// tree.insert_at(10, 1, 700);
+    /// tree.insert_at(10, 2, 701);
+    /// assert_eq!(tree.get(10), Some(2));
+    /// ```
+    #[inline]
+    pub fn insert_at(&self, key: K, value: u64, sequence: u64) {
+        self.insert_ordered(key, value, Some(sequence));
+    }
+
+    #[inline]
+    fn insert_ordered(&self, key: K, value: u64, sequence: Option<u64>) {
         let key = key.to_words();
         match writer_number() {
-            Some(writer) if writer < SHARED_WRITER => self.insert_as(writer, key, value),
-            _ => self.insert_as_one_of_many(key, value),
+            Some(writer) if writer < SHARED_WRITER => self.insert_as(writer, key, value, sequence),
+            _ => self.insert_as_one_of_many(key, value, sequence),
         }
     }
 
     #[cold]
-    fn insert_as_one_of_many(&self, key: K::Words, value: u64) {
+    fn insert_as_one_of_many(&self, key: K::Words, value: u64, sequence: Option<u64>) {
         let _writing = self
             .shared_writer
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.insert_as(SHARED_WRITER, key, value);
+        self.insert_as(SHARED_WRITER, key, value, sequence);
     }
 
     /// Inserts as the writer of this number, which only one thread is at a time.
     #[inline]
-    pub(super) fn insert_as(&self, writer: usize, key: K::Words, value: u64) {
+    pub(super) fn insert_as(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
         let own = &self.own_logs[writer];
         if let Some(log) = own.get()
-            && let Append::Done(number) = log.append(key, value, &self.stamps)
+            && let Append::Done(number) = self.append(log, writer, (key, value), sequence)
         {
             if number % HELP_EVERY == HELP_EVERY - 1 {
-                self.segments.help(&self.blocks);
+                self.segments.help(writer, number, &self.blocks);
             }
             return;
         }
-        self.insert_elsewhere(writer, key, value);
+        self.insert_elsewhere(writer, key, value, sequence);
+    }
+
+    #[inline]
+    fn append(
+        &self,
+        log: &Log<K::Words>,
+        writer: usize,
+        (key, value): (K::Words, u64),
+        sequence: Option<u64>,
+    ) -> Append {
+        match sequence {
+            Some(sequence) => log.append(key, value, Kind::Sequenced, || sequence),
+            None => log.append(key, value, Kind::Stamped, || {
+                if self.segments.owners.is_sole(writer, &key) {
+                    UNSTAMPED
+                } else {
+                    self.stamps.next()
+                }
+            }),
+        }
     }
 
     /// Inserts what the writer's log has refused.
     #[cold]
-    fn insert_elsewhere(&self, writer: usize, key: K::Words, value: u64) {
+    fn insert_elsewhere(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
+        let kind = sequence.map_or(Kind::Stamped, |_| Kind::Sequenced);
         let mut backoff = Backoff::default();
         loop {
             match self.segments.home(&key) {
@@ -128,9 +173,9 @@ impl<K: Key> SbTree<K> {
                 Some(Home::Sealed(..)) => self.segments.convert_up_to(&key, &self.blocks),
                 Some(Home::Open(_)) => {
                     let own = &self.own_logs[writer];
-                    if let Some(log) = self.segments.make_room(writer, &self.blocks) {
+                    if let Some(log) = self.segments.make_room(writer, kind, &self.blocks) {
                         own.set(log);
-                        if log.append(key, value, &self.stamps) != Append::Refused {
+                        if self.append(log, writer, (key, value), sequence) != Append::Refused {
                             return;
                         }
                     }

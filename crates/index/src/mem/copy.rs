@@ -1,0 +1,89 @@
+//! Copying words that a writer may be changing, into memory of one's own.
+//!
+//! Vectors are loaded as in [`search`](super::search): each word is read as by a relaxed atomic load.
+
+#![cfg_attr(
+    all(target_arch = "x86_64", not(miri), not(loom)),
+    expect(unsafe_code, reason = "vector loads of racing memory")
+)]
+
+use super::primitive::{AtomicU64, Ordering};
+
+/// Copies `count` words of a column, from place `from` on, to the beginning of `target`: fewer if the column or the target
+/// ends before.
+///
+/// How often it loops depends on the target's length alone. So the processor can foresee it where `count` is on its way
+/// from memory still.
+#[inline]
+pub(crate) fn copy_words(column: &[AtomicU64], from: usize, count: usize, target: &mut [u64]) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has the feature.
+        return unsafe { x86_64::copy_avx512(column, from, count, target) };
+    }
+    copy_scalar(column, from, count, target);
+}
+
+fn copy_scalar(column: &[AtomicU64], from: usize, count: usize, target: &mut [u64]) {
+    let words = column.iter().skip(from).take(count);
+    for (place, word) in target.iter_mut().zip(words) {
+        *place = word.load(Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+mod x86_64 {
+    use std::arch::asm;
+    use std::arch::x86_64::{__m512i, _mm512_mask_storeu_epi64};
+
+    use super::AtomicU64;
+
+    const LANES: usize = 8;
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn copy_avx512(column: &[AtomicU64], from: usize, count: usize, target: &mut [u64]) {
+        let count = count.min(column.len().saturating_sub(from)).min(target.len());
+        let (source, destination) = (column.as_ptr().wrapping_add(from), target.as_mut_ptr());
+        for chunk in (0..target.len()).step_by(LANES) {
+            let left = count.saturating_sub(chunk).min(LANES);
+            let [lanes, _] = ((1_u16 << left) - 1).to_le_bytes();
+            let words: __m512i;
+            // SAFETY: only the first `count` words from `from` on are read, which the column has: masked-off lanes touch
+            // no memory.
+            unsafe {
+                asm!(
+                    "vmovdqu64 {words}{{{lanes}}}{{z}}, [{chunk}]",
+                    words = lateout(zmm_reg) words,
+                    lanes = in(kreg) lanes,
+                    chunk = in(reg) source.wrapping_add(chunk),
+                    options(nostack, readonly, preserves_flags)
+                );
+            }
+            // SAFETY: only the first `count` words of the target are written, and it has as many.
+            unsafe { _mm512_mask_storeu_epi64(destination.wrapping_add(chunk).cast(), lanes, words) };
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_copied_and_no_more() {
+        let column: Vec<AtomicU64> = (100..140).map(AtomicU64::new).collect();
+        for copy in [copy_words, copy_scalar] {
+            for from in [0, 1, 7, 8, 33, 39, 40, 50] {
+                for count in [0, 1, 7, 8, 9, 17, 40, 100] {
+                    for room in [0, 1, 8, 15, 40, 64] {
+                        let mut target = vec![0; room];
+                        copy(&column, from, count, &mut target);
+                        let copied = (from..40).take(count.min(room)).map(|place| 100 + place as u64);
+                        let expected: Vec<u64> = copied.chain(std::iter::repeat(0)).take(room).collect();
+                        assert_eq!(target, expected, "{count} from {from} for {room}");
+                    }
+                }
+            }
+        }
+    }
+}
