@@ -5,6 +5,7 @@
 //! | [`NearSortedTree`] | takes keys in any order at little more than the cost of sorting them |
 //! | [`BPlusTree`] | the tree it is made of, which inserts each entry where it belongs |
 //! | [`SaTree`] | a buffer as published before any tree of the room: the SA B+-tree of the SWARE paper |
+//! | [`PagedTree`] | the B+-tree of pages as such a tree: the SA B+-tree on whatever a page store keeps pages on |
 //! | [`SerialMap`], [`Locked`] | what they have in common; a lock, so that several threads may use one |
 //!
 //! The paper (Raman, Sarkar, Olma, Athanassoulis, "Indexing for Near-Sorted Data", ICDE 2023) buffers *everything*, sorts
@@ -32,6 +33,7 @@ mod merge;
 mod near_sorted;
 mod newest;
 mod options;
+mod paged_tree;
 mod pending;
 mod range;
 mod search;
@@ -41,4 +43,5 @@ pub use bplus_tree::BPlusTree;
 pub use buffer::{BaseTree, BufferOptions, Drained, Filters, SaTree};
 pub use near_sorted::{Arrivals, NearSortedTree};
 pub use options::TreeOptions;
+pub use paged_tree::PagedTree;
 pub use serial_map::{Locked, SerialMap};

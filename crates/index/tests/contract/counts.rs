@@ -299,3 +299,25 @@ fn work_within_a_leaf_allocates_nothing() {
     });
     assert_eq!(allocations.count_total, 0, "{allocations:?}");
 }
+
+/// Where splits leave least on the side that gets no more, a level must still have fewer nodes than the one below it.
+#[test]
+fn one_sided_splits_do_not_make_trees_high() {
+    for (percent, is_ascending) in [(90, false), (10, true)] {
+        let config = Config::new().max_entries(4).split_percent(percent);
+        let tree = BPlusTree::create(HeapPages::new(512), U64Order, FixedRow::<8>, config).expect("created");
+        for number in 0..5_000_u64 {
+            // Not at the right edge, where leaves are filled before they are split.
+            let number = if is_ascending { number } else { 5_000 - number };
+            let key = U64Order::key(number);
+            if number == 0 {
+                tree.insert(entry(&U64Order::key(u64::MAX))).expect("inserted");
+            }
+            tree.insert(entry(&key)).expect("inserted");
+        }
+        let report = tree.verify().expect("read");
+        assert!(report.is_sound(), "{report:?}");
+        // log₂ of the leaves, of which there are at most as many as entries.
+        assert!(report.height <= 14, "{} levels", report.height);
+    }
+}

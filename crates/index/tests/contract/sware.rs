@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use bedload_index::mem::contract::Subject;
+use bedload_index::paged::bplus_tree::Config;
+use bedload_index::paged::{Fault, FaultyPages, HeapPages, MimicPages, PageStore};
 use bedload_index::sortedness::{Estimator, Sortedness};
 use bedload_index::sware::{
-    BPlusTree, BufferOptions, Filters, Locked, NearSortedTree, SaTree, SerialMap, TreeOptions,
+    BPlusTree, BufferOptions, Filters, Locked, NearSortedTree, PagedTree, SaTree, SerialMap, TreeOptions,
 };
 use bedload_testkit::Rng;
 use bedload_testkit::contract::{
@@ -108,6 +110,42 @@ fn sa_trees() {
     });
 }
 
+/// On heap pages, and on pages with what PostgreSQL's lack.
+#[test]
+fn sa_trees_on_pages() {
+    let config = Config::new().max_entries(4).split_percent(80);
+    let buffer = BufferOptions::new(50).page_entries(8);
+    suite(|| SaTree::new(paged(HeapPages::new(512), config), buffer));
+    suite(|| SaTree::new(paged(MimicPages::new(512, 3), config), buffer));
+    suite(|| {
+        SaTree::new(
+            paged(HeapPages::new(4096), Config::new()),
+            BufferOptions::new(300),
+        )
+    });
+}
+
+fn paged<S: PageStore>(pages: S, config: Config) -> PagedTree<S> {
+    PagedTree::create(pages, config).expect("an empty tree")
+}
+
+#[test]
+fn the_first_error_of_a_store_is_kept() {
+    let pages = FaultyPages::new(HeapPages::new(512), [Fault::CrashBeforeCommit(40)]);
+    let mut tree = SaTree::new(paged(pages, Config::new().max_entries(4)), BufferOptions::new(10));
+    let mut inserted = 0;
+    while tree.base().failure().is_none() {
+        tree.insert(inserted, inserted);
+        let found = tree.get(inserted / 2);
+        assert!(found == Some(inserted / 2) || tree.base().failure().is_some());
+        inserted += 1;
+    }
+    assert!(inserted > 40, "{inserted}");
+    tree.insert(inserted, inserted);
+    assert!(tree.base().failure().is_some());
+    assert!(tree.check_structure().is_err());
+}
+
 #[test]
 fn every_combination_of_settings_of_a_buffer() {
     for options in buffers() {
@@ -115,6 +153,8 @@ fn every_combination_of_settings_of_a_buffer() {
             operations: 3_000,
             ..PLAN
         };
+        let on_pages = || SaTree::new(paged(HeapPages::new(256), Config::new()), options);
+        check(|| OneThread(Subject(Locked::new(on_pages()), U64Keys)), plan);
         let tree = || SaTree::new(BPlusTree::with_options(small()), options);
         check(|| OneThread(Subject(Locked::new(tree()), U64Keys)), plan);
     }

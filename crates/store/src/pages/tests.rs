@@ -1,11 +1,13 @@
 //! The contracts of page stores and of trees, on pages in a file of the operating system.
 
+use bedload_index::mem::contract::Subject;
 use bedload_index::paged::bplus_tree::Config;
 use bedload_index::paged::contract::{
     CarelessKeys, NumberedKeys, OrderedKeys, TieKeys, TreeIndex, check_be_tree_crashes,
     check_be_tree_schedule, check_be_tree_threads, check_page_store,
 };
 use bedload_index::paged::{ByteOrder, U64Order};
+use bedload_index::sware::{BufferOptions, Locked, PagedTree, SaTree};
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
     check_shrinking,
@@ -85,6 +87,21 @@ fn a_tree_of_ties_on_file_pages() {
 #[test]
 fn a_tree_of_keys_equal_with_other_bytes_on_file_pages() {
     suite::<CarelessKeys>();
+}
+
+#[test]
+fn a_sortedness_aware_tree_on_file_pages() {
+    for config in [Config::new(), Config::new().split_percent(80)] {
+        for buffer in [BufferOptions::new(50).page_entries(8), BufferOptions::new(2_000)] {
+            let tree = || SaTree::new(PagedTree::create(pages(), config).expect("an empty tree"), buffer);
+            let plan = Plan {
+                operations: 20_000,
+                ..PLAN
+            };
+            check(|| OneThread(Subject(Locked::new(tree()), U64Keys)), plan);
+            check_disjoint_writers(|| Subject(Locked::new(tree()), U64Keys), 4, plan);
+        }
+    }
 }
 
 fn be_tree_schedule<O: NumberedKeys>(name: &str, order: &O, seed: u64) {

@@ -28,10 +28,20 @@ pub(super) fn cut<L: RowLayout>(
     let heap_total: usize = heap_lens.iter().sum();
     let count_total = heap_lens.len();
     let bytes_total = count_total * shape.entry_len + heap_total;
+    // Were nodes above the leaves left with one child, a level would have as many as the one below it, and the tree
+    // grow without end.
+    let least = if origin.level() > 0 {
+        2.min(count_total / 2)
+    } else {
+        1
+    };
     let mut best: Option<(usize, usize)> = None;
     let mut heap_left = 0;
     for left in 1..count_total {
         heap_left += heap_lens[left - 1];
+        if left < least || count_total - left < least {
+            continue;
+        }
         let fence_len = if shape.keys { heap_lens[left] } else { 0 };
         let fits = shape.fits(left, heap_left + fence_len)
             && shape.fits(count_total - left, heap_total - heap_left + origin.fence_len());
