@@ -66,6 +66,11 @@ mod tests;
 pub use options::{SbTreeOptions, Work};
 pub use tree::SbTree;
 
+// What an index of several maps shares with the one of them that it asks in most cases.
+pub(super) use scan::inclusive;
+pub(super) use segment::WRITERS;
+pub(super) use writer_number::writer_number;
+
 /// Asks for a cache line.
 #[inline]
 #[cfg_attr(

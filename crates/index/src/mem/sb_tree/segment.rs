@@ -18,7 +18,7 @@ use super::super::version_latch::{Version, VersionLatch};
 use super::log::{Log, Mode, Order};
 
 /// Threads that have a log each; all others share the last one.
-pub(super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
+pub(in super::super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -99,7 +99,7 @@ impl<K: Key> SbTree<K> {
 
     /// Inserts as the writer of this number, which only one thread is at a time.
     #[inline]
-    pub(super) fn insert_as(&self, writer: usize, key: K::Words, value: u64) {
+    pub(in super::super) fn insert_as(&self, writer: usize, key: K::Words, value: u64) {
         let own = &self.own_logs[writer];
         if let Some(log) = own.get()
             && let Append::Done(number) = log.append(key, value, &self.stamps)

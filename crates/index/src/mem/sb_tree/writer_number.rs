@@ -52,7 +52,7 @@ impl Drop for Claim {
 
 /// The calling thread's number; none while the thread ends.
 #[inline]
-pub(super) fn writer_number() -> Option<usize> {
+pub(in super::super) fn writer_number() -> Option<usize> {
     match NUMBER.get() {
         NONE_YET => claim(),
         number => Some(number),
