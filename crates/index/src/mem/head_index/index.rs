@@ -194,7 +194,8 @@ impl<K: Key> HeadIndex<K> {
         if is_window {
             let counts = slot.end_window(key);
             let head = self.head();
-            if let Some(kind) = role.gauge.take(counts, head, &self.options)
+            let number = writer.unwrap_or(SHARED_SLOT);
+            if let Some(kind) = role.gauge.take(number, counts, head, &self.options)
                 && self.options.adapts
             {
                 self.switch(&mut role, kind);
@@ -324,13 +325,16 @@ impl<K: Key> HeadIndex<K> {
         self.switch(&mut role, kind)
     }
 
-    /// Does what is put off: converts what an SB-tree has sealed, and unites parts, unless somebody is writing to them. It is
-    /// for those who measure, or who insert no more.
+    /// Converts all that the SB-tree has sealed, as [`SbTree::settle`](crate::mem::SbTree::settle) does.
     pub fn settle(&self) {
+        self.maps.sb_tree.settle();
+    }
+
+    /// Unites parts until there are at most three, or somebody who is writing is in the way. Inserts do this bit by bit; it is
+    /// for those who insert no more.
+    pub fn unite(&self) {
         let mut role = self.role();
         while self.unite_some(&mut role, own_writer()) {}
-        drop(role);
-        self.maps.sb_tree.settle();
     }
 
     /// What the index has done besides inserting and looking up.

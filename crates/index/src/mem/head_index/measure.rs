@@ -15,12 +15,18 @@ const AGREEING: u32 = 8;
 const REST_MIN: u32 = 64;
 const REST_MAX: u32 = 1 << 16;
 const CALM: u32 = 16;
+/// Windows in which writers are counted.
+const COUNTED: u32 = 64;
 
 /// What the windows of all writers were.
 #[derive(Debug)]
 pub(super) struct Gauge {
     late: f32,
     removed: f32,
+    /// A bit for each writer that ended one of the last windows.
+    seen: u64,
+    windows: u32,
+    writers: u32,
     agreeing: u32,
     since_switch: u32,
     rest: u32,
@@ -31,6 +37,9 @@ impl Gauge {
         Self {
             late: 0.0,
             removed: 0.0,
+            seen: 0,
+            windows: 0,
+            writers: 0,
             agreeing: 0,
             since_switch: REST_MIN,
             rest: REST_MIN,
@@ -42,9 +51,10 @@ impl Gauge {
         self.late
     }
 
-    /// Takes a window's counts; answers what to switch to, if it is time.
+    /// Takes the counts of a window of the slot of this number; answers what to switch to, if it is time.
     pub(super) fn take(
         &mut self,
+        slot: usize,
         (late, removed): (u64, u64),
         head: HeadKind,
         options: &HeadIndexOptions,
@@ -52,6 +62,12 @@ impl Gauge {
         let share = |count: u64| count as f32 / WINDOW as f32;
         self.late += (share(late) - self.late) / 4.0;
         self.removed += (share(removed) - self.removed) / 4.0;
+        self.seen |= 1 << (slot % 64);
+        self.windows += 1;
+        if self.windows.is_multiple_of(COUNTED) {
+            self.writers = self.seen.count_ones();
+            self.seen = 0;
+        }
         self.since_switch = self.since_switch.saturating_add(1);
         let wanted = self.wanted(head, options);
         self.agreeing = if wanted == head { 0 } else { self.agreeing + 1 };
@@ -65,7 +81,9 @@ impl Gauge {
         };
         if holds(self.removed, options.removed_percent, head == HeadKind::BlinkTree) {
             HeadKind::BlinkTree
-        } else if holds(self.late, options.late_percent, head == HeadKind::BlinkHash) {
+        } else if self.writers >= options.late_writers_min
+            && holds(self.late, options.late_percent, head == HeadKind::BlinkHash)
+        {
             HeadKind::BlinkHash
         } else {
             HeadKind::SbTree
@@ -89,18 +107,19 @@ impl Gauge {
 mod tests {
     use super::*;
 
-    /// Feeds windows of such late shares, in percent; returns the heads.
-    fn heads(gauge: &mut Gauge, shares: impl Iterator<Item = u64>) -> Vec<HeadKind> {
+    /// Feeds windows of such late shares, in percent, of so many writers; returns the heads.
+    fn heads(gauge: &mut Gauge, writers: usize, shares: impl Iterator<Item = u64>) -> Vec<HeadKind> {
         let options = HeadIndexOptions::new();
         let mut head = HeadKind::SbTree;
-        let next = |share: u64| {
-            if let Some(wanted) = gauge.take((share * WINDOW / 100, 0), head, &options) {
+        let next = |(number, share): (usize, u64)| {
+            let counts = (share * WINDOW / 100, 0);
+            if let Some(wanted) = gauge.take(number % writers, counts, head, &options) {
                 gauge.note_switch();
                 head = wanted;
             }
             head
         };
-        shares.map(next).collect()
+        shares.enumerate().map(next).collect()
     }
 
     fn switches(heads: &[HeadKind]) -> usize {
@@ -112,24 +131,31 @@ mod tests {
         let shares = [5, 90, 5]
             .into_iter()
             .flat_map(|share| std::iter::repeat_n(share, 2_000));
-        let heads = heads(&mut Gauge::new(), shares);
+        let heads = heads(&mut Gauge::new(), 8, shares);
         assert_eq!(switches(&heads), 2);
         assert_eq!(heads[1_999], HeadKind::SbTree);
-        assert_eq!(heads[2_020], HeadKind::BlinkHash);
-        assert_eq!(heads[4_020], HeadKind::SbTree);
+        assert_eq!(heads[2_100], HeadKind::BlinkHash);
+        assert_eq!(heads[4_100], HeadKind::SbTree);
+    }
+
+    #[test]
+    fn few_writers_keep_late_keys_in_blocks() {
+        let all_late = || std::iter::repeat_n(100, 2_000);
+        assert_eq!(switches(&heads(&mut Gauge::new(), 7, all_late())), 0);
+        assert_eq!(switches(&heads(&mut Gauge::new(), 8, all_late())), 1);
     }
 
     #[test]
     fn what_wavers_between_the_bounds_changes_nothing() {
-        let shares = (0..10_000).map(|window| if window % 2 == 0 { 42 } else { 68 });
-        assert_eq!(switches(&heads(&mut Gauge::new(), shares)), 0);
+        let shares = (0..10_000).map(|window| if window % 2 == 0 { 26 } else { 34 });
+        assert_eq!(switches(&heads(&mut Gauge::new(), 8, shares)), 0);
     }
 
     /// Seasons as short as it takes to follow them.
     #[test]
     fn seasons_are_followed_less_and_less() {
         let shares = (0..100_000).map(|window| if window / 40 % 2 == 0 { 0 } else { 100 });
-        let count = switches(&heads(&mut Gauge::new(), shares));
+        let count = switches(&heads(&mut Gauge::new(), 8, shares));
         assert!((1..=20).contains(&count), "{count} switches in 2,500 seasons");
     }
 }

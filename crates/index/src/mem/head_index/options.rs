@@ -24,6 +24,7 @@ pub struct HeadIndexOptions {
     pub(super) first: HeadKind,
     pub(super) adapts: bool,
     pub(super) late_percent: (f32, f32),
+    pub(super) late_writers_min: u32,
     pub(super) removed_percent: (f32, f32),
 }
 
@@ -34,7 +35,8 @@ impl HeadIndexOptions {
         Self {
             first: HeadKind::SbTree,
             adapts: true,
-            late_percent: (40.0, 70.0),
+            late_percent: (25.0, 35.0),
+            late_writers_min: 8,
             removed_percent: (1.0, 5.0),
         }
     }
@@ -55,11 +57,18 @@ impl HeadIndexOptions {
     }
 
     /// The late share, in percent, above which the head becomes a Blink-hash, and that below which it is one no longer;
-    /// 70 and 40. On two cores the SB-tree is ahead at every share; the paper's, which takes one late key at a time to its
-    /// block, is behind Blink-hash from 30 % on, with 80 threads (SB-tree, §V-D).
+    /// 35 and 25. With 80 threads an SB-tree is behind Blink-hash from 30 % on (SB-tree paper, §V-D).
     #[must_use]
     pub const fn late_percent(mut self, leave: f32, enter: f32) -> Self {
         self.late_percent = (leave, enter);
+        self
+    }
+
+    /// How many threads at least must be writing for that; 8. Few do not get in each other's way in the blocks of an SB-tree:
+    /// with one and two it was ahead at most shares (docs/benchmarks.md).
+    #[must_use]
+    pub const fn late_writers_min(mut self, threads: u32) -> Self {
+        self.late_writers_min = threads;
         self
     }
 
