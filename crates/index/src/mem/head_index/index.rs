@@ -115,9 +115,8 @@ impl<K: Key> HeadIndex<K> {
         let slot = &self.slots[writer];
         let words = key.to_words();
         let present = slot.enter(self.barrier);
-        if slot.leases(&words, self.layout.generation())
-            && self.maps.insert(slot.lease_kind(), Some(writer), key, value)
-        {
+        if slot.leases(&words, self.layout.generation()) {
+            self.maps.sb_tree.insert_as(writer, words, value);
             drop(present);
             self.note(Some(writer), slot, &words);
         } else {
@@ -131,7 +130,7 @@ impl<K: Key> HeadIndex<K> {
         write(&self.slots[SHARED_SLOT])
     }
 
-    /// Inserts a key that the slot has no lease for.
+    /// Inserts a key that the slot has no lease of.
     #[inline(never)]
     fn insert_elsewhere<'s>(
         &self,
@@ -179,7 +178,7 @@ impl<K: Key> HeadIndex<K> {
     #[inline]
     fn note(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: &K::Words) {
         slot.note_late(key);
-        if slot.count_write().is_multiple_of(HELP_EVERY) {
+        if slot.writes().is_multiple_of(HELP_EVERY) {
             self.help(writer, slot, key);
         }
     }
@@ -271,7 +270,7 @@ impl<K: Key> HeadIndex<K> {
             }
         };
         slot.note_removal(&words);
-        if slot.count_write().is_multiple_of(HELP_EVERY) {
+        if slot.writes().is_multiple_of(HELP_EVERY) {
             self.help(writer, slot, &words);
         }
         removed
@@ -413,15 +412,9 @@ impl<W: Words> Slot<W> {
             && *key <= W::load(&self.lease, 1)
     }
 
-    #[inline]
-    fn lease_kind(&self) -> HeadKind {
-        HeadKind::from_word(self.lease_kind.load(Ordering::Relaxed) as u32)
-    }
-
     /// Keeps what the layout says of the head, as long as it says so (rule 4 of [`layout`](super::layout)).
     fn take_lease(&self, part: &Part<W>, limit: W) {
-        if part.end.is_none() {
-            self.lease_kind.store(part.kind as u64, Ordering::Relaxed);
+        if part.end.is_none() && part.kind == HeadKind::SbTree {
             part.start.store(&self.lease, 0);
             limit.store(&self.lease, 1);
             self.lease_generation.store(part.generation, Ordering::Relaxed);

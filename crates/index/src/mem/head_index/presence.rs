@@ -23,10 +23,9 @@ use super::super::primitive::{AtomicU64, Ordering, fence};
 #[repr(C, align(128))]
 pub(super) struct Slot<W: Words> {
     turn: AtomicU64,
-    writes: AtomicU64,
-    /// Part of the keys and where it has its home, as the layout had it in this generation: inserts into it need no more.
+    /// The least and the greatest key of the SB-tree's head, as the layout had it in this generation: who inserts one of these
+    /// need not look at the layout.
     pub(super) lease_generation: AtomicU64,
-    pub(super) lease_kind: AtomicU64,
     pub(super) lease: W::Columns<2>,
     /// Keys below this one are late.
     pub(super) mark: W::Columns<1>,
@@ -41,7 +40,10 @@ pub(super) struct Slot<W: Words> {
 
 /// The slot's thread is present until this is dropped.
 #[derive(Debug)]
-pub(super) struct Present<'s, W: Words>(&'s Slot<W>);
+pub(super) struct Present<'s, W: Words> {
+    slot: &'s Slot<W>,
+    turn: u64,
+}
 
 impl<W: Words> Slot<W> {
     pub(super) fn new() -> Self {
@@ -50,9 +52,7 @@ impl<W: Words> Slot<W> {
         W::MIN.store(&next_mark, 0);
         Self {
             turn: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
             lease_generation: AtomicU64::new(0),
-            lease_kind: AtomicU64::new(0),
             lease: W::new_columns(),
             mark,
             late: AtomicU64::new(0),
@@ -65,24 +65,16 @@ impl<W: Words> Slot<W> {
     /// Only the slot's thread calls it (rule 1).
     #[inline]
     pub(super) fn enter(&self, barrier: Barrier) -> Present<'_, W> {
-        let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store(turn + 1, Ordering::Relaxed);
+        let turn = self.turn.load(Ordering::Relaxed) + 1;
+        self.turn.store(turn, Ordering::Relaxed);
         barrier.pass_lightly();
-        Present(self)
+        Present { slot: self, turn }
     }
 
-    /// What was written.
+    /// How often the thread has been present: once for each write, and again when it met a frozen chunk.
     #[inline]
     pub(super) fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Relaxed)
-    }
-
-    /// Counts a write; returns how many there are. Only the slot's thread calls it.
-    #[inline]
-    pub(super) fn count_write(&self) -> u64 {
-        let writes = self.writes() + 1;
-        self.writes.store(writes, Ordering::Relaxed);
-        writes
+        self.turn.load(Ordering::Relaxed) / 2
     }
 
     /// The present turn, if the thread is present.
@@ -100,8 +92,7 @@ impl<W: Words> Slot<W> {
 impl<W: Words> Drop for Present<'_, W> {
     #[inline]
     fn drop(&mut self) {
-        let turn = self.0.turn.load(Ordering::Relaxed);
-        self.0.turn.store(turn + 1, Ordering::Release);
+        self.slot.turn.store(self.turn + 1, Ordering::Release);
     }
 }
 

@@ -122,7 +122,7 @@ fn histories_are_linearizable() {
 }
 
 /// Every insert is found again as soon as it has returned, and at the end there are as many entries as were inserted, while
-/// one thread does nothing but switch.
+/// the writers switch now and then, and one thread all the time.
 #[test]
 fn no_acknowledged_insert_is_lost_in_a_switch() {
     const WRITING: u64 = 3;
@@ -147,6 +147,9 @@ fn no_acknowledged_insert_is_lost_in_a_switch() {
                         };
                         index.insert(key, time);
                         assert_eq!(index.get(key), Some(time), "{key} was acknowledged");
+                        if time.is_multiple_of(64) {
+                            index.switch_head(HeadKind::ALL[(time / 64 % 3) as usize]);
+                        }
                         own.push((key, time));
                     }
                     own
@@ -173,7 +176,10 @@ fn no_acknowledged_insert_is_lost_in_a_switch() {
         assert_eq!(index.range(..).count(), expected.len());
     });
     let switches = index.work().switches;
-    assert!(switches > if cfg!(miri) { 1 } else { 100 }, "{switches} switches");
+    assert!(
+        switches >= if cfg!(miri) { 1 } else { 100 },
+        "{switches} switches"
+    );
     assert_eq!(index.check_structure(), Ok(()));
 }
 
