@@ -227,8 +227,8 @@ mod tests {
                 .each_ref()
                 .map(|word| AtomicU64::new(word.load(Ordering::Relaxed)));
             let eight = column.first_chunk().expect("there are more");
-            for probe in (0..used as u64).map(|place| 10 * place + 5) {
-                let expected = (probe as usize).div_ceil(10);
+            for expected in 1..=used {
+                let probe = 10 * expected as u64 - 5;
                 assert_eq!(first_not_below(&column, probe).min(used), expected);
                 assert_eq!(rank_of_16(&column, probe).min(used), expected);
                 assert_eq!(rank_of_8(eight, probe).min(used), expected.min(8));

@@ -174,7 +174,11 @@ impl<K: Key> Maps<K> {
 impl<K: Key> Drop for Maps<K> {
     fn drop(&mut self) {
         // Nobody has the index any more.
-        take(&self.blink_hash).map(Retired).map(Retired::free);
-        take(&self.blink_tree).map(Retired).map(Retired::free);
+        if let Some(map) = take(&self.blink_hash) {
+            Retired(map).free();
+        }
+        if let Some(map) = take(&self.blink_tree) {
+            Retired(map).free();
+        }
     }
 }
