@@ -13,8 +13,8 @@ const DELAYS_US: [u32; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 const SHARES_PERCENT: [u32; 6] = [0, 1, 10, 30, 60, 100];
 
-/// When stamps begin, for keys: twice the longest mean delay before now.
-const ORIGIN_NS: u64 = 2_000_000_000;
+/// When stamps begin, for keys: minutes, so that no key is cut off at zero.
+const ORIGIN_TICKS: u64 = 1 << 40;
 
 /// What is loaded, untimed, before a share is measured counts too.
 const PARTS: usize = DELAYS_US.len() + 2 * 2 * SHARES_PERCENT.len();
@@ -29,8 +29,6 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
             let stamps = Stamps::new();
             // Late keys split what is full, so more room is needed than entries.
             subject.reserve(2 * plan.entries());
-            // Longer ago than any delay: no key is cut off at zero.
-            let origin = stamps.ticks(ORIGIN_NS) as u64;
             let mut figures = Vec::new();
             let mut timed = |name: String, work: &(dyn Fn(usize) + Sync)| {
                 let (_, inserting) = on_threads(threads, work);
@@ -48,7 +46,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
                 timed(format!("{delay_us} us late"), &|thread| {
                     let mut stream = sensors(thread);
                     for delay in &delays[thread] {
-                        let key = stream.key_at(origin + stamps.now() - delay);
+                        let key = stream.key_at(ORIGIN_TICKS + stamps.now() - delay);
                         subject.insert(key, !key);
                     }
                 });
