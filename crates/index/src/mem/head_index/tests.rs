@@ -159,7 +159,6 @@ fn no_acknowledged_insert_is_lost_in_a_switch() {
         scope.spawn(|| {
             for kind in HeadKind::ALL.iter().cycle() {
                 index.switch_head(*kind);
-                index.unite();
                 if !is_writing.load(Ordering::Relaxed) {
                     return;
                 }
