@@ -10,7 +10,7 @@ use crate::subjects::INDEXES;
 const WRITERS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// What the model does not see of other people's indexes.
-const OURS: [&str; 2] = ["blink-tree", "blink-hash"];
+const OURS: [&str; 4] = ["blink-tree", "blink-hash", "sb-tree", "head"];
 
 pub(super) fn run(plan: &Plan) -> Vec<Record> {
     let ours: Vec<_> = INDEXES

@@ -34,6 +34,29 @@ impl Latencies {
         answer
     }
 
+    pub(super) fn mean_ns(&self) -> f64 {
+        self.histogram.mean()
+    }
+
+    /// Those of less than so many times the median, and the others: which share of all they are, and the nanoseconds of all
+    /// that they take, each on average over all.
+    pub(super) fn parted(&self, times_median: u64) -> ((f64, f64), (f64, f64)) {
+        let bound = times_median * self.histogram.value_at_quantile(0.5).max(1);
+        let all = self.histogram.len() as f64;
+        let (mut quick, mut slow) = ((0.0, 0.0), (0.0, 0.0));
+        for step in self.histogram.iter_recorded() {
+            let count = step.count_at_value() as f64 / all;
+            let part = if step.value_iterated_to() < bound {
+                &mut quick
+            } else {
+                &mut slow
+            };
+            part.0 += count;
+            part.1 += count * step.value_iterated_to() as f64;
+        }
+        (quick, slow)
+    }
+
     pub(super) fn merge(all: impl Iterator<Item = Self>) -> Self {
         all.fold(Self::new(), |mut sum, other| {
             sum.histogram

@@ -31,6 +31,7 @@ fn measure<K: Copy>(
         for number in 0..entries as u64 {
             subject.insert(key(number), number);
         }
+        subject.settle();
     });
     let figure = |what: &str, bytes: f64| Figure {
         metric: format!("{what}, {keys}"),

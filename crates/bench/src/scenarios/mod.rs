@@ -9,6 +9,7 @@ mod memory;
 mod motivation;
 mod near_sorted;
 mod newest_scan;
+mod segment;
 mod sparse;
 mod sware;
 mod time_series;
@@ -79,6 +80,12 @@ pub const ALL: &[Scenario] = &[
         about: "50 entries from a hundred keys back while keys arrive, against 50 old ones",
         subjects: concurrent_subjects,
         run: newest_scan::run,
+    },
+    Scenario {
+        name: "segment",
+        about: "what an SB-tree converts, how far it walks, and where the time goes",
+        subjects: segment::subjects,
+        run: segment::run,
     },
     Scenario {
         name: "motivation",

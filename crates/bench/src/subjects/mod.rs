@@ -57,6 +57,11 @@ pub trait Subject<K = u64>: Sync {
     /// Does what it has put off until after the inserts.
     fn settle(&self) {}
 
+    /// How it has converted and searched, if it is an SB-tree.
+    fn work(&self) -> Option<bedload_index::mem::Work> {
+        None
+    }
+
     /// Where its memory goes, if it can tell.
     fn memory_use(&self) -> Option<bedload_index::mem::MemoryUse> {
         None
@@ -81,8 +86,11 @@ pub const BASELINE: &str = "blink-tree";
 pub const INDEXES: &[Entrant] = &[
     ours::blink_tree(),
     ours::blink_hash(),
+    ours::blink_hash_converted(),
     ours::sb_tree(),
     ours::sb_tree_reserved(),
+    ours::head(),
+    ours::head_reserved(),
     ours::same_again(),
     peers::bplustree(),
     peers::scc_tree(),
@@ -91,6 +99,9 @@ pub const INDEXES: &[Entrant] = &[
     peers::concurrent_map(),
     peers::congee(),
 ];
+
+/// The SB-tree, which can tell how it has converted and searched.
+pub const SEGMENTED: &[Entrant] = &[ours::sb_tree(), ours::sb_tree_reserved()];
 
 /// The ordered indexes, and what stores a stamped key and no more.
 #[must_use]
@@ -114,7 +125,9 @@ pub fn indexes_and_buffers() -> Vec<Entrant> {
 pub const OF_ADDRESSES: &[Entrant<Address>] = &[
     ours::blink_tree(),
     ours::blink_hash(),
+    ours::blink_hash_converted(),
     ours::sb_tree(),
+    ours::head(),
     peers::bplustree(),
     peers::scc_tree(),
     peers::skip_map(),

@@ -2,7 +2,9 @@
 
 use std::ops::Bound;
 
-use bedload_index::mem::{BlinkHash, BlinkHashOptions, BlinkTree, Measured, MemoryUse, OrderedMap, SbTree};
+use bedload_index::mem::{
+    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, Measured, MemoryUse, OrderedMap, SbTree, Work,
+};
 
 use super::{AnyKey, BASELINE, Entrant, SCAN_MAX, Subject, count_and_sum};
 
@@ -45,50 +47,92 @@ pub(super) const fn blink_hash<K: AnyKey>() -> Entrant<K> {
     }
 }
 
-/// An SB-tree; with what it has put off, and perhaps with memory that is there before the first insert.
-struct Sb<K: AnyKey> {
-    tree: Ours<SbTree<K>>,
+/// An index that puts work off until after the inserts, and can have memory set aside before them.
+trait Settles {
+    fn reserve(&self, entries: usize);
+    fn settle(&self);
+
+    fn work(&self) -> Option<Work> {
+        None
+    }
+}
+
+impl<K: AnyKey> Settles for SbTree<K> {
+    fn reserve(&self, entries: usize) {
+        self.reserve(entries);
+    }
+
+    fn settle(&self) {
+        self.settle();
+    }
+
+    fn work(&self) -> Option<Work> {
+        Some(self.work())
+    }
+}
+
+impl<K: AnyKey> Settles for HeadIndex<K> {
+    fn reserve(&self, entries: usize) {
+        self.reserve(entries);
+    }
+
+    fn settle(&self) {
+        self.settle();
+    }
+}
+
+/// One of these; with what it has put off, and perhaps with memory that is there before the first insert.
+struct Settling<M> {
+    index: Ours<M>,
     reserves: bool,
 }
 
-impl<K: AnyKey> Subject<K> for Sb<K> {
+impl<K: AnyKey, M: OrderedMap<K> + Measured + Settles> Subject<K> for Settling<M> {
     fn insert(&self, key: K, value: u64) {
-        self.tree.insert(key, value);
+        self.index.insert(key, value);
     }
 
     fn get(&self, key: K) -> Option<u64> {
-        self.tree.get(key)
+        self.index.get(key)
     }
 
     fn scan(&self, from: K, limit: usize) -> (usize, u64) {
-        self.tree.scan(from, limit)
+        self.index.scan(from, limit)
     }
 
     fn reserve(&self, entries: usize) {
         if self.reserves {
-            self.tree.0.reserve(entries);
+            self.index.0.reserve(entries);
         }
     }
 
     fn settle(&self) {
-        self.tree.0.settle();
+        self.index.0.settle();
+    }
+
+    fn work(&self) -> Option<Work> {
+        self.index.0.work()
     }
 
     fn memory_use(&self) -> Option<MemoryUse> {
-        self.tree.memory_use()
+        Subject::<K>::memory_use(&self.index)
     }
 }
 
-fn make_sb_tree<K: AnyKey>(reserves: bool) -> Box<dyn Subject<K>> {
-    let tree = Ours(SbTree::new());
-    Box::new(Sb { tree, reserves })
+fn make_settling<K, M>(index: M, reserves: bool) -> Box<dyn Subject<K>>
+where
+    K: AnyKey,
+    M: OrderedMap<K> + Measured + Settles + 'static,
+{
+    let index = Ours(index);
+    Box::new(Settling { index, reserves })
 }
 
 pub(super) const fn sb_tree<K: AnyKey>() -> Entrant<K> {
     Entrant {
         name: "sb-tree",
         is_peer: false,
-        make: || make_sb_tree(false),
+        make: || make_settling(SbTree::new(), false),
     }
 }
 
@@ -97,7 +141,59 @@ pub(super) const fn sb_tree_reserved() -> Entrant {
     Entrant {
         name: "sb-tree-reserved",
         is_peer: false,
-        make: || make_sb_tree(true),
+        make: || make_settling(SbTree::new(), true),
+    }
+}
+
+/// What chooses among the three.
+pub(super) const fn head<K: AnyKey>() -> Entrant<K> {
+    Entrant {
+        name: "head",
+        is_peer: false,
+        make: || make_settling(HeadIndex::new(), false),
+    }
+}
+
+/// With memory set aside, and touched, before the first insert.
+pub(super) const fn head_reserved() -> Entrant {
+    Entrant {
+        name: "head-reserved",
+        is_peer: false,
+        make: || make_settling(HeadIndex::new(), true),
+    }
+}
+
+/// A Blink-hash all of whose leaves but the right-most are converted after the inserts (Figures 1, 2, 6c and 7c of the SB-tree
+/// paper).
+struct Converted<K: AnyKey>(Ours<BlinkHash<K>>);
+
+impl<K: AnyKey> Subject<K> for Converted<K> {
+    fn insert(&self, key: K, value: u64) {
+        self.0.insert(key, value);
+    }
+
+    fn get(&self, key: K) -> Option<u64> {
+        self.0.get(key)
+    }
+
+    fn scan(&self, from: K, limit: usize) -> (usize, u64) {
+        self.0.scan(from, limit)
+    }
+
+    fn settle(&self) {
+        self.0.0.convert_all();
+    }
+
+    fn memory_use(&self) -> Option<MemoryUse> {
+        self.0.memory_use()
+    }
+}
+
+pub(super) const fn blink_hash_converted<K: AnyKey>() -> Entrant<K> {
+    Entrant {
+        name: "blink-hash-converted",
+        is_peer: false,
+        make: || Box::new(Converted(Ours(BlinkHash::new()))),
     }
 }
 

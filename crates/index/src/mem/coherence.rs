@@ -24,6 +24,7 @@ pub struct Counts {
 
 thread_local! {
     static WRITER: Cell<u32> = const { Cell::new(0) };
+    static IS_ACTING: Cell<bool> = const { Cell::new(false) };
     static COUNTS: Cell<Counts> = const { Cell::new(Counts { reads_of_others: 0, writes_to_others: 0, exchanges: 0 }) };
     /// Who has a copy of each line: a bit for each writer.
     static COPIES: RefCell<HashMap<usize, u64>> = RefCell::new(HashMap::new());
@@ -36,10 +37,16 @@ thread_local! {
 /// If there is no such writer.
 pub fn acting_as<R>(writer: u32, work: impl FnOnce() -> R) -> R {
     assert!(writer < u64::BITS, "there are 64 writers");
-    let before = WRITER.replace(writer);
+    let before = (WRITER.replace(writer), IS_ACTING.replace(true));
     let result = work();
-    WRITER.set(before);
+    WRITER.set(before.0);
+    IS_ACTING.set(before.1);
     result
+}
+
+/// The writer for which this thread acts, if it does.
+pub(super) fn acted() -> Option<usize> {
+    IS_ACTING.get().then(|| WRITER.get() as usize)
 }
 
 /// What this thread's writers did since the last time it was asked. Forgets who has copies of lines, lest memory that is

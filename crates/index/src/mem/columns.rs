@@ -26,6 +26,12 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// The next smaller key; none below the least.
     fn predecessor(&self) -> Option<Self>;
 
+    /// How many bits a key has.
+    const BITS: u32;
+
+    /// The greatest key that differs in no more than the `bits` lowest bits.
+    fn with_low_bits_set(self, bits: u32) -> Self;
+
     /// The first word.
     fn first_word(&self) -> u64;
 
@@ -72,6 +78,18 @@ impl<const W: usize> Words for [u64; W] {
 
     const MIN: Self = [0; W];
     const MAX: Self = [u64::MAX; W];
+    #[expect(clippy::cast_possible_truncation, reason = "keys have up to four words")]
+    const BITS: u32 = W as u32 * u64::BITS;
+
+    fn with_low_bits_set(mut self, bits: u32) -> Self {
+        let mut left = bits;
+        for word in self.iter_mut().rev() {
+            let own = left.min(u64::BITS);
+            *word |= u64::MAX.checked_shr(u64::BITS - own).unwrap_or(0);
+            left -= own;
+        }
+        self
+    }
 
     fn successor(&self) -> Option<Self> {
         let mut words = *self;
@@ -202,6 +220,19 @@ mod tests {
         }
         assert_eq!(<[u64; 2]>::MAX.successor(), None);
         assert_eq!(<[u64; 2]>::MIN.predecessor(), None);
+    }
+
+    #[test]
+    fn low_bits_are_set_from_word_to_word() {
+        for (bits, expected) in [
+            (0, [4, 8]),
+            (2, [4, 11]),
+            (64, [4, u64::MAX]),
+            (66, [7, u64::MAX]),
+        ] {
+            assert_eq!([4, 8].with_low_bits_set(bits), expected);
+        }
+        assert_eq!([4, 8].with_low_bits_set(128), [u64::MAX; 2]);
     }
 
     #[test]

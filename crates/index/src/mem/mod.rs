@@ -3,6 +3,7 @@
 //! - [`BlinkTree`]: a B-link tree with optimistic reads.
 //! - [`BlinkHash`]: a B-link tree whose right-most leaf is a hash table, for many threads that insert ascending keys.
 //! - [`SbTree`]: logs of ascending keys, one for each thread, and sorted blocks that they are merged into.
+//! - [`HeadIndex`]: one of these three for new keys, chosen by how much of the input is late.
 //!
 //! Keys are [`u64`], [`i64`] or byte strings of up to 32 bytes; values are 8 bytes. `insert`, `get` and `remove` are
 //! linearizable. A range that overlaps writers yields, in order and once each, every key that was present
@@ -16,6 +17,7 @@ mod columns;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod copy;
+mod head_index;
 mod inner;
 mod key;
 mod memory_use;
@@ -35,6 +37,7 @@ mod version_latch;
 
 pub use blink_hash::{BlinkHash, BlinkHashOptions};
 pub use blink_tree::BlinkTree;
+pub use head_index::{HeadIndex, HeadIndexOptions, HeadKind, HeadWork};
 pub use key::Key;
 pub use memory_use::{Measured, MemoryUse};
 pub use ordered_map::OrderedMap;

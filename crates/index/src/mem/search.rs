@@ -34,9 +34,9 @@ pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
     lower_bound_scalar(column, probe)
 }
 
-/// The place of the first of 16 ascending words that is not below `probe`; 16 if all are. Of words that are changing, or do
-/// not ascend: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without a
-/// branch that depends on the words.
+/// The place of the first of 16 words that is not below `probe`; 16 if all are. Words behind that one need not ascend. Of
+/// words that are changing: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without
+/// a branch that depends on the words, where the processor has AVX-512.
 #[inline]
 pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
@@ -62,7 +62,13 @@ pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64) -> usize {
         }
         return (!below).trailing_zeros() as usize;
     }
-    lower_bound(words, probe)
+    first_not_below(words, probe)
+}
+
+/// The place of the first word that is not below `probe`, whatever comes behind it.
+fn first_not_below(words: &[AtomicU64], probe: u64) -> usize {
+    let is_below = |word: &&AtomicU64| word.load(Ordering::Relaxed) < probe;
+    words.iter().take_while(is_below).count()
 }
 
 /// Likewise of 8 words.
@@ -87,7 +93,7 @@ pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64) -> usize {
         }
         return (!below).trailing_zeros() as usize;
     }
-    lower_bound(words, probe)
+    first_not_below(words, probe)
 }
 
 /// How many words of an ascending column are at most `probe`, with the reserve of [`lower_bound`].
@@ -209,6 +215,25 @@ mod tests {
                 assert_eq!(rank_of_16(&words, probe), below(probe, &words), "{probe}");
                 assert_eq!(rank_of_8(eight, probe), below(probe, eight), "{probe}");
             }
+        }
+    }
+
+    /// Columns are searched to their end, beyond what is in use.
+    #[test]
+    fn ranks_do_not_depend_on_what_lies_behind() {
+        let mut words = [const { AtomicU64::new(0) }; 16];
+        for used in 0..16 {
+            let column = words
+                .each_ref()
+                .map(|word| AtomicU64::new(word.load(Ordering::Relaxed)));
+            let eight = column.first_chunk().expect("there are more");
+            for expected in 1..=used {
+                let probe = 10 * expected as u64 - 5;
+                assert_eq!(first_not_below(&column, probe).min(used), expected);
+                assert_eq!(rank_of_16(&column, probe).min(used), expected);
+                assert_eq!(rank_of_8(eight, probe).min(used), expected.min(8));
+            }
+            words[used] = AtomicU64::new(10 * used as u64);
         }
     }
 

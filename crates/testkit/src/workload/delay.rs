@@ -100,7 +100,12 @@ impl PoissonDelay {
 
     /// The time at which a reading was taken that arrives at `now`; never before zero.
     pub fn set_back(&mut self, now: u64) -> u64 {
-        now.saturating_sub(self.poisson.draw(&mut self.rng))
+        now.saturating_sub(self.draw_ticks())
+    }
+
+    /// The next delay, for those who draw it before time counts.
+    pub fn draw_ticks(&mut self) -> u64 {
+        self.poisson.draw(&mut self.rng)
     }
 }
 
@@ -140,6 +145,13 @@ impl Late {
             in_order: 0,
             rng: Rng::new(seed),
         }
+    }
+
+    /// Goes on where so many keys, 0 to `2 (keys - 1)`, are there in order.
+    #[must_use]
+    pub const fn after(mut self, keys: u64) -> Self {
+        self.in_order = keys;
+        self
     }
 }
 

@@ -75,17 +75,15 @@ mod tests;
 pub use options::{SbTreeOptions, Work};
 pub use tree::SbTree;
 
-/// Asks for a cache line.
+// What an index of several maps shares with the one of them that it asks in most cases.
+pub(super) use scan::inclusive;
+pub(super) use segment::WRITERS;
+pub(super) use writer_number::writer_number;
+
+/// Asks for the cache line in which something begins, if it is there.
 #[inline]
-#[cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "a hint that the language has no word for")
-)]
-fn prefetch<T>(_what: Option<&T>) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let Some(what) = _what {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(what).cast()) };
+fn prefetch<T>(what: Option<&T>) {
+    if let Some(what) = what {
+        super::prefetch::prefetch(what);
     }
 }

@@ -17,7 +17,7 @@ use super::segment::End;
 const CHUNK: usize = 256;
 
 /// The least and the greatest key between the bounds; none if there is none.
-fn inclusive<W: Words>((lower, upper): (Bound<W>, Bound<W>)) -> Option<(W, W)> {
+pub(in super::super) fn inclusive<W: Words>((lower, upper): (Bound<W>, Bound<W>)) -> Option<(W, W)> {
     let start = match lower {
         Bound::Included(key) => key,
         Bound::Excluded(key) => key.successor()?,

@@ -19,7 +19,7 @@ use super::super::version_latch::{Version, VersionLatch};
 use super::log::{Entry, Log, Mode, Order};
 
 /// Threads that have a log each; all others share the last one.
-pub(super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
+pub(in super::super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
 
 /// Instead of a writer: what the last generation left to this one. It is the role holder's, who fills it before the
 /// generation begins.

@@ -123,7 +123,13 @@ impl<K: Key> SbTree<K> {
 
     /// Inserts as the writer of this number, which only one thread is at a time.
     #[inline]
-    pub(super) fn insert_as(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
+    pub(in super::super) fn insert_as(
+        &self,
+        writer: usize,
+        key: K::Words,
+        value: u64,
+        sequence: Option<u64>,
+    ) {
         let own = &self.own_logs[writer];
         if let Some(log) = own.get()
             && let Append::Done(number) = self.append(log, writer, (key, value), sequence)

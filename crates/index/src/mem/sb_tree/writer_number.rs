@@ -52,7 +52,12 @@ impl Drop for Claim {
 
 /// The calling thread's number; none while the thread ends.
 #[inline]
-pub(super) fn writer_number() -> Option<usize> {
+pub(in super::super) fn writer_number() -> Option<usize> {
+    // A thread that acts for several writers in turn has the number of each.
+    #[cfg(feature = "coherence")]
+    if let Some(acted) = super::super::coherence::acted() {
+        return Some(acted);
+    }
     match NUMBER.get() {
         NONE_YET => claim(),
         number => Some(number),
