@@ -143,6 +143,22 @@ fn the_greater_number_counts() {
 }
 
 /// A few blocks that fill, split, empty and merge under everyone's hands.
+/// Two series, each of one thread, whose newest keys are written again and again while segments take over from one another.
+#[test]
+fn what_is_taken_over_is_older_than_what_comes() {
+    let tree = SbTree::<u64>::new();
+    for step in 0..4_000_u64 {
+        for writer in 0..2 {
+            let key = 4 * step + writer as u64;
+            for value in [1, 2, 3] {
+                tree.insert_as(writer, [key], value, None);
+                assert_eq!(tree.get(key), Some(value), "key {key} of writer {writer}");
+            }
+        }
+    }
+    tree.check_structure().expect("sound");
+}
+
 #[test]
 fn crowded_merges_lose_nothing() {
     const THREADS: u64 = 4;
