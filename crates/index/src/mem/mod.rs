@@ -31,6 +31,8 @@ mod range;
 mod reporting;
 mod sb_tree;
 mod search;
+#[cfg(all(test, not(loom)))]
+mod small_nodes;
 mod sorted_leaf;
 mod trunk;
 mod version_latch;

@@ -45,3 +45,60 @@ pub trait OrderedMap<K: Key>: Send + Sync {
     /// The invariant that does not hold, and where.
     fn check_structure(&self) -> Result<(), String>;
 }
+
+/// What an index of this name has in common with all others, of its own methods: `new`, `range`, and those of
+/// [`OrderedMap`] and [`Measured`](super::Measured).
+macro_rules! ordered_map {
+    ($index:ident) => {
+        impl<K: Key> Default for $index<K> {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl<K: Key> std::fmt::Debug for $index<K> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_map().entries(self.range(..)).finish()
+            }
+        }
+
+        impl<K: Key> crate::mem::OrderedMap<K> for $index<K> {
+            fn insert(&self, key: K, value: u64) {
+                self.insert(key, value);
+            }
+
+            fn get(&self, key: K) -> Option<u64> {
+                self.get(key)
+            }
+
+            fn remove(&self, key: K) -> Option<u64> {
+                self.remove(key)
+            }
+
+            fn range(&self, bounds: (std::ops::Bound<K>, std::ops::Bound<K>)) -> crate::mem::Range<'_, K> {
+                self.range(bounds)
+            }
+
+            fn scan(
+                &self,
+                bounds: (std::ops::Bound<K>, std::ops::Bound<K>),
+                keys: &mut [K],
+                values: &mut [u64],
+            ) -> usize {
+                self.scan(bounds, keys, values)
+            }
+
+            fn check_structure(&self) -> Result<(), String> {
+                self.check_structure()
+            }
+        }
+
+        impl<K: Key> crate::mem::Measured for $index<K> {
+            fn memory_use(&self) -> crate::mem::MemoryUse {
+                self.memory_use()
+            }
+        }
+    };
+}
+
+pub(super) use ordered_map;

@@ -1,12 +1,10 @@
 //! The suite of the testkit over the in-memory indexes, with nodes of full size.
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bedload_index::mem::contract::Subject;
+use bedload_index::mem::contract::{Subject, WithInsert};
 use bedload_index::mem::{
-    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, Key, OrderedMap, Range, SbTree,
-    SbTreeOptions,
+    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, Key, OrderedMap, SbTree, SbTreeOptions,
 };
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
@@ -90,49 +88,27 @@ fn sb_tree_with_counted_stamps() {
 }
 
 /// Its head is switched at every hundredth insert.
-#[derive(Default)]
-struct Restless<K: Key>(HeadIndex<K>, AtomicU64);
-
-impl<K: Key> OrderedMap<K> for Restless<K> {
-    fn insert(&self, key: K, value: u64) {
-        const KINDS: [HeadKind; 3] = [HeadKind::BlinkHash, HeadKind::BlinkTree, HeadKind::SbTree];
-        self.0.insert(key, value);
-        let inserts = self.1.fetch_add(1, Ordering::Relaxed);
+fn restless<K: Key>() -> impl OrderedMap<K> {
+    const KINDS: [HeadKind; 3] = [HeadKind::BlinkHash, HeadKind::BlinkTree, HeadKind::SbTree];
+    let inserts = AtomicU64::new(0);
+    WithInsert(HeadIndex::new(), move |index: &HeadIndex<K>, key, value| {
+        index.insert(key, value);
+        let inserts = inserts.fetch_add(1, Ordering::Relaxed);
         if inserts.is_multiple_of(100) {
-            self.0.switch_head(KINDS[(inserts / 100 % 3) as usize]);
+            index.switch_head(KINDS[(inserts / 100 % 3) as usize]);
         }
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.0.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.0.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.0.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.0.scan(bounds, keys, values)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.0.check_structure()
-    }
+    })
 }
 
 #[test]
 fn head_index_of_integers() {
     suite::<U64Keys, _>(HeadIndex::new);
-    suite::<U64Keys, _>(Restless::default);
-    suite::<I64Keys, _>(Restless::default);
+    suite::<U64Keys, _>(restless);
+    suite::<I64Keys, _>(restless);
 }
 
 #[test]
 fn head_index_of_byte_strings() {
-    suite::<ByteKeys<5>, _>(Restless::default);
-    suite::<ByteKeys<32>, _>(Restless::default);
+    suite::<ByteKeys<5>, _>(restless);
+    suite::<ByteKeys<32>, _>(restless);
 }

@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bedload_testkit::Rng;
-use bedload_testkit::contract::{
-    ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
-    check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
-};
+use bedload_testkit::contract::Keys;
 
 use super::super::contract::Subject;
+use super::super::small_nodes::keeps_the_contract;
 use super::super::{BlinkHash, BlinkHashOptions, Key};
 use super::bucket::BUCKET_CAP;
 use super::hash_leaf::HashLeaf;
@@ -24,53 +22,7 @@ fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<BlinkHash<K::Key>, K> {
     Subject(BlinkHash::with_options(options()), keys)
 }
 
-fn plan(operations: usize) -> Plan {
-    // Miri runs some thousand times slower.
-    let operations = if cfg!(miri) {
-        operations.div_ceil(400)
-    } else {
-        operations
-    };
-    Plan { seed: 2, operations }
-}
-
-#[test]
-fn one_thread_with_integers() {
-    check(|| OneThread(subject(U64Keys)), plan(160_000));
-    check(|| OneThread(subject(I64Keys)), plan(40_000));
-    check_shrinking(|| OneThread(subject(U64Keys)), plan(40_000));
-}
-
-#[test]
-fn one_thread_with_byte_strings() {
-    check(|| OneThread(subject(ByteKeys::<5>)), plan(40_000));
-    check(|| OneThread(subject(ByteKeys::<16>)), plan(40_000));
-    check(|| OneThread(subject(ByteKeys::<32>)), plan(40_000));
-}
-
-#[test]
-fn disjoint_writers() {
-    check_disjoint_writers(|| subject(U64Keys), 4, plan(160_000));
-    check_disjoint_writers(|| subject(ByteKeys::<17>), 3, plan(40_000));
-}
-
-#[test]
-fn ascending_writers() {
-    check_ascending_writers(|| subject(U64Keys), 4, plan(40_000));
-    check_ascending_writers(|| subject(I64Keys), 2, plan(10_000));
-}
-
-#[test]
-fn ranges_over_writers() {
-    check_ranges_over_writers(|| subject(U64Keys), 2, 2, plan(40_000));
-    check_ranges_over_writers(|| subject(ByteKeys::<32>), 2, 2, plan(10_000));
-}
-
-#[test]
-fn histories_are_linearizable() {
-    check_histories(|| subject(U64Keys), 8, plan(160_000));
-    check_histories(|| subject(ByteKeys::<24>), 8, plan(40_000));
-}
+keeps_the_contract!(subject);
 
 /// How many leaves are hashed, and how many sorted.
 fn leaves(index: &BlinkHash<u64>) -> (usize, usize) {

@@ -1,16 +1,15 @@
 //! The index, and the operations on one key.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 use crossbeam_epoch::{self as epoch, Guard};
 use parking_lot::Mutex;
 
 use super::super::key::Key;
-use super::super::memory_use::{Measured, MemoryUse};
+use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
-use super::super::ordered_map::OrderedMap;
+use super::super::ordered_map::ordered_map;
 use super::super::primitive::Backoff;
 use super::super::range::Range;
 use super::super::sorted_leaf::SortedLeaf;
@@ -238,46 +237,4 @@ fn look_again<W: super::super::columns::Words>(
     }
 }
 
-impl<K: Key> Default for BlinkHash<K> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K: Key> fmt::Debug for BlinkHash<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.range(..)).finish()
-    }
-}
-
-impl<K: Key> OrderedMap<K> for BlinkHash<K> {
-    fn insert(&self, key: K, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.scan(bounds, keys, values)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.check_structure()
-    }
-}
-
-impl<K: Key> Measured for BlinkHash<K> {
-    fn memory_use(&self) -> MemoryUse {
-        self.memory_use()
-    }
-}
+ordered_map!(BlinkHash);

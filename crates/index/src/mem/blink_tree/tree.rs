@@ -1,14 +1,13 @@
 //! The tree, and the operations on one key.
 
-use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::super::key::Key;
-use super::super::memory_use::{Measured, MemoryUse};
+use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
-use super::super::ordered_map::OrderedMap;
+use super::super::ordered_map::ordered_map;
 use super::super::range::Range;
 use super::super::sorted_leaf::SortedLeaf;
 use super::super::trunk::{Aim, Found, Trunk, get_sorted};
@@ -188,46 +187,4 @@ impl<K: Key> BlinkTree<K> {
 /// A leaf found by a descent.
 type LeafFound<'g, W> = (Found<'g, W>, &'g SortedLeaf<W>);
 
-impl<K: Key> Default for BlinkTree<K> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K: Key> fmt::Debug for BlinkTree<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.range(..)).finish()
-    }
-}
-
-impl<K: Key> OrderedMap<K> for BlinkTree<K> {
-    fn insert(&self, key: K, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.scan(bounds, keys, values)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.check_structure()
-    }
-}
-
-impl<K: Key> Measured for BlinkTree<K> {
-    fn memory_use(&self) -> MemoryUse {
-        self.memory_use()
-    }
-}
+ordered_map!(BlinkTree);

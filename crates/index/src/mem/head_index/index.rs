@@ -1,6 +1,5 @@
 //! The index, and the operations on one key.
 
-use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::PoisonError;
 
@@ -8,8 +7,8 @@ use crossbeam_epoch as epoch;
 
 use super::super::columns::Words;
 use super::super::key::Key;
-use super::super::memory_use::{Measured, MemoryUse};
-use super::super::ordered_map::OrderedMap;
+use super::super::memory_use::MemoryUse;
+use super::super::ordered_map::ordered_map;
 use super::super::primitive::{Backoff, Mutex, MutexGuard, Ordering, interleave};
 use super::super::range::Range;
 use super::super::sb_tree::{WRITERS, writer_number};
@@ -459,46 +458,4 @@ impl<W: Words> Slot<W> {
     }
 }
 
-impl<K: Key> Default for HeadIndex<K> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K: Key> fmt::Debug for HeadIndex<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.range(..)).finish()
-    }
-}
-
-impl<K: Key> OrderedMap<K> for HeadIndex<K> {
-    fn insert(&self, key: K, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.scan(bounds, keys, values)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.check_structure()
-    }
-}
-
-impl<K: Key> Measured for HeadIndex<K> {
-    fn memory_use(&self) -> MemoryUse {
-        self.memory_use()
-    }
-}
+ordered_map!(HeadIndex);

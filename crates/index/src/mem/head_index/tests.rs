@@ -5,120 +5,46 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bedload_testkit::Rng;
-use bedload_testkit::contract::{
-    ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
-    check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
-};
+use bedload_testkit::contract::{ConcurrentIndex, Keys, OneThread, U64Keys, check, check_disjoint_writers};
 
-use super::super::contract::Subject;
+use super::super::contract::{Subject, WithInsert};
 use super::super::sb_tree::WRITERS;
-use super::super::{HeadIndex, HeadIndexOptions, HeadKind, Key, OrderedMap, Range};
+use super::super::small_nodes::{keeps_the_contract, plan};
+use super::super::{HeadIndex, HeadIndexOptions, HeadKind, Key, OrderedMap};
 use super::index::own_writer;
 use super::layout::PARTS;
 use super::measure::WINDOW;
 use super::moving::{CHUNK, UNITED_FROM};
 
 /// Switches the head at every fifth insert, if there is room for a part.
-struct Restless<K: Key> {
-    index: HeadIndex<K>,
-    inserts: AtomicU64,
-}
-
-impl<K: Key> Restless<K> {
-    fn new() -> Self {
-        Self {
-            index: HeadIndex::with_options(HeadIndexOptions::new().adapts(false)),
-            inserts: AtomicU64::new(0),
-        }
-    }
-}
-
-impl<K: Key> OrderedMap<K> for Restless<K> {
-    fn insert(&self, key: K, value: u64) {
-        self.index.insert(key, value);
-        let inserts = self.inserts.fetch_add(1, Ordering::Relaxed);
+fn restless_index<K: Key>() -> impl OrderedMap<K> {
+    let inserts = AtomicU64::new(0);
+    let insert = move |index: &HeadIndex<K>, key, value| {
+        index.insert(key, value);
+        let inserts = inserts.fetch_add(1, Ordering::Relaxed);
         if inserts.is_multiple_of(5) {
-            self.index.switch_head(HeadKind::ALL[(inserts / 5 % 3) as usize]);
+            index.switch_head(HeadKind::ALL[(inserts / 5 % 3) as usize]);
         }
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.index.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.index.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.index.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.index.scan(bounds, keys, values)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.index.check_structure()
-    }
+    };
+    let index = HeadIndex::with_options(HeadIndexOptions::new().adapts(false));
+    WithInsert(index, insert)
 }
 
-fn restless<K: Keys<Key: Key>>(keys: K) -> Subject<Restless<K::Key>, K> {
-    Subject(Restless::new(), keys)
+fn restless<K: Keys<Key: Key>>(keys: K) -> impl ConcurrentIndex<Keys = K> {
+    Subject(restless_index(), keys)
 }
 
 fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<HeadIndex<K::Key>, K> {
     Subject(HeadIndex::new(), keys)
 }
 
-fn plan(operations: usize) -> Plan {
-    // Miri runs some thousand times slower.
-    let operations = if cfg!(miri) {
-        operations.div_ceil(400)
-    } else {
-        operations
-    };
-    Plan { seed: 1, operations }
-}
+keeps_the_contract!(restless);
 
+/// Heads are switched as the index chooses.
 #[test]
-fn one_thread_with_integers() {
+fn the_contract_holds_by_its_own_choice() {
     check(|| OneThread(subject(U64Keys)), plan(80_000));
-    check(|| OneThread(restless(U64Keys)), plan(80_000));
-    check(|| OneThread(restless(I64Keys)), plan(20_000));
-    check_shrinking(|| OneThread(restless(U64Keys)), plan(20_000));
-}
-
-#[test]
-fn one_thread_with_byte_strings() {
-    check(|| OneThread(restless(ByteKeys::<5>)), plan(20_000));
-    check(|| OneThread(restless(ByteKeys::<16>)), plan(20_000));
-    check(|| OneThread(restless(ByteKeys::<32>)), plan(20_000));
-}
-
-#[test]
-fn disjoint_writers() {
     check_disjoint_writers(|| subject(U64Keys), 4, plan(40_000));
-    check_disjoint_writers(|| restless(U64Keys), 4, plan(80_000));
-    check_disjoint_writers(|| restless(ByteKeys::<17>), 3, plan(20_000));
-}
-
-#[test]
-fn ascending_writers() {
-    check_ascending_writers(|| restless(U64Keys), 4, plan(20_000));
-    check_ascending_writers(|| restless(I64Keys), 2, plan(10_000));
-}
-
-#[test]
-fn ranges_over_writers() {
-    check_ranges_over_writers(|| restless(U64Keys), 2, 2, plan(40_000));
-    check_ranges_over_writers(|| restless(ByteKeys::<32>), 2, 2, plan(10_000));
-}
-
-#[test]
-fn histories_are_linearizable() {
-    check_histories(|| restless(U64Keys), 8, plan(120_000));
-    check_histories(|| restless(ByteKeys::<24>), 8, plan(30_000));
 }
 
 /// Every insert is found again as soon as it has returned, and at the end there are as many entries as were inserted, while
@@ -342,7 +268,7 @@ fn disorder_within_a_window_is_not_late() {
 /// More threads than have a slot of their own.
 #[test]
 fn threads_without_a_slot_share_one() {
-    let index = Restless::<u64>::new();
+    let index = restless_index::<u64>();
     let threads = 2 * WRITERS as u64;
     let barrier = std::sync::Barrier::new(2 * WRITERS);
     let keys = if cfg!(miri) { 20 } else { 300 };
@@ -364,7 +290,8 @@ fn threads_without_a_slot_share_one() {
             });
         }
     });
-    assert_eq!(index.index.range(..).count() as u64, threads * keys);
+    let everything = (Bound::Unbounded, Bound::Unbounded);
+    assert_eq!(index.range(everything).count() as u64, threads * keys);
     assert_eq!(index.check_structure(), Ok(()));
 }
 

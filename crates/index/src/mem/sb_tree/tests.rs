@@ -1,15 +1,14 @@
 //! The contract, over nodes so small that splits and merges are common.
 
 use bedload_testkit::contract::{
-    ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
-    check_disjoint_writers, check_histories, check_ranges_over_writers, check_shrinking,
+    ConcurrentIndex, I64Keys, Keys, U64Keys, check_ascending_writers, check_disjoint_writers, check_histories,
 };
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::contract::Subject;
-use super::super::{Key, OrderedMap, Range, SbTree};
+use super::super::contract::{Subject, WithInsert};
+use super::super::small_nodes::{keeps_the_contract, plan};
+use super::super::{Key, SbTree};
 use super::block::BLOCK_CAP;
 use super::log::LOG_CAP;
 use super::segment::WRITERS;
@@ -19,99 +18,20 @@ fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<SbTree<K::Key>, K> {
     Subject(SbTree::new(), keys)
 }
 
-fn plan(operations: usize) -> Plan {
-    // Miri runs some thousand times slower.
-    let operations = if cfg!(miri) {
-        operations.div_ceil(400)
-    } else {
-        operations
-    };
-    Plan { seed: 1, operations }
-}
-
-#[test]
-fn one_thread_with_integers() {
-    check(|| OneThread(subject(U64Keys)), plan(160_000));
-    check(|| OneThread(subject(I64Keys)), plan(40_000));
-    check_shrinking(|| OneThread(subject(U64Keys)), plan(40_000));
-}
-
-#[test]
-fn one_thread_with_byte_strings() {
-    check(|| OneThread(subject(ByteKeys::<5>)), plan(40_000));
-    check(|| OneThread(subject(ByteKeys::<16>)), plan(40_000));
-    check(|| OneThread(subject(ByteKeys::<32>)), plan(40_000));
-}
-
-#[test]
-fn disjoint_writers() {
-    check_disjoint_writers(|| subject(U64Keys), 4, plan(160_000));
-    check_disjoint_writers(|| subject(ByteKeys::<17>), 3, plan(40_000));
-}
-
-#[test]
-fn ascending_writers() {
-    check_ascending_writers(|| subject(U64Keys), 4, plan(40_000));
-    check_ascending_writers(|| subject(I64Keys), 2, plan(10_000));
-}
-
-#[test]
-fn ranges_over_writers() {
-    check_ranges_over_writers(|| subject(U64Keys), 2, 2, plan(60_000));
-    check_ranges_over_writers(|| subject(ByteKeys::<32>), 2, 2, plan(20_000));
-}
-
-#[test]
-fn histories_are_linearizable() {
-    check_histories(|| subject(U64Keys), 8, plan(160_000));
-    check_histories(|| subject(ByteKeys::<24>), 8, plan(40_000));
-}
+keeps_the_contract!(subject);
 
 /// An index whose callers number what they insert; or every other of them does.
-struct Numbered<K: Key> {
-    tree: SbTree<K>,
-    last: AtomicU64,
-    leaves_out_half: bool,
-}
-
-fn numbered<K: Keys<Key: Key>>(keys: K, leaves_out_half: bool) -> Subject<Numbered<K::Key>, K> {
-    let map = Numbered {
-        tree: SbTree::new(),
-        last: AtomicU64::new(0),
-        leaves_out_half,
-    };
-    Subject(map, keys)
-}
-
-impl<K: Key> OrderedMap<K> for Numbered<K> {
-    fn insert(&self, key: K, value: u64) {
-        let sequence = self.last.fetch_add(1, Ordering::SeqCst);
-        if self.leaves_out_half && (sequence / 16).is_multiple_of(2) {
-            self.tree.insert(key, value);
+fn numbered<K: Keys<Key: Key>>(keys: K, leaves_out_half: bool) -> impl ConcurrentIndex<Keys = K> {
+    let last = AtomicU64::new(0);
+    let insert = move |tree: &SbTree<K::Key>, key, value| {
+        let sequence = last.fetch_add(1, Ordering::SeqCst);
+        if leaves_out_half && (sequence / 16).is_multiple_of(2) {
+            tree.insert(key, value);
         } else {
-            self.tree.insert_at(key, value, sequence);
+            tree.insert_at(key, value, sequence);
         }
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.tree.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.tree.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.tree.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.tree.scan(bounds, keys, values)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.tree.check_structure()
-    }
+    };
+    Subject(WithInsert(SbTree::new(), insert), keys)
 }
 
 #[test]

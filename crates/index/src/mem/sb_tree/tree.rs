@@ -1,11 +1,10 @@
 //! The index, and the operations on one key.
 
-use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 use super::super::key::Key;
-use super::super::memory_use::{Measured, MemoryUse};
-use super::super::ordered_map::OrderedMap;
+use super::super::memory_use::MemoryUse;
+use super::super::ordered_map::ordered_map;
 use super::super::primitive::{Backoff, Mutex};
 use super::super::range::Range;
 use super::blocks::Blocks;
@@ -309,46 +308,4 @@ impl<K: Key> SbTree<K> {
     }
 }
 
-impl<K: Key> Default for SbTree<K> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<K: Key> fmt::Debug for SbTree<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.range(..)).finish()
-    }
-}
-
-impl<K: Key> OrderedMap<K> for SbTree<K> {
-    fn insert(&self, key: K, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn get(&self, key: K) -> Option<u64> {
-        self.get(key)
-    }
-
-    fn remove(&self, key: K) -> Option<u64> {
-        self.remove(key)
-    }
-
-    fn range(&self, bounds: (Bound<K>, Bound<K>)) -> Range<'_, K> {
-        self.range(bounds)
-    }
-
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
-        self.scan(bounds, keys, values)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.check_structure()
-    }
-}
-
-impl<K: Key> Measured for SbTree<K> {
-    fn memory_use(&self) -> MemoryUse {
-        self.memory_use()
-    }
-}
+ordered_map!(SbTree);
