@@ -43,6 +43,6 @@ pub use head_index::{HeadIndex, HeadIndexOptions, HeadKind, HeadWork};
 pub use key::Key;
 pub use memory_use::{Measured, MemoryUse};
 pub use ordered_map::OrderedMap;
-pub(crate) use range::Leaves;
 pub use range::Range;
+pub(crate) use range::{End, Leaves};
 pub use sb_tree::{SbTree, SbTreeOptions, Work};

@@ -8,16 +8,20 @@ use std::ops::{Bound, RangeBounds};
 use super::columns::Words;
 use super::key::Key;
 
+/// From which end of a range entries are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Least,
+    Greatest,
+}
+
 /// Reads an index one leaf at a time. Of each leaf, every key that is there all the while is read, and no key that is
 /// not there at some instant of it.
 pub(crate) trait Leaves<W: Words>: Sync {
-    /// Appends, ascending, the least entries between the bounds: those of one leaf, or fewer. Returns the key from which
-    /// on nothing was read; none where there are no more entries, whatever the upper bound.
-    fn read_least(&self, lower: Bound<W>, upper: Bound<W>, entries: &mut Vec<(W, u64)>) -> Option<W>;
-
-    /// Appends, ascending, the greatest entries between the bounds: those of one leaf, or fewer. Returns the key below
-    /// which nothing was read; none where there are no more entries, whatever the lower bound.
-    fn read_greatest(&self, lower: Bound<W>, upper: Bound<W>, entries: &mut Vec<(W, u64)>) -> Option<W>;
+    /// Appends, ascending, the entries between the bounds that are nearest to the end: those of one leaf, or fewer. Returns
+    /// the key from which on nothing was read, or, at the greatest end, below which; none where there are no more entries,
+    /// whatever the other bound.
+    fn read(&self, from: End, bounds: (Bound<W>, Bound<W>), entries: &mut Vec<(W, u64)>) -> Option<W>;
 }
 
 /// The entries of a range of keys, ascending; [`rev`](Iterator::rev) makes it descending, and both ends may be drawn
@@ -74,30 +78,22 @@ impl<'t, K: Key> Range<'t, K> {
         self.is_read |= is_empty(self.lower, self.upper);
     }
 
-    fn read_front(&mut self) {
-        let mut entries = Vec::from(std::mem::take(&mut self.front));
+    /// Reads on from one end, whose entries have all been drawn.
+    fn read(&mut self, from: End) {
+        let read = match from {
+            End::Least => &mut self.front,
+            End::Greatest => &mut self.back,
+        };
+        let mut entries = Vec::from(std::mem::take(read));
         entries.clear();
-        match self.leaves.read_least(self.lower, self.upper, &mut entries) {
-            Some(fence) => {
-                self.lower = Bound::Included(fence);
-                self.note_end();
-            }
-            None => self.is_read = true,
+        let fence = self.leaves.read(from, (self.lower, self.upper), &mut entries);
+        *read = entries.into();
+        match (fence, from) {
+            (Some(fence), End::Least) => self.lower = Bound::Included(fence),
+            (Some(fence), End::Greatest) => self.upper = Bound::Excluded(fence),
+            (None, _) => self.is_read = true,
         }
-        self.front = entries.into();
-    }
-
-    fn read_back(&mut self) {
-        let mut entries = Vec::from(std::mem::take(&mut self.back));
-        entries.clear();
-        match self.leaves.read_greatest(self.lower, self.upper, &mut entries) {
-            Some(fence) => {
-                self.upper = Bound::Excluded(fence);
-                self.note_end();
-            }
-            None => self.is_read = true,
-        }
-        self.back = entries.into();
+        self.note_end();
     }
 }
 
@@ -135,7 +131,7 @@ impl<K: Key> Iterator for Range<'_, K> {
                 let (words, value) = self.back.pop_front()?;
                 return Some((K::from_words(words), value));
             }
-            self.read_front();
+            self.read(End::Least);
         }
     }
 }
@@ -150,7 +146,7 @@ impl<K: Key> DoubleEndedIterator for Range<'_, K> {
                 let (words, value) = self.front.pop_back()?;
                 return Some((K::from_words(words), value));
             }
-            self.read_back();
+            self.read(End::Greatest);
         }
     }
 }

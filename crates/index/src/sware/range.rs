@@ -8,8 +8,8 @@ use super::leaf::{LEAF_ENTRIES, Leaf};
 use super::near_sorted::NearSortedTree;
 use super::pending::Columns;
 use super::search::{NO_KEY, Searching, vectorised};
-use super::serial_map::{OneAtATime, SerialMap};
-use crate::mem::{self, Leaves};
+use super::serial_map::{Bounds, OneAtATime, SerialMap};
+use crate::mem::{self, End, Leaves};
 
 /// The least and the greatest key within the bounds; none if no key can be.
 pub(super) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
@@ -424,22 +424,13 @@ impl SerialMap for NearSortedTree {
 macro_rules! leaves {
     ($($tree:ty),*) => {$(
         impl Leaves<[u64; 1]> for $tree {
-            fn read_least(
+            fn read(
                 &self,
-                lower: Bound<[u64; 1]>,
-                upper: Bound<[u64; 1]>,
+                from: End,
+                bounds: Bounds,
                 entries: &mut Vec<([u64; 1], u64)>,
             ) -> Option<[u64; 1]> {
-                OneAtATime(self).read_least(lower, upper, entries)
-            }
-
-            fn read_greatest(
-                &self,
-                lower: Bound<[u64; 1]>,
-                upper: Bound<[u64; 1]>,
-                entries: &mut Vec<([u64; 1], u64)>,
-            ) -> Option<[u64; 1]> {
-                OneAtATime(self).read_greatest(lower, upper, entries)
+                OneAtATime(self).read(from, bounds, entries)
             }
         }
     )*};

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::range::inclusive;
-use crate::mem::{Leaves, OrderedMap, Range};
+use crate::mem::{End, Leaves, OrderedMap, Range};
 
 /// An ordered map from `u64` to `u64` for one writer, or several readers, at a time.
 ///
@@ -137,23 +137,12 @@ impl<M: SerialMap> OrderedMap<u64> for Locked<M> {
     }
 }
 
-impl<M: SerialMap> Leaves<[u64; 1]> for Locked<M> {
-    fn read_least(
-        &self,
-        lower: Bound<[u64; 1]>,
-        upper: Bound<[u64; 1]>,
-        entries: &mut Vec<([u64; 1], u64)>,
-    ) -> Option<[u64; 1]> {
-        self.read(|map| OneAtATime(map).read_least(lower, upper, entries))
-    }
+/// Bounds as the indexes in memory have them.
+pub(super) type Bounds = (Bound<[u64; 1]>, Bound<[u64; 1]>);
 
-    fn read_greatest(
-        &self,
-        lower: Bound<[u64; 1]>,
-        upper: Bound<[u64; 1]>,
-        entries: &mut Vec<([u64; 1], u64)>,
-    ) -> Option<[u64; 1]> {
-        self.read(|map| OneAtATime(map).read_greatest(lower, upper, entries))
+impl<M: SerialMap> Leaves<[u64; 1]> for Locked<M> {
+    fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
+        self.read(|map| OneAtATime(map).read(from, bounds, entries))
     }
 }
 
@@ -162,29 +151,14 @@ impl<M: SerialMap> Leaves<[u64; 1]> for Locked<M> {
 pub(super) struct OneAtATime<'m, M>(pub(super) &'m M);
 
 impl<M: SerialMap> Leaves<[u64; 1]> for OneAtATime<'_, M> {
-    fn read_least(
-        &self,
-        lower: Bound<[u64; 1]>,
-        upper: Bound<[u64; 1]>,
-        entries: &mut Vec<([u64; 1], u64)>,
-    ) -> Option<[u64; 1]> {
-        let (lower, upper) = inclusive((lower.map(|[key]| key), upper.map(|[key]| key)))?;
+    fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
+        let (lower, upper) = inclusive((bounds.0.map(|[key]| key), bounds.1.map(|[key]| key)))?;
         let mut read = Vec::new();
-        let next = self.0.read_up(lower, upper, &mut read);
+        let next = match from {
+            End::Least => self.0.read_up(lower, upper, &mut read),
+            End::Greatest => self.0.read_down(lower, upper, &mut read).map(|key| key + 1),
+        };
         entries.extend(read.into_iter().map(|(key, value)| ([key], value)));
         next.map(|key| [key])
-    }
-
-    fn read_greatest(
-        &self,
-        lower: Bound<[u64; 1]>,
-        upper: Bound<[u64; 1]>,
-        entries: &mut Vec<([u64; 1], u64)>,
-    ) -> Option<[u64; 1]> {
-        let (lower, upper) = inclusive((lower.map(|[key]| key), upper.map(|[key]| key)))?;
-        let mut read = Vec::new();
-        let next = self.0.read_down(lower, upper, &mut read);
-        entries.extend(read.into_iter().map(|(key, value)| ([key], value)));
-        next.map(|key| [key + 1])
     }
 }

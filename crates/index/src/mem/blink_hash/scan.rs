@@ -9,7 +9,7 @@ use super::super::key::Key;
 use super::super::node::NodePtr;
 use super::super::output::Output;
 use super::super::primitive::interleave;
-use super::super::range::{Leaves, is_empty, words_of};
+use super::super::range::{End, Leaves, is_empty, words_of};
 use super::super::sorted_leaf::SortedLeaf;
 use super::super::trunk::{Aim, Found, Scanned, read_sorted, scan_sorted};
 use super::BlinkHash;
@@ -100,57 +100,38 @@ impl<K: Key> BlinkHash<K> {
 }
 
 impl<K: Key> Leaves<K::Words> for BlinkHash<K> {
-    fn read_least(
+    fn read(
         &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
+        from: End,
+        bounds: (Bound<K::Words>, Bound<K::Words>),
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {
         let guard = &epoch::pin();
         loop {
-            let found = self.trunk.find_leaf(&Aim::least(lower), guard)?;
+            let found = self.trunk.find_leaf(&Aim::end(from, bounds), guard)?;
             if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>() {
-                if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
-                    return fences.high;
+                if let Some(fences) = read_sorted(&found, leaf, bounds, entries, guard) {
+                    return fences.behind(from);
                 }
             } else if let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() {
                 let high = found.node.right(guard).map(|(high, _)| high);
-                let chunk = read_hash(&found, leaf, (lower, upper), guard, |between| {
-                    let chunk = between.len().min(CHUNK);
-                    (between[..chunk].to_vec(), between.get(chunk).map(|entry| entry.0))
+                let chunk = read_hash(&found, leaf, bounds, guard, |between| {
+                    let (chunk, next, fence) = match from {
+                        End::Least => {
+                            let (chunk, rest) = between.split_at(between.len().min(CHUNK));
+                            (chunk, rest.first(), high)
+                        }
+                        End::Greatest => {
+                            let (rest, chunk) = between.split_at(between.len().saturating_sub(CHUNK));
+                            (chunk, chunk.first().filter(|_| !rest.is_empty()), leaf.low())
+                        }
+                    };
+                    (chunk.to_vec(), next.map(|entry| entry.0).or(fence))
                 });
                 if let Some((mut chunk, next)) = chunk {
                     entries.append(&mut chunk);
                     self.note_scan(found.node, leaf, guard);
-                    return next.or(high);
-                }
-            }
-        }
-    }
-
-    fn read_greatest(
-        &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
-        entries: &mut Vec<(K::Words, u64)>,
-    ) -> Option<K::Words> {
-        let guard = &epoch::pin();
-        loop {
-            let found = self.trunk.find_leaf(&Aim::greatest(upper), guard)?;
-            if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>() {
-                if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
-                    return fences.low;
-                }
-            } else if let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() {
-                let chunk = read_hash(&found, leaf, (lower, upper), guard, |between| {
-                    between[between.len().saturating_sub(CHUNK)..].to_vec()
-                });
-                if let Some(mut chunk) = chunk {
-                    let is_cut = chunk.len() == CHUNK;
-                    let least = chunk.first().filter(|_| is_cut).map(|entry| entry.0);
-                    entries.append(&mut chunk);
-                    self.note_scan(found.node, leaf, guard);
-                    return least.or(leaf.low());
+                    return next;
                 }
             }
         }

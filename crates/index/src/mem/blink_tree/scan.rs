@@ -6,7 +6,7 @@ use crossbeam_epoch as epoch;
 
 use super::super::key::Key;
 use super::super::output::Output;
-use super::super::range::{Leaves, is_empty, words_of};
+use super::super::range::{End, Leaves, is_empty, words_of};
 use super::super::trunk::{Aim, Scanned, read_sorted, scan_sorted};
 use super::BlinkTree;
 
@@ -42,32 +42,17 @@ impl<K: Key> BlinkTree<K> {
 }
 
 impl<K: Key> Leaves<K::Words> for BlinkTree<K> {
-    fn read_least(
+    fn read(
         &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
+        from: End,
+        bounds: (Bound<K::Words>, Bound<K::Words>),
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {
         let guard = &epoch::pin();
         loop {
-            let (found, leaf) = self.leaf_at(&Aim::least(lower), guard)?;
-            if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
-                return fences.high;
-            }
-        }
-    }
-
-    fn read_greatest(
-        &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
-        entries: &mut Vec<(K::Words, u64)>,
-    ) -> Option<K::Words> {
-        let guard = &epoch::pin();
-        loop {
-            let (found, leaf) = self.leaf_at(&Aim::greatest(upper), guard)?;
-            if let Some(fences) = read_sorted(&found, leaf, (lower, upper), entries, guard) {
-                return fences.low;
+            let (found, leaf) = self.leaf_at(&Aim::end(from, bounds), guard)?;
+            if let Some(fences) = read_sorted(&found, leaf, bounds, entries, guard) {
+                return fences.behind(from);
             }
         }
     }

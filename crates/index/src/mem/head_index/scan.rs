@@ -6,7 +6,7 @@ use crossbeam_epoch as epoch;
 
 use super::super::columns::Words;
 use super::super::key::Key;
-use super::super::range::{Leaves, words_of};
+use super::super::range::{End, Leaves, words_of};
 use super::super::sb_tree::inclusive;
 use super::index::HeadIndex;
 
@@ -55,50 +55,33 @@ impl<K: Key> HeadIndex<K> {
 }
 
 impl<K: Key> Leaves<K::Words> for HeadIndex<K> {
-    fn read_least(
+    fn read(
         &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
+        from: End,
+        bounds: (Bound<K::Words>, Bound<K::Words>),
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {
-        let (start, end) = inclusive((lower, upper))?;
+        let (start, end) = inclusive(bounds)?;
         let guard = &epoch::pin();
         let before = entries.len();
         loop {
-            let part = self.layout.part_of(&start);
+            let part = self.layout.part_of(match from {
+                End::Least => &start,
+                End::Greatest => &end,
+            });
             let part_end = part.end.map_or(end, |part_end| part_end.min(end));
-            let bounds = (Bound::Included(start), Bound::Included(part_end));
+            let within = (Bound::Included(part.start.max(start)), Bound::Included(part_end));
             if let Some(map) = self.maps.map(part.kind, guard) {
-                let next = map.read_least(bounds.0, bounds.1, entries);
+                let next = map.read(from, within, entries);
                 if self.layout.stands(&part) {
-                    return match part.end {
-                        Some(part_end) => next.filter(|next| *next <= part_end).or(part_end.successor()),
-                        None => next,
+                    return match (from, part.end) {
+                        (End::Least, Some(end)) => next.filter(|next| *next <= end).or(end.successor()),
+                        (End::Least, None) => next,
+                        (End::Greatest, _) => {
+                            let next = next.filter(|next| *next > part.start);
+                            next.or(Some(part.start).filter(|start| *start > K::Words::MIN))
+                        }
                     };
-                }
-            }
-            entries.truncate(before);
-        }
-    }
-
-    fn read_greatest(
-        &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
-        entries: &mut Vec<(K::Words, u64)>,
-    ) -> Option<K::Words> {
-        let (start, end) = inclusive((lower, upper))?;
-        let guard = &epoch::pin();
-        let before = entries.len();
-        loop {
-            let part = self.layout.part_of(&end);
-            let part_start = part.start.max(start);
-            let bounds = (Bound::Included(part_start), Bound::Included(end));
-            if let Some(map) = self.maps.map(part.kind, guard) {
-                let next = map.read_greatest(bounds.0, bounds.1, entries);
-                if self.layout.stands(&part) {
-                    let next = next.filter(|next| *next > part.start);
-                    return next.or(Some(part.start).filter(|part_start| *part_start > K::Words::MIN));
                 }
             }
             entries.truncate(before);

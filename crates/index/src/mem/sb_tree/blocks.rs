@@ -22,6 +22,7 @@ use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
 use super::super::output::Output;
 use super::super::primitive::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering, interleave};
+use super::super::range::End;
 use super::super::version_latch::{Latched, Version, Writer};
 use super::block::{BLOCK_CAP, Block, Covers, State};
 use super::block_pool::BlockPool;
@@ -409,38 +410,28 @@ impl<W: Words> Blocks<W> {
         true
     }
 
-    /// Reads the least entries with keys from `start` to `end`; `None` if no block covers `start`. The second answer is
-    /// where to go on.
-    pub(super) fn read_least(&self, (start, end): (W, W), entries: &mut Vec<(W, u64)>) -> Option<Option<W>> {
-        loop {
-            let (block, version) = self.find(&start)?;
-            let before = entries.len();
-            entries.extend(block.entries(block.places((start, end))));
-            let top = block.top();
-            if block.latch.validate(version) {
-                return Some(top.successor());
-            }
-            entries.truncate(before);
-        }
-    }
-
-    /// Reads the greatest entries with keys from `start` to `end`; `None` if no block covers `end`. The second answer is
-    /// the key below which nothing was read.
-    pub(super) fn read_greatest(
+    /// Reads the entries with keys from `start` to `end` that are nearest to an end of these; `None` if no block covers that. The
+    /// second answer is the key from which on, or below which, nothing was read.
+    pub(super) fn read(
         &self,
+        from: End,
         (start, end): (W, W),
         entries: &mut Vec<(W, u64)>,
     ) -> Option<Option<W>> {
         loop {
-            let (block, version) = self.find(&end)?;
+            let (block, version) = self.find(match from {
+                End::Least => &start,
+                End::Greatest => &end,
+            })?;
             let before = entries.len();
             entries.extend(block.entries(block.places((start, end))));
-            let fence = match block.state() {
-                State::First => None,
-                State::Dead | State::Inner => block.below().successor(),
+            let next = match (from, block.state()) {
+                (End::Least, _) => block.top().successor(),
+                (End::Greatest, State::First) => None,
+                (End::Greatest, State::Dead | State::Inner) => block.below().successor(),
             };
             if block.latch.validate(version) {
-                return Some(fence);
+                return Some(next);
             }
             entries.truncate(before);
         }

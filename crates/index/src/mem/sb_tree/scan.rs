@@ -6,12 +6,11 @@ use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::output::Output;
 use super::super::primitive::Backoff;
-use super::super::range::{Leaves, words_of};
+use super::super::range::{End, Leaves, words_of};
 use super::SbTree;
 use super::blocks::Scanned;
 use super::convert::Home;
 use super::log::Entry;
-use super::segment::End;
 
 /// Entries that an iterator takes from a segment at once.
 const CHUNK: usize = 256;
@@ -108,39 +107,19 @@ impl<K: Key> SbTree<K> {
 }
 
 impl<K: Key> Leaves<K::Words> for SbTree<K> {
-    fn read_least(
+    fn read(
         &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
+        from: End,
+        bounds: (Bound<K::Words>, Bound<K::Words>),
         entries: &mut Vec<(K::Words, u64)>,
     ) -> Option<K::Words> {
-        let (start, end) = inclusive((lower, upper))?;
+        let range = inclusive(bounds)?;
         let mut backoff = Backoff::default();
         loop {
-            if let Some(next) = self.blocks.read_least((start, end), entries) {
+            if let Some(next) = self.blocks.read(from, range, entries) {
                 return next;
             }
-            if let Some(piece) = self.read_segment(End::Least, (start, end), CHUNK) {
-                entries.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
-                return piece.next;
-            }
-            backoff.wait();
-        }
-    }
-
-    fn read_greatest(
-        &self,
-        lower: Bound<K::Words>,
-        upper: Bound<K::Words>,
-        entries: &mut Vec<(K::Words, u64)>,
-    ) -> Option<K::Words> {
-        let (start, end) = inclusive((lower, upper))?;
-        let mut backoff = Backoff::default();
-        loop {
-            if let Some(fence) = self.blocks.read_greatest((start, end), entries) {
-                return fence;
-            }
-            if let Some(piece) = self.read_segment(End::Greatest, (start, end), CHUNK) {
+            if let Some(piece) = self.read_segment(from, range, CHUNK) {
                 entries.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
                 return piece.next;
             }

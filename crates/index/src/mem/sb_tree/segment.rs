@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 
 use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use super::super::range::End;
 use super::super::version_latch::{Version, VersionLatch};
 use super::log::{Entry, Log, Mode, Order};
 
@@ -47,13 +48,6 @@ pub(super) struct View<'s, W: Words> {
     segment: &'s Segment<W>,
     version: Version,
     pub(super) floor: W,
-}
-
-/// From which end entries are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Least,
-    Greatest,
 }
 
 impl<W: Words> Segment<W> {

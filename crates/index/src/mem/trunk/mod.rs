@@ -33,6 +33,7 @@ use super::columns::Words;
 use super::inner::Inner;
 use super::node::{Header, NodePtr};
 use super::primitive::{AtomicPtr, Ordering};
+use super::range::End;
 use super::version_latch::{Version, Writer};
 
 pub(crate) use replace::Chain;
@@ -58,12 +59,13 @@ impl<W: Words> Aim<W> {
         }
     }
 
-    /// Where the greatest keys below an upper bound are.
-    pub(crate) fn greatest(upper: Bound<W>) -> Self {
-        match upper {
-            Bound::Included(key) => Self::At(key),
-            Bound::Excluded(key) => Self::Below(key),
-            Bound::Unbounded => Self::Last,
+    /// Where the keys between two bounds that are nearest to an end are.
+    pub(crate) fn end(end: End, (lower, upper): (Bound<W>, Bound<W>)) -> Self {
+        match (end, upper) {
+            (End::Least, _) => Self::least(lower),
+            (End::Greatest, Bound::Included(key)) => Self::At(key),
+            (End::Greatest, Bound::Excluded(key)) => Self::Below(key),
+            (End::Greatest, Bound::Unbounded) => Self::Last,
         }
     }
 }

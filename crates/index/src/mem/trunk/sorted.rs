@@ -8,7 +8,7 @@ use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::output::Output;
 use super::super::primitive::interleave;
-use super::super::range::is_empty;
+use super::super::range::{End, is_empty};
 use super::super::sorted_leaf::SortedLeaf;
 use super::{Found, Trunk};
 
@@ -90,6 +90,16 @@ pub(crate) fn scan_sorted<'g, K: Key>(
 pub(crate) struct Fences<W> {
     pub(crate) low: Option<W>,
     pub(crate) high: Option<W>,
+}
+
+impl<W> Fences<W> {
+    /// Where to read on for who comes from this end.
+    pub(crate) fn behind(self, from: End) -> Option<W> {
+        match from {
+            End::Least => self.high,
+            End::Greatest => self.low,
+        }
+    }
 }
 
 impl<W: Words> Trunk<W> {
