@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use bedload_index::paged::be_tree::{BeTree, Config, Progress};
+use bedload_index::paged::be_tree::{BeTree, Config, Pressure, Progress};
 use bedload_index::paged::contract::{
     CarelessOrder, NumberedKeys, check_be_tree_crashes, check_be_tree_schedule, check_be_tree_threads,
 };
@@ -16,6 +16,20 @@ use bedload_testkit::Rng;
 use bedload_testkit::contract::Plan;
 
 const PAYLOAD_LEN: usize = 1536;
+
+/// Publishes keys and ties that ascend, without rows, as one batch.
+pub(crate) fn publish_keys<S: PageStore>(
+    tree: &BeTree<U64Order, NoRow, S>,
+    entries: impl IntoIterator<Item = (u64, u64)>,
+) -> Pressure {
+    let mut batch = tree.batch().expect("begun");
+    for (key, tie) in entries {
+        let (key, row) = (U64Order::key(key), Row::default());
+        let entry = Entry { key: &key, tie, row };
+        batch.put(entry).expect("ascending");
+    }
+    batch.publish().expect("published")
+}
 
 fn schedule<O: NumberedKeys, S: VacuumStore>(name: &str, order: &O, seed: u64, make: impl Fn() -> S) {
     let plan = Plan {
@@ -232,19 +246,7 @@ fn a_cursor_in_a_retired_run_does_not_bring_back_what_a_vacuum_has_deleted() {
     let pages = HeapPages::new(PAYLOAD_LEN);
     let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
     let put = |keys: std::ops::Range<u64>| {
-        let mut batch = tree.batch().expect("begun");
-        for key in keys {
-            let row = Row::default();
-            let key = U64Order::key(key);
-            batch
-                .put(Entry {
-                    key: &key,
-                    tie: u64::from(key[7] % 2),
-                    row,
-                })
-                .expect("ascending");
-        }
-        batch.publish().expect("published");
+        publish_keys(&tree, keys.map(|key| (key, key % 2)));
     };
     put(0..40);
     let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded).expect("unbounded");
@@ -271,19 +273,7 @@ fn a_run_of_which_nothing_is_left_goes() {
     let tree = BeTree::create(&pages, U64Order, NoRow, small()).expect("an empty tree");
     let empty = tree.verify().expect("sound").pages.len();
     for keys in [10..50_u64, 0..30] {
-        let mut batch = tree.batch().expect("begun");
-        for key in keys {
-            let row = Row::default();
-            let key = U64Order::key(key);
-            batch
-                .put(Entry {
-                    key: &key,
-                    tie: 7,
-                    row,
-                })
-                .expect("ascending");
-        }
-        batch.publish().expect("published");
+        publish_keys(&tree, keys.map(|key| (key, 7)));
     }
     assert_eq!(tree.verify().expect("sound").entries, 70);
     assert_eq!(tree.bulk_delete(&mut |tie| tie == 7).expect("deleted"), 70);
@@ -300,17 +290,7 @@ fn what_lies_below_an_empty_rightmost_leaf_goes_elsewhere() {
     let config = Config::new().leaf_entries(100).max_entries(20);
     let tree = BeTree::create(&pages, U64Order, NoRow, config).expect("an empty tree");
     let insert = |numbers: std::ops::Range<u64>| {
-        let mut batch = tree.batch().expect("begun");
-        for number in numbers {
-            let (key, row) = (U64Order::key(number), Row::default());
-            let entry = Entry {
-                key: &key,
-                tie: number,
-                row,
-            };
-            batch.put(entry).expect("ascending");
-        }
-        batch.publish().expect("published");
+        publish_keys(&tree, numbers.map(|number| (number, number)));
     };
     insert(0..100);
     insert(100..200);

@@ -3,8 +3,10 @@
 use std::ops::Bound;
 
 use bedload_index::paged::be_tree::{BeTree, Config, Pressure, Progress, Work};
-use bedload_index::paged::{Entry, FaultyPages, HeapPages, NoRow, PageStore, Position, Row, U64Order};
+use bedload_index::paged::{FaultyPages, HeapPages, NoRow, PageStore, Position, U64Order};
 use bedload_testkit::Rng;
+
+use crate::be_tree::publish_keys;
 
 const PAYLOAD_LEN: usize = 8168;
 
@@ -44,20 +46,8 @@ fn load(config: Config, batch: usize, keys: impl Iterator<Item = u64>) -> Cost {
     while keys.peek().is_some() {
         let mut sorted: Vec<u64> = keys.by_ref().take(batch).collect();
         sorted.sort_unstable();
-        let mut batch = tree.batch().expect("begun");
-        for key in sorted {
-            let key = U64Order::key(key);
-            let row = Row::default();
-            batch
-                .put(Entry {
-                    key: &key,
-                    tie: 0,
-                    row,
-                })
-                .expect("ascending");
-        }
-        entries += batch.entries();
-        if batch.publish().expect("published") != Pressure::None {
+        entries += sorted.len() as u64;
+        if publish_keys(&tree, sorted.into_iter().map(|key| (key, 0))) != Pressure::None {
             while maintainer.work(1 << 20).expect("maintained") == Progress::Paused {}
         }
         pages.reclaim().expect("reclaimed");
@@ -144,19 +134,7 @@ fn lookups_and_ranges_read_a_page_a_level_and_run() {
     for _ in 0..200 {
         let mut some: Vec<u64> = (0..500).map(|_| rng.next_u64()).collect();
         some.sort_unstable();
-        let mut batch = tree.batch().expect("begun");
-        for &key in &some {
-            let key = U64Order::key(key);
-            let row = Row::default();
-            batch
-                .put(Entry {
-                    key: &key,
-                    tie: 0,
-                    row,
-                })
-                .expect("ascending");
-        }
-        batch.publish().expect("published");
+        publish_keys(&tree, some.iter().map(|&key| (key, 0)));
         keys.append(&mut some);
         while maintainer.work(1000).expect("maintained") == Progress::Paused {}
     }
@@ -218,17 +196,7 @@ fn filters_spare_lookups_the_runs() {
             let mut rng = Rng::new(seed);
             let mut keys: Vec<u64> = (0..4000).map(|_| rng.next_u64() | 1).collect();
             keys.sort_unstable();
-            let mut batch = tree.batch().expect("begun");
-            for key in keys {
-                let (key, row) = (U64Order::key(key), Row::default());
-                let entry = Entry {
-                    key: &key,
-                    tie: 0,
-                    row,
-                };
-                batch.put(entry).expect("ascending");
-            }
-            batch.publish().expect("published");
+            publish_keys(&tree, keys.into_iter().map(|key| (key, 0)));
         }
         let mut rng = Rng::new(99);
         let before = pages.calls().reads;
@@ -250,19 +218,7 @@ fn a_short_range_reads_only_the_runs_that_it_meets() {
     let pages = FaultyPages::new(HeapPages::new(PAYLOAD_LEN), []);
     let tree = BeTree::create(&pages, U64Order, NoRow, config()).expect("an empty tree");
     for first in (0..120).step_by(10) {
-        let mut batch = tree.batch().expect("begun");
-        for key in first..first + 10 {
-            let key = U64Order::key(key);
-            let row = Row::default();
-            batch
-                .put(Entry {
-                    key: &key,
-                    tie: 0,
-                    row,
-                })
-                .expect("ascending");
-        }
-        batch.publish().expect("published");
+        publish_keys(&tree, (first..first + 10).map(|key| (key, 0)));
     }
     assert_eq!(tree.verify().expect("sound").leaf_runs, 12);
     for is_back in [false, true] {

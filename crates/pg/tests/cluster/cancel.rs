@@ -7,7 +7,7 @@ use postgres::error::SqlState;
 
 use crate::cluster::Cluster;
 use crate::contract::declare;
-use crate::rows::{check, execute, number, same_rows};
+use crate::rows::{check, create_table, execute, number, same_rows};
 
 /// A session that was released from its holds one time too often counts 2³² − 1 of them, and cannot be cancelled.
 fn can_be_cancelled(client: &mut Client) {
@@ -30,10 +30,10 @@ fn a_session_is_whole_after_an_error_under_a_guard() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     declare(&mut client);
+    create_table(&mut client);
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;",
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;",
     );
     can_be_cancelled(&mut client);
     for held in ["latch", "batch", "pin", "maintenance", "nothing"] {
@@ -81,10 +81,7 @@ fn a_timeout_at_any_point_does_no_harm() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     declare(&mut client);
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
-    );
+    create_table(&mut client);
     let mut cancelled = 0;
     for milliseconds in 1..60 {
         execute(

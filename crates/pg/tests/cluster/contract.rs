@@ -3,7 +3,7 @@
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::rows::{check, execute, number};
+use crate::rows::{check, create_table, execute, number};
 
 /// Declares the functions that the module has for tests.
 pub(crate) fn declare(client: &mut Client) {
@@ -63,10 +63,7 @@ fn reserved_pages_of_failed_transactions_are_used_again() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     declare(&mut client);
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
-    );
+    create_table(&mut client);
     let blocks = "SELECT pg_relation_size('t_k') / 8192";
     for _ in 0..40 {
         client

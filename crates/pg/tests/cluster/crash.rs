@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::cluster::{Cluster, connect};
-use crate::rows::{Rng, check, execute, number, same_rows};
+use crate::rows::{Rng, check, create_table, execute, number, same_rows};
 
 const WRITERS: usize = 2;
 
@@ -21,10 +21,10 @@ fn kills() -> u64 {
 fn what_was_acknowledged_survives_kills() {
     let cluster = Cluster::start_with("checkpoint_timeout = 30s\nmax_wal_size = 64MB\nmin_wal_size = 32MB");
     let mut client = cluster.client();
+    create_table(&mut client);
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         CREATE TABLE acknowledged (writer int8, serial int8); CREATE INDEX a_k ON acknowledged USING bedload (serial)",
+        "CREATE TABLE acknowledged (writer int8, serial int8); CREATE INDEX a_k ON acknowledged USING bedload (serial)",
     );
     drop(client);
     let mut rng = Rng::new(0xdead);

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
 use crate::cluster::Cluster;
-use crate::rows::{check, execute, number, same_rows};
+use crate::rows::{check, create_table, execute, number, same_rows};
 
 /// Overwrites bytes of a file of a stopped cluster.
 fn overwrite(cluster: &Cluster, file: &str, at: u64, bytes: &[u8]) {
@@ -19,10 +19,10 @@ fn overwrite(cluster: &Cluster, file: &str, at: u64, bytes: &[u8]) {
 fn damage_and_foreign_formats_are_errors_that_say_what_to_do() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
+    create_table(&mut client);
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;",
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;",
     );
     // Format; magic; the root; the mark of the root's page; a leaf.
     let meta = 24;
@@ -76,10 +76,10 @@ fn damage_and_foreign_formats_are_errors_that_say_what_to_do() {
 fn the_check_finds_entries_of_other_rows() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
+    create_table(&mut client);
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; CHECKPOINT;",
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; CHECKPOINT;",
     );
     let table: String = client
         .query_one("SELECT pg_relation_filepath('t')", &[])

@@ -49,6 +49,14 @@ impl Rng {
     }
 }
 
+/// Creates `t`, and its index `t_k` on `k`.
+pub(crate) fn create_table(client: &mut Client) {
+    execute(
+        client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
+    );
+}
+
 /// Runs statements that have to succeed. Those that come together are one transaction, unless they say otherwise.
 pub(crate) fn execute(client: &mut Client, statements: &str) {
     if let Err(error) = client.batch_execute(statements) {

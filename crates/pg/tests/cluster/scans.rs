@@ -3,7 +3,7 @@
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::rows::{By, Rng, check, execute, execute_each, number, plan, rows_by, same_rows};
+use crate::rows::{By, Rng, check, create_table, execute, execute_each, number, plan, rows_by, same_rows};
 
 const CONDITIONS: [&str; 14] = [
     "true",
@@ -72,10 +72,7 @@ fn scans_find_what_the_table_has() {
 fn random_statements_find_what_the_table_has() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
-    );
+    create_table(&mut client);
     let mut rng = Rng::new(0x5eed);
     for round in 0..120 {
         let (first, span) = (rng.below(2000), 1 + rng.below(400));
@@ -117,10 +114,10 @@ fn a_descending_index_is_read_the_other_way() {
 fn a_cursor_moves_both_ways() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
+    create_table(&mut client);
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         INSERT INTO t SELECT i / 3, i FROM generate_series(1, 4000) i ORDER BY random();",
+        "INSERT INTO t SELECT i / 3, i FROM generate_series(1, 4000) i ORDER BY random();",
     );
     let query = "SELECT k, id FROM t WHERE k >= 100 ORDER BY k";
     let all = rows_by(&mut client, query, By::Index);
@@ -163,10 +160,10 @@ fn a_cursor_moves_both_ways() {
 fn merge_joins_return_to_their_marks() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
+    create_table(&mut client);
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         CREATE TABLE u (k int8, id int8); CREATE INDEX u_k ON u USING bedload (k);
+        "CREATE TABLE u (k int8, id int8); CREATE INDEX u_k ON u USING bedload (k);
          INSERT INTO t SELECT i / 4, i FROM generate_series(1, 8000) i ORDER BY random();
          INSERT INTO u SELECT i / 5, i FROM generate_series(1, 3000) i ORDER BY random();
          INSERT INTO u SELECT 77, i FROM generate_series(1, 700) i;

@@ -3,13 +3,13 @@
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::rows::{By, check, execute, execute_each, number, pending, rows_by, same_rows};
+use crate::rows::{By, check, create_table, execute, execute_each, number, pending, rows_by, same_rows};
 
 fn table(client: &mut Client) {
+    create_table(client);
     execute(
         client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i;",
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i;",
     );
 }
 

@@ -4,7 +4,7 @@ use postgres::Client;
 
 use crate::cluster::Cluster;
 use crate::contract::declare;
-use crate::rows::{check, execute, number, same_rows};
+use crate::rows::{check, create_table, execute, number, same_rows};
 
 /// Merges, push-downs, splits, work lost, entries written by the session.
 fn work(client: &mut Client) -> Vec<i64> {
@@ -17,10 +17,7 @@ fn entries_are_pushed_down() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     declare(&mut client);
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
-    );
+    create_table(&mut client);
     let rows = 60_000;
     let mut first = 0;
     while first < rows {
@@ -80,10 +77,7 @@ fn ordered_rows_are_appended() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     declare(&mut client);
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
-    );
+    create_table(&mut client);
     for first in (0..60_000).step_by(1000) {
         execute(
             &mut client,

@@ -4,16 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::cluster::{Cluster, connect};
-use crate::rows::{Rng, check, execute, number, same_rows};
+use crate::rows::{Rng, check, create_table, execute, number, same_rows};
 
 #[test]
 fn addresses_that_are_used_again_lead_to_their_new_rows() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
-    );
+    create_table(&mut client);
     let mut rng = Rng::new(11);
     for round in 0..25 {
         let (rest, modulus) = (rng.below(3), 3 + rng.below(3));
@@ -42,10 +39,7 @@ fn addresses_that_are_used_again_lead_to_their_new_rows() {
 fn pages_are_used_again() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
-    execute(
-        &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k)",
-    );
+    create_table(&mut client);
     let mut blocks = Vec::new();
     for _ in 0..30 {
         execute(
@@ -68,10 +62,10 @@ fn pages_are_used_again() {
 fn vacuum_runs_beside_writers_and_readers() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
+    create_table(&mut client);
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k);
-         INSERT INTO t SELECT (random() * 20000)::int8, i FROM generate_series(1, 20000) i;",
+        "INSERT INTO t SELECT (random() * 20000)::int8, i FROM generate_series(1, 20000) i;",
     );
     let is_over = AtomicBool::new(false);
     let socket = cluster.socket();
