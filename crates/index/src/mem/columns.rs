@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use super::primitive::{AtomicU64, Ordering};
-use super::search::{lower_bound, rank_of_8, rank_of_16, upper_bound};
+use super::search::{Lanes, lower_bound, rank_above_of_16, rank_of_8, rank_of_16, upper_bound};
 
 /// The words of a key: an array of one to four.
 pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
@@ -67,10 +67,17 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
         end: usize,
     ) -> (usize, bool);
 
-    /// How many of the first `end` keys lie below this one, likewise.
-    fn rank_from<const CAP: usize>(&self, columns: &Self::Columns<CAP>, start: usize, end: usize) -> usize {
-        self.search_from(columns, start, end).0
-    }
+    /// How many keys of a group, of those into which columns are divided, come before the first that is not below this one.
+    /// What lies behind need not ascend.
+    fn rank_in_group<const CAP: usize, const GROUP: usize>(
+        &self,
+        columns: &Self::Columns<CAP>,
+        group: usize,
+        lanes: Lanes,
+    ) -> usize;
+
+    /// How many of the first `end` keys are not above this one.
+    fn rank_above<const CAP: usize>(&self, columns: &Self::Columns<CAP>, end: usize, lanes: Lanes) -> usize;
 }
 
 impl<const W: usize> Words for [u64; W] {
@@ -155,7 +162,9 @@ impl<const W: usize> Words for [u64; W] {
         end: usize,
     ) -> (usize, bool) {
         if W == 1 {
-            let rank = self.rank_from(columns, start, end);
+            let end = end.min(CAP);
+            let start = start.min(end);
+            let rank = start + lower_bound(&columns[0][start..end], self[0]);
             let found = columns[0].get(rank).filter(|_| rank < end);
             return (
                 rank,
@@ -179,24 +188,38 @@ impl<const W: usize> Words for [u64; W] {
     }
 
     #[inline]
-    fn rank_from<const CAP: usize>(&self, columns: &Self::Columns<CAP>, start: usize, end: usize) -> usize {
-        if W > 1 {
-            return self.search_from(columns, start, end).0;
+    fn rank_in_group<const CAP: usize, const GROUP: usize>(
+        &self,
+        columns: &Self::Columns<CAP>,
+        group: usize,
+        lanes: Lanes,
+    ) -> usize {
+        if W == 1 && GROUP == 8 {
+            let (groups, _) = columns[0].as_chunks();
+            return rank_of_8(&groups[group % (CAP / 8)], self[0], lanes);
         }
-        let (column, word) = (&columns[0], self[0]);
-        let end = end.min(CAP);
-        let start = start.min(end);
-        if end - start <= 8
-            && let Some(words) = column[start..].first_chunk()
+        if W == 1 && GROUP == 16 {
+            let (groups, _) = columns[0].as_chunks();
+            return rank_of_16(&groups[group % (CAP / 16)], self[0], lanes);
+        }
+        let start = group * GROUP;
+        (0..GROUP)
+            .find(|place| Self::load(columns, (start + place) % CAP) >= *self)
+            .unwrap_or(GROUP)
+    }
+
+    #[inline]
+    fn rank_above<const CAP: usize>(&self, columns: &Self::Columns<CAP>, end: usize, lanes: Lanes) -> usize {
+        if W == 1
+            && CAP == 16
+            && let Some(words) = columns[0].first_chunk()
         {
-            return (start + rank_of_8(words, word)).min(end);
+            return rank_above_of_16(words, self[0], lanes).min(end);
         }
-        if end - start <= 16
-            && let Some(words) = column[start..].first_chunk()
-        {
-            return (start + rank_of_16(words, word)).min(end);
+        match self.successor() {
+            Some(next) => next.search_from(columns, 0, end).0,
+            None => end,
         }
-        start + lower_bound(&column[start..end], word)
     }
 }
 

@@ -13,11 +13,18 @@ use super::primitive::{AtomicU64, Ordering};
 /// ends before.
 ///
 /// How often it loops depends on the target's length alone. So the processor can foresee it where `count` is on its way
-/// from memory still.
+/// from memory still. Most often the target is filled: that takes few instructions, so that the processor gets to what
+/// comes next while it waits for the words.
 #[inline]
 pub(crate) fn copy_words(column: &[AtomicU64], from: usize, count: usize, target: &mut [u64]) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+        if let Some(words) = column.get(from..)
+            && count.min(words.len()) >= target.len()
+        {
+            // SAFETY: the processor has the feature, and there are as many words as the target takes.
+            return unsafe { x86_64::fill_avx512(words, target) };
+        }
         // SAFETY: the processor has the feature.
         return unsafe { x86_64::copy_avx512(column, from, count, target) };
     }
@@ -39,6 +46,45 @@ mod x86_64 {
     use super::AtomicU64;
 
     const LANES: usize = 8;
+
+    /// Fills the target.
+    ///
+    /// # Safety
+    ///
+    /// The processor has AVX-512, and the column is not shorter than the target.
+    #[inline]
+    pub(super) unsafe fn fill_avx512(column: &[AtomicU64], target: &mut [u64]) {
+        let (mut source, mut destination) = (column.as_ptr(), target.as_mut_ptr());
+        let (chunks, rest) = (target.len() / LANES, target.len() % LANES);
+        for _ in 0..chunks {
+            // SAFETY: both have so many words left. Registers from 16 on have no counterpart in older instruction sets.
+            unsafe {
+                asm!(
+                    "vmovdqu64 zmm16, [{source}]",
+                    "vmovdqu64 [{destination}], zmm16",
+                    source = in(reg) source,
+                    destination = in(reg) destination,
+                    out("xmm16") _,
+                    options(nostack, preserves_flags)
+                );
+            }
+            (source, destination) = (source.wrapping_add(LANES), destination.wrapping_add(LANES));
+        }
+        // SAFETY: both have so many words left as the mask has bits; masked-off lanes touch no memory.
+        unsafe {
+            asm!(
+                "kmovw k1, {lanes:e}",
+                "vmovdqu64 zmm16{{k1}}{{z}}, [{source}]",
+                "vmovdqu64 [{destination}]{{k1}}, zmm16",
+                lanes = in(reg) (1_u32 << rest) - 1,
+                source = in(reg) source,
+                destination = in(reg) destination,
+                out("xmm16") _,
+                out("k1") _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn copy_avx512(column: &[AtomicU64], from: usize, count: usize, target: &mut [u64]) {

@@ -34,66 +34,105 @@ pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
     lower_bound_scalar(column, probe)
 }
 
-/// The place of the first of 16 words that is not below `probe`; 16 if all are. Words behind that one need not ascend. Of
-/// words that are changing: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without
-/// a branch that depends on the words, where the processor has AVX-512.
-#[inline]
-pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64) -> usize {
+/// The vector instructions that the processor has: asked for once where several short columns are searched.
+#[derive(Debug, Clone, Copy)]
+pub struct Lanes {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
-        let below: u32;
-        // SAFETY: the processor has the instructions, and only the 16 words are read. Registers from 16 on have no
-        // counterpart in older instruction sets, so nothing slows down because they are in use.
+    avx512: bool,
+}
+
+impl Lanes {
+    #[inline]
+    pub(crate) fn of_this_processor() -> Self {
+        Self {
+            // A model of cache lines sees no vector loads.
+            #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+            avx512: !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f"),
+        }
+    }
+}
+
+/// A mask of the words, of 8 or 16, for which the comparison of the probe with the word holds.
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+macro_rules! mask_of {
+    (8, $compare:literal, $words:expr, $probe:expr) => {{
+        let mask: u32;
+        // SAFETY: the processor has the instructions, and only the 8 words are read. Registers from 16 on have no counterpart
+        // in older instruction sets, so nothing slows down because they are in use.
         unsafe {
             std::arch::asm!(
                 "vpbroadcastq zmm16, {probe}",
-                "vpcmpnleuq k1, zmm16, [{words}]",
-                "vpcmpnleuq k2, zmm16, [{words} + 64]",
+                concat!($compare, " k1, zmm16, [{words}]"),
+                "kmovw {mask:e}, k1",
+                probe = in(reg) $probe,
+                words = in(reg) $words.as_ptr(),
+                mask = lateout(reg) mask,
+                out("xmm16") _,
+                out("k1") _,
+                options(nostack, readonly, preserves_flags)
+            );
+        }
+        mask
+    }};
+    (16, $compare:literal, $words:expr, $probe:expr) => {{
+        let mask: u32;
+        // SAFETY: as for 8 words, of 16.
+        unsafe {
+            std::arch::asm!(
+                "vpbroadcastq zmm16, {probe}",
+                concat!($compare, " k1, zmm16, [{words}]"),
+                concat!($compare, " k2, zmm16, [{words} + 64]"),
                 "kunpckbw k1, k2, k1",
-                "kmovw {below:e}, k1",
-                probe = in(reg) probe,
-                words = in(reg) words.as_ptr(),
-                below = lateout(reg) below,
+                "kmovw {mask:e}, k1",
+                probe = in(reg) $probe,
+                words = in(reg) $words.as_ptr(),
+                mask = lateout(reg) mask,
                 out("xmm16") _,
                 out("k1") _,
                 out("k2") _,
                 options(nostack, readonly, preserves_flags)
             );
         }
-        return (!below).trailing_zeros() as usize;
-    }
-    first_not_below(words, probe)
+        mask
+    }};
 }
 
-/// The place of the first word that is not below `probe`, whatever comes behind it.
-fn first_not_below(words: &[AtomicU64], probe: u64) -> usize {
-    let is_below = |word: &&AtomicU64| word.load(Ordering::Relaxed) < probe;
-    words.iter().take_while(is_below).count()
-}
-
-/// Likewise of 8 words.
+/// The place of the first of 16 words that is not below `probe`; 16 if all are. Words behind that one need not ascend. Of
+/// words that are changing: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without
+/// a branch that depends on the words, where the processor has AVX-512.
 #[inline]
-pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64) -> usize {
+pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
-        let below: u32;
-        // SAFETY: as in `rank_of_16`, of 8 words.
-        unsafe {
-            std::arch::asm!(
-                "vpbroadcastq zmm16, {probe}",
-                "vpcmpnleuq k1, zmm16, [{words}]",
-                "kmovw {below:e}, k1",
-                probe = in(reg) probe,
-                words = in(reg) words.as_ptr(),
-                below = lateout(reg) below,
-                out("xmm16") _,
-                out("k1") _,
-                options(nostack, readonly, preserves_flags)
-            );
-        }
-        return (!below).trailing_zeros() as usize;
+    if _lanes.avx512 {
+        return (mask_of!(16, "vpcmpleuq", words, probe) | 1 << 16).trailing_zeros() as usize;
     }
-    first_not_below(words, probe)
+    first_that(words, |word| word >= probe)
+}
+
+/// The place of the first of 16 words that is above `probe`, likewise.
+#[inline]
+pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if _lanes.avx512 {
+        return (mask_of!(16, "vpcmpltuq", words, probe) | 1 << 16).trailing_zeros() as usize;
+    }
+    first_that(words, |word| word > probe)
+}
+
+/// The place of the first of 8 words that is not below `probe`, likewise.
+#[inline]
+pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64, _lanes: Lanes) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if _lanes.avx512 {
+        return (mask_of!(8, "vpcmpleuq", words, probe) | 1 << 8).trailing_zeros() as usize;
+    }
+    first_that(words, |word| word >= probe)
+}
+
+/// The place of the first word of which this is true, whatever comes behind it.
+fn first_that(words: &[AtomicU64], is_it: impl Fn(u64) -> bool) -> usize {
+    let found = words.iter().position(|word| is_it(word.load(Ordering::Relaxed)));
+    found.unwrap_or(words.len())
 }
 
 /// How many words of an ascending column are at most `probe`, with the reserve of [`lower_bound`].
@@ -201,6 +240,7 @@ mod tests {
 
     #[test]
     fn ranks_are_places() {
+        let lanes = Lanes::of_this_processor();
         let words: [AtomicU64; 16] =
             std::array::from_fn(|place| AtomicU64::new(u64::MAX / 17 * (place as u64 + 1)));
         let eight = words.first_chunk().expect("there are more");
@@ -212,8 +252,10 @@ mod tests {
         };
         for word in words.iter().map(|word| word.load(Ordering::Relaxed)) {
             for probe in [0, word - 1, word, word.saturating_add(1), u64::MAX] {
-                assert_eq!(rank_of_16(&words, probe), below(probe, &words), "{probe}");
-                assert_eq!(rank_of_8(eight, probe), below(probe, eight), "{probe}");
+                assert_eq!(rank_of_16(&words, probe, lanes), below(probe, &words), "{probe}");
+                assert_eq!(rank_of_8(eight, probe, lanes), below(probe, eight), "{probe}");
+                let up_to = probe.checked_add(1).map_or(16, |next| below(next, &words));
+                assert_eq!(rank_above_of_16(&words, probe, lanes), up_to, "{probe}");
             }
         }
     }
@@ -221,6 +263,7 @@ mod tests {
     /// Columns are searched to their end, beyond what is in use.
     #[test]
     fn ranks_do_not_depend_on_what_lies_behind() {
+        let lanes = Lanes::of_this_processor();
         let mut words = [const { AtomicU64::new(0) }; 16];
         for used in 0..16 {
             let column = words
@@ -229,9 +272,10 @@ mod tests {
             let eight = column.first_chunk().expect("there are more");
             for expected in 1..=used {
                 let probe = 10 * expected as u64 - 5;
-                assert_eq!(first_not_below(&column, probe).min(used), expected);
-                assert_eq!(rank_of_16(&column, probe).min(used), expected);
-                assert_eq!(rank_of_8(eight, probe).min(used), expected.min(8));
+                assert_eq!(first_that(&column, |word| word >= probe).min(used), expected);
+                assert_eq!(rank_of_16(&column, probe, lanes).min(used), expected);
+                assert_eq!(rank_above_of_16(&column, probe, lanes).min(used), expected);
+                assert_eq!(rank_of_8(eight, probe, lanes).min(used), expected.min(8));
             }
             words[used] = AtomicU64::new(10 * used as u64);
         }

@@ -15,6 +15,7 @@ use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::output::Output;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use super::super::search::Lanes;
 use super::super::version_latch::{VersionLatch, Writer};
 
 /// Entries of a block. Small under test, so that splits and merges are common.
@@ -168,15 +169,16 @@ impl<W: Words> Block<W> {
     /// How many entries lie below `key`, and whether the next is its.
     #[inline]
     pub(super) fn search(&self, key: &W) -> (usize, bool) {
+        let lanes = Lanes::of_this_processor();
         let len = self.len();
-        // The first key of the first bucket is of no use: what lies below it is found below it in the bucket.
-        let buckets = len.div_ceil(BUCKET).max(1);
-        let start = match key.successor() {
-            Some(next) => (next.rank_from(&self.table.0, 0, buckets).max(1) - 1) * BUCKET,
-            None => (buckets - 1) * BUCKET,
-        };
+        // What lies below the first key of the first bucket is found below it in the bucket.
+        let bucket = key
+            .rank_above(&self.table.0, len.div_ceil(BUCKET), lanes)
+            .saturating_sub(1);
+        let start = bucket * BUCKET;
         self.prefetch_values(start);
-        key.search_from(&self.keys, start, len.min(start + BUCKET))
+        let place = start + key.rank_in_group::<BLOCK_CAP, BUCKET>(&self.keys, bucket, lanes);
+        (place.min(len), place < len && self.key(place) == *key)
     }
 
     /// Asks for the values of a bucket, while its keys are on their way.

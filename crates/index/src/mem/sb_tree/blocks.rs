@@ -211,8 +211,23 @@ impl<W: Words> Blocks<W> {
     /// The value of a key; none if no block covers it.
     #[inline]
     pub(super) fn get(&self, key: &W) -> Option<Option<u64>> {
+        let block = self.search.descend(key);
+        block.prefetch();
+        if let Some(version) = block.latch.optimistic_now() {
+            let (place, is_there) = block.search(key);
+            let value = block.value(place);
+            // An entry lies between the fences.
+            if (is_there || block.covers(key) == Covers::Yes) && block.latch.validate(version) {
+                return Some(is_there.then_some(value));
+            }
+        }
+        self.get_further(key)
+    }
+
+    #[cold]
+    fn get_further(&self, key: &W) -> Option<Option<u64>> {
         loop {
-            let (block, version) = self.find(key)?;
+            let (block, version) = self.find_further(key)?;
             let (place, is_there) = block.search(key);
             let value = block.value(place);
             if block.latch.validate(version) {

@@ -4,16 +4,18 @@
 //!
 //! 1. One writer at a time, who holds the lock of [`Growth`]. Readers take no lock and validate nothing (ROWEX; Leis,
 //!    Scheibner, Kemper, Neumann, "The ART of Practical Synchronization", DaMoN 2016).
-//! 2. A child of a node of level 0 is a block, of any other node a node of the level below, at every moment: children are
-//!    never null below a node's count, and a node that goes is only used again at its level. Nodes and blocks last as
-//!    long as the index. So a descent always ends at a block, whatever changes under it.
+//! 2. A child of a node of level 0 is a block, of any other node a node of the level below, at every moment: a node in use has
+//!    a child at every place, those beyond its count included, and one that goes is only used again at its level. Nodes and
+//!    blocks last as long as the index. So a descent always ends at a block, whatever changes under it.
 //! 3. While nothing changes, the block that a descent for a key ends at covers the key, or its right neighbours do that
 //!    the search layer does not know yet. While something changes it may be any block: the fences of blocks decide (rule
 //!    2 of [`block`](super::block)), and who is at the wrong one goes right or begins again.
 //!
 //! Separators are tops: child `i` leads to keys above separator `i - 1` up to and including separator `i`. The last
 //! child's top is not written down, so what is appended at the right end fills nodes from the left and changes nothing
-//! that is there.
+//! that is there. From there on separators are the greatest key, so that a search looks at whole groups of them, and needs
+//! neither count nor level of a node: a few instructions without a branch for each, or the processor, which has room for a
+//! few hundred, would not get to the next lookup while it waits for the memory of this one.
 
 #![expect(unsafe_code, reason = "children are nodes or blocks, as the level tells")]
 
@@ -21,6 +23,7 @@ use std::ptr::NonNull;
 
 use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
+use super::super::search::Lanes;
 use super::block::{BLOCK_CAP, Block};
 
 /// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
@@ -35,7 +38,7 @@ const GROUPS: usize = FANOUT / GROUP;
 struct Node<W: Words> {
     /// Never changes.
     level: u32,
-    /// Children; never 0 once the node is in use.
+    /// Children; never 0 once the node is in use. Only the writer looks at it.
     len: AtomicU32,
     /// The last separator of each group.
     summary: Aligned<W::Columns<GROUPS>>,
@@ -59,13 +62,29 @@ impl<W: Words> Node<W> {
         }
     }
 
+    /// Begins a life with one child.
+    fn begin(&self, child: *mut ()) {
+        for place in &self.children.0 {
+            place.store(child, Ordering::Release);
+        }
+        self.truncate(1);
+    }
+
+    /// Forgets all but the first children.
+    fn truncate(&self, len: usize) {
+        for place in len - 1..FANOUT {
+            self.set_separator(place, W::MAX);
+        }
+        self.set_len(len);
+    }
+
     #[inline]
     fn len(&self) -> usize {
-        (self.len.load(Ordering::Acquire) as usize).clamp(1, FANOUT)
+        (self.len.load(Ordering::Relaxed) as usize).clamp(1, FANOUT)
     }
 
     fn set_len(&self, len: usize) {
-        self.len.store(u32::try_from(len).unwrap_or(0), Ordering::Release);
+        self.len.store(u32::try_from(len).unwrap_or(0), Ordering::Relaxed);
     }
 
     #[inline]
@@ -74,13 +93,13 @@ impl<W: Words> Node<W> {
     }
 
     #[inline]
-    fn place(&self, key: &W) -> usize {
-        let separators = self.len() - 1;
-        let group = key.rank_from(&self.summary.0, 0, separators / GROUP);
-        let start = group * GROUP;
+    fn place(&self, key: &W, lanes: Lanes) -> usize {
+        // Only a summary that is changing has no separator above.
+        let group = key.rank_in_group::<GROUPS, GROUPS>(&self.summary.0, 0, lanes) % GROUPS;
         // It is waited for together with the separators.
-        super::prefetch(self.children.0.get(start));
-        key.rank_from(&self.separators.0, start, separators.min(start + GROUP))
+        super::prefetch(self.children.0.get(group * GROUP));
+        let place = key.rank_in_group::<FANOUT, GROUP>(&self.separators.0, group, lanes);
+        (group * GROUP + place).min(FANOUT - 1)
     }
 
     fn separator(&self, place: usize) -> W {
@@ -122,13 +141,14 @@ impl<W: Words> Node<W> {
         for from in place + 1..len {
             self.copy(from, self, from - 1);
         }
-        self.set_len(len - 1);
+        self.truncate(len - 1);
     }
 }
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct SearchLayer<W: Words> {
+    /// With its level in the bits that are zero because nodes are aligned.
     root: AtomicPtr<Node<W>>,
 }
 
@@ -137,7 +157,7 @@ pub(super) struct SearchLayer<W: Words> {
 pub(super) struct Approach<'s, W: Words> {
     /// That which [`descend`](SearchLayer::descend) ends at.
     pub(super) block: &'s Block<W>,
-    /// The next one, as far as it is known where the descent ended, or the same.
+    /// The next one, as far as it is known where the descent ended, or another.
     pub(super) right: &'s Block<W>,
     /// About how many entries of the block lie below the key, if it is full and its keys are spread evenly.
     pub(super) guess: usize,
@@ -181,69 +201,74 @@ impl<W: Words> SearchLayer<W> {
         let root = growth.take(0);
         // SAFETY: just made, and as good as shared.
         let node = unsafe { root.as_ref() };
-        node.children.0[0].store(first.as_ptr().cast(), Ordering::Release);
-        node.set_len(1);
+        node.begin(first.as_ptr().cast());
         let layer = Self {
             root: AtomicPtr::new(root.as_ptr()),
         };
         (layer, growth)
     }
 
-    fn root(&self) -> &Node<W> {
+    /// The root and its level.
+    #[inline]
+    fn root(&self) -> (&Node<W>, usize) {
+        let root = self.root.load(Ordering::Acquire);
+        let level = root.addr() % align_of::<Node<W>>();
         // SAFETY: the root is a node, and nodes last as long as the index (rule 2).
-        unsafe { &*self.root.load(Ordering::Acquire) }
+        (unsafe { &*root.map_addr(|addr| addr - level) }, level)
+    }
+
+    fn set_root(&self, root: NonNull<Node<W>>, level: usize) {
+        assert!(level < align_of::<Node<W>>());
+        let root = root.as_ptr().map_addr(|addr| addr + level);
+        self.root.store(root, Ordering::Release);
+    }
+
+    /// The node of level 0 on the way to `key`.
+    #[inline]
+    fn descend_to_node(&self, key: &W, lanes: Lanes) -> &Node<W> {
+        let (mut node, level) = self.root();
+        for _ in 0..level {
+            let child = node.child(node.place(key, lanes));
+            interleave();
+            // SAFETY: a child of a node above level 0 is a node (rule 2).
+            node = unsafe { &*child.cast() };
+        }
+        node
     }
 
     /// A block at or to the left of which `key` belongs, with the reserve of rule 3.
     #[inline]
     pub(super) fn descend(&self, key: &W) -> &Block<W> {
-        let mut node = self.root();
-        loop {
-            let child = node.child(node.place(key));
-            interleave();
-            if node.level == 0 {
-                // SAFETY: a child at level 0 is a block (rule 2).
-                return unsafe { &*child.cast() };
-            }
-            // SAFETY: a child of another level is a node (rule 2).
-            node = unsafe { &*child.cast() };
-        }
+        let lanes = Lanes::of_this_processor();
+        let node = self.descend_to_node(key, lanes);
+        let child = node.child(node.place(key, lanes));
+        interleave();
+        // SAFETY: a child at level 0 is a block (rule 2).
+        unsafe { &*child.cast() }
     }
 
     /// Descends as [`descend`](Self::descend) does, and tells what it met on the way.
     #[inline]
     pub(super) fn approach(&self, key: &W) -> Approach<'_, W> {
-        let mut node = self.root();
-        loop {
-            let place = node.place(key);
-            let child = node.child(place);
-            interleave();
-            if node.level == 0 {
-                let last = node.len() - 1;
-                let right = if place < last {
-                    node.child(place + 1)
-                } else {
-                    child
-                };
-                let guess = if 0 < place && place < last {
-                    guess(key, &node.separator(place - 1), &node.separator(place))
-                } else {
-                    0
-                };
-                // SAFETY: children at level 0 are blocks (rule 2).
-                let [block, right] = [child, right].map(|child| unsafe { &*child.cast() });
-                return Approach { block, right, guess };
-            }
-            // SAFETY: a child of another level is a node (rule 2).
-            node = unsafe { &*child.cast() };
-        }
+        let lanes = Lanes::of_this_processor();
+        let node = self.descend_to_node(key, lanes);
+        let place = node.place(key, lanes);
+        let (below, top) = (node.separator(place.saturating_sub(1)), node.separator(place));
+        let child = node.child(place);
+        let right = node.child((place + 1).min(FANOUT - 1));
+        interleave();
+        // SAFETY: children at level 0 are blocks (rule 2).
+        let [block, right] = [child, right].map(|child| unsafe { &*child.cast() });
+        let guess = if place > 0 { guess(key, &below, &top) } else { 0 };
+        Approach { block, right, guess }
     }
 
     fn path(&self, key: &W) -> Path<'_, W> {
-        let mut node = self.root();
+        let lanes = Lanes::of_this_processor();
+        let (mut node, _) = self.root();
         let mut path = Vec::with_capacity(8);
         loop {
-            let place = node.place(key);
+            let place = node.place(key, lanes);
             path.push((node, place));
             if node.level == 0 {
                 return path;
@@ -267,10 +292,10 @@ impl<W: Words> SearchLayer<W> {
             // SAFETY: a node of the index (rule 2).
             let right = unsafe { new.as_ref() };
             if place + 1 == FANOUT {
-                right.children.0[0].store(child, Ordering::Release);
-                right.set_len(1);
+                right.begin(child);
             } else {
                 let middle = FANOUT / 2;
+                right.begin(node.child(middle));
                 for from in middle..FANOUT {
                     node.copy(from, right, from - middle);
                 }
@@ -289,16 +314,15 @@ impl<W: Words> SearchLayer<W> {
                 let root = growth.take(node.level + 1);
                 // SAFETY: a node of the index (rule 2).
                 let new_root = unsafe { root.as_ref() };
-                new_root.children.0[0].store(std::ptr::from_ref(node).cast_mut().cast(), Ordering::Release);
-                new_root.set_len(1);
+                new_root.begin(std::ptr::from_ref(node).cast_mut().cast());
                 new_root.insert(0, top, child);
-                self.root.store(root.as_ptr(), Ordering::Release);
+                self.set_root(root, new_root.level as usize);
             }
         }
         // Only now, that the levels above know the right halves, do the left ones shrink.
         for (node, middle, left) in split.into_iter().rev() {
             interleave();
-            node.set_len(middle);
+            node.truncate(middle);
             if let Some((place, top, child)) = left {
                 node.insert(place, top, child);
             }
@@ -363,7 +387,7 @@ impl<W: Words> SearchLayer<W> {
     /// Blocks from left to right, each with the key at which a descent leads to it from above: for checks.
     pub(super) fn blocks(&self) -> Vec<&Block<W>> {
         let mut blocks = Vec::new();
-        let mut nodes = vec![self.root()];
+        let mut nodes = vec![self.root().0];
         while let Some(first) = nodes.first() {
             let level = first.level;
             let children: Vec<_> = nodes
