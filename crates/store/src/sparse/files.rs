@@ -469,6 +469,12 @@ impl BlockFiles {
             .insert(CacheKey::Block(owner.table, block, layer), page);
     }
 
+    /// Keeps a block that was read and checked in the cache, if there is room.
+    pub(super) fn offer(&self, owner: Owner<'_>, block: i64, named: &BlockRef, bytes: &[u8]) {
+        self.cache
+            .offer(CacheKey::Block(owner.table, block, named.layer), bytes);
+    }
+
     /// The block if it is in the cache.
     pub(super) fn cached(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<BlockBytes> {
         self.cache
