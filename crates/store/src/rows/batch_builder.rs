@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
+use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
 use arrow_buffer::{BooleanBufferBuilder, MutableBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
@@ -230,12 +230,18 @@ impl BatchBuilder {
 
 impl Column {
     fn finish(mut self, data_type: &DataType, rows: usize) -> Result<ArrayRef, ArrowError> {
-        let data = ArrayData::builder(data_type.clone()).len(rows);
         let valid = self
             .valid_bit
             .is_some()
             .then(|| NullBuffer::new(self.valid.finish()));
-        let data = data.nulls(valid.filter(|valid| valid.null_count() > 0));
+        let valid = valid.filter(|valid| valid.null_count() > 0);
+        if let (ColumnPlace::Time | ColumnPlace::Fixed { .. }, DataType::FixedSizeBinary(width)) =
+            (self.place, data_type)
+        {
+            let array = FixedSizeBinaryArray::try_new(*width, self.bytes.into(), valid)?;
+            return Ok(Arc::new(array));
+        }
+        let data = ArrayData::builder(data_type.clone()).len(rows).nulls(valid);
         let data = match self.place {
             ColumnPlace::Bit(_) => data.add_buffer(self.bits.finish().into_inner()),
             ColumnPlace::Variable(_) => data.add_buffer(self.ends.into()).add_buffer(self.bytes.into()),

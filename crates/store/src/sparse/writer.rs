@@ -63,10 +63,12 @@ struct Write {
 }
 
 impl Write {
-    /// Writes it, and lets the disk begin with it.
+    /// Writes it, and lets the disk begin with it if it is long: many short ones are better left to the sync.
     fn perform(&self) -> Result<()> {
         self.file.write(self.offset, &self.bytes)?;
-        self.file.file.begin_sync(self.offset, self.bytes.len() as u64);
+        if self.bytes.len() >= WRITE_BYTES {
+            self.file.file.begin_sync(self.offset, self.bytes.len() as u64);
+        }
         Ok(())
     }
 }
