@@ -202,7 +202,7 @@ impl Scan {
             return Err(Error::schema("a sparse table keeps no sequence numbers"));
         }
         let mut output = Output {
-            builder: BatchBuilder::new(self.projection.clone()),
+            builder: BatchBuilder::new(self.projection.clone(), self.expected().min(wanted)),
             wanted,
             last: None,
         };
@@ -218,6 +218,9 @@ impl Scan {
             Some(last) if output.builder.len() > 0 => {
                 self.pass(last)?;
                 self.remaining -= output.builder.len() as u64;
+                if !output.is_full() {
+                    self.remaining = 0;
+                }
                 let batch = output.builder.finish().map_err(|error| {
                     let place = format!("a row of table {:?}", self.table.name);
                     Error::corrupt(self.view.pages.path(), place, error.to_string())
@@ -275,12 +278,15 @@ impl Scan {
 }
 
 impl Scan {
-    fn fill_from_blocks(
-        &self,
-        sparse: &SparseEntry,
-        heads: &mut HeadRows,
-        output: &mut Output,
-    ) -> Result<()> {
+    /// About how many rows are left, as far as times tell: memory for them is taken at once.
+    fn expected(&self) -> usize {
+        let Some(sparse) = &self.table.sparse else { return 0 };
+        let ticks = self.ticks(sparse).map_or(0, |(first, last)| last.abs_diff(first).saturating_add(1));
+        usize::try_from(ticks.min(self.table.rows)).unwrap_or(usize::MAX)
+    }
+
+    /// The first and the last tick that are left.
+    fn ticks(&self, sparse: &SparseEntry) -> Option<(i64, i64)> {
         let first = match self.from {
             Bound::Unbounded => Some(i64::MIN),
             Bound::Included((time, _)) => Some(time),
@@ -291,8 +297,17 @@ impl Scan {
             Bound::Included((time, _)) => Some(time),
             Bound::Excluded((time, _)) => time.checked_sub(1),
         };
-        let ticks = first.zip(last).filter(|(first, last)| first <= last);
-        let Some(ticks) = ticks.and_then(|(first, last)| sparse.grid.ticks(first, last)) else {
+        let times = first.zip(last).filter(|(first, last)| first <= last);
+        times.and_then(|(first, last)| sparse.grid.ticks(first, last))
+    }
+
+    fn fill_from_blocks(
+        &self,
+        sparse: &SparseEntry,
+        heads: &mut HeadRows,
+        output: &mut Output,
+    ) -> Result<()> {
+        let Some(ticks) = self.ticks(sparse) else {
             return Ok(());
         };
         let read = (self.visible, &*self.deletions);

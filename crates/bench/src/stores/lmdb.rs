@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, PutFlags};
 
-use super::RowStore;
+use super::{RowStore, key, time};
 use super::rows::{Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
 
 /// Address space for the file.
@@ -19,16 +19,6 @@ struct Lmdb {
     env: Env,
     rows: Database<Bytes, Bytes>,
     last: i64,
-}
-
-/// Bytes that sort as times do.
-fn key(time: i64) -> [u8; 8] {
-    (time.cast_unsigned() ^ (1 << 63)).to_be_bytes()
-}
-
-fn time(key: &[u8]) -> i64 {
-    let key = key.first_chunk().copied().unwrap_or_default();
-    (u64::from_be_bytes(key) ^ (1 << 63)).cast_signed()
 }
 
 pub(super) fn make(dir: &Path) -> Box<dyn RowStore> {
@@ -73,9 +63,9 @@ impl RowStore for Lmdb {
 
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch)) {
         let reading = self.env.read_txn().expect("begins");
+        let mut columns = Columns::between(from, to);
         let (from, to) = (key(from), key(to));
         let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
-        let mut columns = Columns::default();
         for entry in self.rows.range(&reading, &bounds).expect("reads") {
             let (key, row) = entry.expect("reads");
             if let Some(batch) = columns.push(time(key), row.chunks_exact(VALUE_BYTES)) {

@@ -1,13 +1,17 @@
 //! Durable stores of time-stamped rows, side by side: the two layouts of ours, and peers.
 //!
 //! All of them make a batch durable before they take the next: one sync for a transaction of LMDB (heed 0.22, default
-//! flags), one of the write-ahead log of SQLite (rusqlite 0.37, `journal_mode = WAL`, `synchronous = FULL`), and
-//! `Durability::Always` here. Their memory for pages is about the same; LMDB reads by mmap, unchecked.
+//! flags), one of the write-ahead log of SQLite (rusqlite 0.37, `journal_mode = WAL`, `synchronous = FULL`), of RocksDB
+//! (`sync`) and of WiredTiger (`sync=on`), which are there with features of their names, and `Durability::Always` here. Their memory for pages is about the same; LMDB reads by mmap, unchecked.
 
 mod lmdb;
 mod ours;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod rows;
 mod sqlite;
+#[cfg(feature = "wiredtiger")]
+mod wiredtiger;
 
 use std::path::Path;
 
@@ -47,10 +51,25 @@ pub const ALL: &[(&str, Make)] = &[
     ("indexed", ours::indexed),
     (BASELINE, lmdb::make),
     ("sqlite", sqlite::make),
+    #[cfg(feature = "rocksdb")]
+    ("rocksdb", rocksdb::make),
+    #[cfg(feature = "wiredtiger")]
+    ("wiredtiger", wiredtiger::make),
 ];
 
 /// What the others are compared with.
 pub const BASELINE: &str = "lmdb";
+
+/// Bytes that sort as times do.
+fn key(time: i64) -> [u8; 8] {
+    (time.cast_unsigned() ^ (1 << 63)).to_be_bytes()
+}
+
+/// The time of such bytes.
+fn time(key: &[u8]) -> i64 {
+    let key = key.first_chunk().copied().unwrap_or_default();
+    (u64::from_be_bytes(key) ^ (1 << 63)).cast_signed()
+}
 
 /// The name of every store.
 #[must_use]

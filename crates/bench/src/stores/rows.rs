@@ -1,6 +1,6 @@
 //! The row of the XStore paper: a second, and eight columns of 32 bytes that follow from it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, TimestampSecondArray};
 use arrow_buffer::Buffer;
@@ -27,6 +27,11 @@ pub struct Rows {
 /// The columns of the batch.
 #[must_use]
 pub(super) fn schema() -> SchemaRef {
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(make_schema);
+    SCHEMA.clone()
+}
+
+fn make_schema() -> SchemaRef {
     let time = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
     let value = |column| Field::new(format!("c{column}"), DataType::FixedSizeBinary(32), false);
     let fields: Vec<Field> = std::iter::once(time).chain((0..COLUMNS).map(value)).collect();
@@ -83,15 +88,27 @@ impl Rows {
 }
 
 /// Columns in the making, for stores that give rows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Columns {
     times: Vec<i64>,
     values: Vec<Vec<u8>>,
+    /// Rows that a batch is likely to have.
+    rows: usize,
 }
 
 impl Columns {
     /// Rows of a batch.
     pub(super) const ROWS: usize = 8192;
+
+    /// For rows from one second on and before another.
+    pub(super) fn between(from: i64, to: i64) -> Self {
+        let seconds = usize::try_from(to.saturating_sub(from)).unwrap_or_default();
+        Self {
+            times: Vec::new(),
+            values: Vec::new(),
+            rows: seconds.min(Self::ROWS),
+        }
+    }
 
     /// Adds a row; returns a batch if it is full.
     pub(super) fn push<'v>(
@@ -101,9 +118,9 @@ impl Columns {
     ) -> Option<RecordBatch> {
         if self.values.is_empty() {
             self.values = (0..COLUMNS)
-                .map(|_| Vec::with_capacity(Self::ROWS * VALUE_BYTES))
+                .map(|_| Vec::with_capacity(self.rows * VALUE_BYTES))
                 .collect();
-            self.times.reserve(Self::ROWS);
+            self.times.reserve(self.rows);
         }
         self.times.push(time);
         for (column, value) in self.values.iter_mut().zip(values) {

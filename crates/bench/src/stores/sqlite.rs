@@ -70,7 +70,7 @@ impl RowStore for Sqlite {
         let sql = "SELECT * FROM t WHERE at >= ?1 AND at < ?2 ORDER BY at";
         let mut select = self.0.prepare_cached(sql).expect("prepares");
         let mut rows = select.query([from, to]).expect("reads");
-        let mut columns = Columns::default();
+        let mut columns = Columns::between(from, to);
         while let Some(row) = rows.next().expect("reads") {
             let value = |column| row.get_ref(column).expect("there").as_blob().expect("a blob");
             let time = row.get(0).expect("a time");

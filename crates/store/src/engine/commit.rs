@@ -73,6 +73,7 @@ impl Engine {
             files: &self.blocks,
             table,
             sparse,
+            is_synced: self.options.durability != Durability::Relaxed,
         };
         let written = target.write(batch, placed, (|| self.view(), self.next_sequence()));
         let Some(direct) = written.map_err(|error| self.fail_if_unknown(error))? else {
@@ -87,7 +88,7 @@ impl Engine {
             }
             let first = commit.next_sequence;
             Record::set_first_sequence(&mut body, first);
-            let position = self.log.append(&body)?;
+            let position = self.log.append_naming(&body, Some(direct.unsynced()))?;
             commit.next_sequence = self
                 .view()
                 .active()
@@ -100,12 +101,9 @@ impl Engine {
                 Ok(Some(first))
             }
             // Somebody was quicker; what is in the way is merged by the next flush.
-            Ok(None) => {
-                target.give_up(&direct);
-                Ok(None)
-            }
+            Ok(None) => target.give_up(&direct).map(|()| None).map_err(|error| self.fail(error)),
             Err(error) => {
-                target.give_up(&direct);
+                target.give_up(&direct).map_err(|error| self.fail(error))?;
                 Err(error)
             }
         }

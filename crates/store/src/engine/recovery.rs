@@ -70,7 +70,12 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
         log_dir,
         superblock.store_id,
         superblock.log_start,
-        |record, end| recovery.apply(record, end),
+        |record, end, is_durable| {
+            if !is_durable && !recovery.renew_blocks(&record)? {
+                return Ok(false);
+            }
+            recovery.apply(record, end).map(|()| true)
+        },
     )?;
     tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
     // A superblock that is not whole is that of a checkpoint that was cut short: had it been complete, the log that
@@ -113,6 +118,18 @@ pub(super) struct Recovery<'p> {
 }
 
 impl Recovery<'_> {
+    /// Whether the blocks that a record names are whole. They may have been written, or their sync may have failed, and
+    /// nothing more: they are written once more, and synced by the next checkpoint.
+    fn renew_blocks(&self, record: &Record) -> Result<bool> {
+        let Record::Blocks { table, blocks, .. } = record else {
+            return Ok(true);
+        };
+        match self.catalogue.get(*table) {
+            Some(known) => self.blocks.renew(known, blocks),
+            None => Ok(true),
+        }
+    }
+
     /// Applies a record that ends at position `end` of the log.
     ///
     /// # Errors

@@ -5,7 +5,8 @@
 //!    else is written there.
 //! 2. The cache holds at most `capacity` bytes. A page that a reader holds is not evicted; when all are held, a
 //!    page is handed out without being kept, and belongs to its reader alone.
-//! 3. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since its last visit.
+//! 3. What a scan reads on its way ([`Cache::offer`]) fills room that nobody has taken, and evicts nothing.
+//! 4. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since its last visit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -96,15 +97,22 @@ impl Cache {
             let Some(slot) = shard.victim() else { return page };
             shard.remove(slot);
         }
-        let slot = shard.slots.len();
-        shard.bytes += len;
-        shard.slots.push(Held {
-            key,
-            page: page.clone(),
-            used: false,
-        });
-        shard.places.insert(key, slot);
+        shard.add(key, page.clone());
         page
+    }
+
+    /// Keeps a copy of a page that is not in the cache, if there is room (rule 3).
+    pub(crate) fn offer(&self, key: impl Into<CacheKey>, bytes: &[u8]) {
+        let key = key.into();
+        let has_room = |shard: &Shard| shard.bytes + bytes.len() <= shard.capacity;
+        if !has_room(&self.shard(key).lock()) {
+            return;
+        }
+        let page = Arc::new(Page::of_bytes(bytes.into()));
+        let mut shard = self.shard(key).lock();
+        if has_room(&shard) && !shard.places.contains_key(&key) {
+            shard.add(key, page);
+        }
     }
 
     /// Forgets the page at a place that is about to be free (rule 1).
@@ -127,6 +135,16 @@ impl Cache {
 }
 
 impl Shard {
+    fn add(&mut self, key: CacheKey, page: Arc<Page>) {
+        self.bytes += page.bytes().len();
+        self.places.insert(key, self.slots.len());
+        self.slots.push(Held {
+            key,
+            page,
+            used: false,
+        });
+    }
+
     fn remove(&mut self, slot: usize) {
         let removed = self.slots.swap_remove(slot);
         self.bytes -= removed.page.bytes().len();
@@ -164,6 +182,21 @@ mod tests {
             cache.insert(place, page());
         }
         assert_eq!((1..=1000).filter(|&place| cache.get(place).is_some()).count(), 32);
+    }
+
+    #[test]
+    fn what_is_offered_takes_room_and_evicts_nothing() {
+        let cache = Cache::new(32 * 4096, 4096);
+        for place in 1..=24 {
+            cache.insert(place, page());
+        }
+        for place in 100..1000 {
+            cache.offer(place, &[7; 4096]);
+        }
+        assert!((1..=24).all(|place| cache.has(place)));
+        let kept: Vec<u32> = (100..1000).filter(|&place| cache.has(place)).collect();
+        assert_eq!(kept.len(), 8);
+        assert_eq!(cache.get(kept[0]).expect("just found").bytes(), [7; 4096]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
+use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
 use arrow_buffer::{BooleanBufferBuilder, MutableBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
@@ -47,6 +47,14 @@ pub(crate) struct Projection {
 impl Projection {
     /// The columns with these positions in the schema, in this order, and the sequence numbers if asked for.
     pub(crate) fn new(schema: Arc<TableSchema>, columns: Vec<usize>, with_sequence: bool) -> Self {
+        if !with_sequence && columns.iter().copied().eq(0..schema.places().len()) {
+            return Self {
+                arrow: schema.arrow().clone(),
+                schema,
+                columns,
+                with_sequence,
+            };
+        }
         let mut fields: Vec<Arc<Field>> = columns
             .iter()
             .map(|&i| schema.arrow().fields()[i].clone())
@@ -104,7 +112,8 @@ struct Column {
 }
 
 impl BatchBuilder {
-    pub(crate) fn new(projection: Arc<Projection>) -> Self {
+    /// A batch that is to have about so many rows.
+    pub(crate) fn new(projection: Arc<Projection>, rows: usize) -> Self {
         let schema = projection.schema();
         let flags = FixedColumn {
             column: 0,
@@ -113,12 +122,17 @@ impl BatchBuilder {
         };
         let column = |&position: &usize| {
             let place = schema.places()[position];
+            let width = match place.place {
+                ColumnPlace::Time => size_of::<i64>(),
+                ColumnPlace::Fixed { width, .. } => width,
+                ColumnPlace::Bit(_) | ColumnPlace::Variable(_) => 0,
+            };
             Column {
                 place: place.place,
                 valid_bit: place.valid_bit,
                 valid: BooleanBufferBuilder::new(0),
                 bits: BooleanBufferBuilder::new(0),
-                bytes: MutableBuffer::new(0),
+                bytes: MutableBuffer::new(rows * width),
                 ends: if matches!(place.place, ColumnPlace::Variable(_)) {
                     vec![0]
                 } else {
@@ -216,12 +230,18 @@ impl BatchBuilder {
 
 impl Column {
     fn finish(mut self, data_type: &DataType, rows: usize) -> Result<ArrayRef, ArrowError> {
-        let data = ArrayData::builder(data_type.clone()).len(rows);
         let valid = self
             .valid_bit
             .is_some()
             .then(|| NullBuffer::new(self.valid.finish()));
-        let data = data.nulls(valid.filter(|valid| valid.null_count() > 0));
+        let valid = valid.filter(|valid| valid.null_count() > 0);
+        if let (ColumnPlace::Time | ColumnPlace::Fixed { .. }, DataType::FixedSizeBinary(width)) =
+            (self.place, data_type)
+        {
+            let array = FixedSizeBinaryArray::try_new(*width, self.bytes.into(), valid)?;
+            return Ok(Arc::new(array));
+        }
+        let data = ArrayData::builder(data_type.clone()).len(rows).nulls(valid);
         let data = match self.place {
             ColumnPlace::Bit(_) => data.add_buffer(self.bits.finish().into_inner()),
             ColumnPlace::Variable(_) => data.add_buffer(self.ends.into()).add_buffer(self.bytes.into()),

@@ -4,6 +4,7 @@
 //! that runs it again.
 
 mod backup;
+mod blocks;
 mod damage;
 mod faults;
 mod power;

@@ -1,6 +1,6 @@
 //! Writing blocks at once, without the way through log and head: for batches that fill them.
 //!
-//! The blocks are written and synced before the log names them (rule 2). Only blocks are taken all of whose rows the
+//! The blocks are written before the log names them, and synced with the record that does (rule 2). Only blocks are taken all of whose rows the
 //! batch has, or that are empty: then there is nothing to be merged, whoever else writes at the same time. Whether a
 //! block is still empty is asked once more under the commit lock.
 
@@ -17,24 +17,25 @@ use super::files::BlockFiles;
 use super::places::Allocated;
 use super::scan::{newest_in_heads, read_map};
 use super::table::SparseEntry;
-use super::writer::BlockWriter;
+use super::writer::{BlockWriter, Unsynced};
 use crate::engine::{TableEntry, View};
 use crate::error::Result;
 use crate::rows::RowBlock;
+use crate::wal::Pending;
 
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
 const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
 
-/// From so many bytes on a thread is begun that writes while blocks are made.
-const HELPER_BYTES_MIN: usize = 2 << 20;
+/// A block, and whether it has a row for each of its ticks.
+type WrittenBlock = (i64, BlockRef, bool);
 
 /// Blocks that are written and named nowhere yet.
 #[derive(Debug)]
 pub(crate) struct Direct {
-    /// Each with whether it has a row for each of its ticks.
-    blocks: Vec<(i64, BlockRef, bool)>,
+    blocks: Vec<WrittenBlock>,
     /// The rows of the batch that are in none of them.
     rest: Vec<Range<usize>>,
+    unsynced: Arc<Unsynced>,
 }
 
 /// Rows of one block in a batch.
@@ -50,6 +51,8 @@ pub(crate) struct Target<'t> {
     pub(crate) files: &'t BlockFiles,
     pub(crate) table: &'t TableEntry,
     pub(crate) sparse: &'t SparseEntry,
+    /// Whether commits wait for the disk.
+    pub(crate) is_synced: bool,
 }
 
 impl Target<'_> {
@@ -75,22 +78,18 @@ impl Target<'_> {
         if parts.is_empty() {
             return Ok(None);
         }
-        let mut direct = Direct {
-            blocks: Vec::with_capacity(parts.len()),
-            rest,
-        };
+        let mut blocks = Vec::with_capacity(parts.len());
         let cells = Cells::of_batch(&self.table.schema, batch);
-        match self.write_parts(&mut direct, &parts, &cells, times, (view, sequence)) {
-            Ok(true) => Ok(Some(direct)),
-            Ok(false) => {
-                self.give_up(&direct);
-                Ok(None)
-            }
-            Err(error) => {
-                self.give_up(&direct);
-                Err(error)
-            }
+        let written = self.write_parts(&mut blocks, &parts, &cells, times, (view, sequence));
+        if let Ok(Some(unsynced)) = written {
+            return Ok(Some(Direct {
+                blocks,
+                rest,
+                unsynced: Arc::new(unsynced),
+            }));
         }
+        self.free(&blocks);
+        written.map(|_| None)
     }
 
     /// The blocks that are worth it, and the rows of all others.
@@ -155,22 +154,18 @@ impl Target<'_> {
         }
     }
 
-    /// Whether all could be written.
+    /// Writes blocks and adds them to `blocks`; none if not all could be written.
     fn write_parts(
         &self,
-        direct: &mut Direct,
+        blocks: &mut Vec<WrittenBlock>,
         parts: &[Part],
         cells: &Cells<'_>,
         times: &[i64],
         (view, sequence): (impl Fn() -> Arc<View>, u64),
-    ) -> Result<bool> {
+    ) -> Result<Option<Unsynced>> {
         let (owner, files) = (self.owner(), self.files);
         let bytes: usize = parts.iter().map(|part| part.rows.len()).sum::<usize>() * owner.shape.row_width;
-        let mut writer = if bytes >= HELPER_BYTES_MIN {
-            BlockWriter::with_helper(files, owner)
-        } else {
-            BlockWriter::new(files, owner)
-        };
+        let mut writer = BlockWriter::with_helper(files, owner, bytes);
         for part in parts {
             let (layer, born) = loop {
                 let now = view();
@@ -179,7 +174,7 @@ impl Target<'_> {
                 match files.allocate_now(owner, part.block, current, number) {
                     Allocated::Layer(layer) => break (layer, number),
                     Allocated::Stale => {}
-                    Allocated::Full => return Ok(false),
+                    Allocated::Full => return Ok(None),
                 }
             };
             let built = writer.place(part.block, layer).and_then(|buffer| {
@@ -189,10 +184,9 @@ impl Target<'_> {
             });
             let sealed = built.inspect_err(|_| files.free(owner, part.block, layer))?;
             let named = sealed.named(layer, born);
-            direct.blocks.push((part.block, named, part.is_full));
+            blocks.push((part.block, named, part.is_full));
         }
-        writer.finish()?.iter().try_for_each(|file| file.sync())?;
-        Ok(true)
+        writer.finish_syncing(self.is_synced).map(Some)
     }
 
     /// Whether the blocks may be named: those that are not full are still empty. To be asked under the commit lock.
@@ -205,9 +199,15 @@ impl Target<'_> {
         Ok(true)
     }
 
-    /// Frees the places of blocks that are not named after all.
-    pub(crate) fn give_up(&self, direct: &Direct) {
-        for (block, named, _) in &direct.blocks {
+    /// Frees the places of blocks that are not named after all, and waits for what was begun with them: that a sync
+    /// failed is told once, and may be about what others have written.
+    pub(crate) fn give_up(&self, direct: &Direct) -> Result<()> {
+        self.free(&direct.blocks);
+        direct.unsynced.wait()
+    }
+
+    fn free(&self, blocks: &[WrittenBlock]) {
+        for (block, named, _) in blocks {
             self.files.free(self.owner(), *block, named.layer);
         }
     }
@@ -227,6 +227,11 @@ impl Target<'_> {
 }
 
 impl Direct {
+    /// What is to be durable with the record that names the blocks.
+    pub(crate) fn unsynced(&self) -> Arc<Unsynced> {
+        self.unsynced.clone()
+    }
+
     /// The blocks, to be named by the log.
     pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = (i64, BlockRef)> {
         self.blocks.iter().map(|&(block, named, _)| (block, named))

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use super::block::{BlockBytes, Header, Owner};
 use super::block_map::BlockRef;
 use super::places::{Allocated, Place, Places};
+use super::writer::Helper;
 use crate::disk::{Disk, DiskFile};
+use crate::engine::TableEntry;
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey, Page};
 
@@ -19,6 +21,8 @@ pub(super) const SPARSE_DIR: &str = "sparse";
 const EXTENSION: &str = "blocks";
 /// The longest buffer that is kept between writers.
 const BUFFER_BYTES: usize = 4 << 20;
+/// Threads that are kept for writers.
+const HELPERS: usize = 2;
 /// Files that are kept open.
 const OPEN_FILES: usize = 256;
 
@@ -50,6 +54,8 @@ struct OpenFiles {
     written: Vec<Arc<BlockFile>>,
     /// A buffer of the last writer: memory that was never touched costs more than copying into it.
     buffer: Vec<u8>,
+    /// Threads that help writers, and have nothing to do.
+    helpers: Vec<Helper>,
 }
 
 /// Table and number.
@@ -60,18 +66,34 @@ type FileName = (u32, i64);
 pub(super) struct BlockFile {
     pub(super) path: PathBuf,
     pub(super) file: Box<dyn DiskFile>,
+    /// Held during a sync; why one has failed. The system tells a failure to one of those who sync at the same time.
+    synced: Mutex<Option<Arc<str>>>,
 }
 
 impl BlockFile {
+    fn new(path: PathBuf, file: Box<dyn DiskFile>) -> Self {
+        Self {
+            path,
+            file,
+            synced: Mutex::default(),
+        }
+    }
+
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let written = self.file.write_at(offset, bytes);
         written.map_err(|source| Error::io(&self.path, "write", source))
     }
 
     pub(super) fn sync(&self) -> Result<()> {
-        self.file
-            .sync()
-            .map_err(|source| Error::io(&self.path, "sync", source))
+        let mut synced = self.synced.lock();
+        if let Some(cause) = &*synced {
+            return Err(Error::ReadOnly { cause: cause.clone() });
+        }
+        self.file.sync().map_err(|source| {
+            let error = Error::io(&self.path, "sync", source);
+            *synced = Some(error.to_string().into());
+            error
+        })
     }
 }
 
@@ -158,7 +180,7 @@ impl BlockFiles {
                 Error::io(&path, "open", source)
             }
         })?;
-        Ok(self.remember(table, file, BlockFile { path, file: opened }))
+        Ok(self.remember(table, file, BlockFile::new(path, opened)))
     }
 
     /// A file that is there, or is created now, durably.
@@ -180,7 +202,7 @@ impl BlockFiles {
             }
             opened => opened.map_err(|source| Error::io(&path, "open", source))?,
         };
-        Ok(self.remember(table, file, BlockFile { path, file: opened }))
+        Ok(self.remember(table, file, BlockFile::new(path, opened)))
     }
 
     fn remember(&self, table: u32, file: i64, opened: BlockFile) -> Arc<BlockFile> {
@@ -250,6 +272,30 @@ impl BlockFiles {
     /// Takes the place of a block that the log names.
     pub(crate) fn take(&self, table: u32, block: i64, layer: u8) {
         self.places.lock().take((table, block), layer);
+    }
+
+    /// Whether these blocks of a table are whole; if they are, they are written once more, to be synced with what the
+    /// flush under way writes. A block that the table cannot have is left to others.
+    pub(crate) fn renew(&self, table: &TableEntry, blocks: &[(i64, BlockRef)]) -> Result<bool> {
+        let Some(sparse) = &table.sparse else {
+            return Ok(true);
+        };
+        let owner = sparse.owner(table.id, self.store);
+        let mut written: Vec<Arc<BlockFile>> = Vec::new();
+        for (block, named) in blocks.iter().filter(|(_, named)| owner.shape.admits(named)) {
+            let page = match self.read(owner, *block, named) {
+                Ok(page) => page,
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let file = self.open(owner.table, owner.shape.file_of(*block).0)?;
+            file.write(owner.shape.offset(*block, named.layer), page.bytes())?;
+            if written.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
+                written.push(file);
+            }
+        }
+        self.written(written);
+        Ok(true)
     }
 
     /// Gives up a place that [`allocate_now`](Self::allocate_now) took.
@@ -423,6 +469,12 @@ impl BlockFiles {
             .insert(CacheKey::Block(owner.table, block, layer), page);
     }
 
+    /// Keeps a block that was read and checked in the cache, if there is room.
+    pub(super) fn offer(&self, owner: Owner<'_>, block: i64, named: &BlockRef, bytes: &[u8]) {
+        self.cache
+            .offer(CacheKey::Block(owner.table, block, named.layer), bytes);
+    }
+
     /// The block if it is in the cache.
     pub(super) fn cached(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<BlockBytes> {
         self.cache
@@ -498,6 +550,19 @@ impl BlockFiles {
         buffer.clear();
         if buffer.capacity() <= BUFFER_BYTES {
             self.open.lock().buffer = buffer;
+        }
+    }
+
+    /// A thread to help a writer, if there is one to be had.
+    pub(super) fn take_helper(&self) -> Option<Helper> {
+        self.open.lock().helpers.pop().or_else(Helper::start)
+    }
+
+    /// Keeps the thread of a writer for the next one.
+    pub(super) fn keep_helper(&self, helper: Helper) {
+        let mut open = self.open.lock();
+        if open.helpers.len() < HELPERS {
+            open.helpers.push(helper);
         }
     }
 

@@ -18,6 +18,8 @@ use crate::scan::{HeadRows, Output};
 
 /// Bytes of blocks that are read in one call.
 const READ_BYTES: usize = 2 << 20;
+/// Scans of at most so many blocks read them one by one into the cache, as point reads do.
+const SHORT_BLOCKS: u64 = 4;
 
 /// A scan between two ticks.
 pub(crate) struct BlockScan<'s> {
@@ -236,8 +238,16 @@ impl<'s> BlockScan<'s> {
         if let Some(cached) = files.cached(self.owner, block, named) {
             return Ok(cached);
         }
-        let run = self.run(block, named)?;
-        if run.len() == 1 {
+        let (from, to) = (
+            self.owner.shape.place_of(self.ticks.0).0,
+            self.owner.shape.place_of(self.ticks.1).0,
+        );
+        let run = if from.abs_diff(to) < SHORT_BLOCKS {
+            Vec::new()
+        } else {
+            self.run(block, named)?
+        };
+        if run.len() <= 1 {
             return files.load(self.owner, block, named);
         }
         let stride = usize::try_from(self.owner.shape.stride).expect("a place fits in memory");
@@ -247,7 +257,9 @@ impl<'s> BlockScan<'s> {
         let at = |block: i64| usize::try_from(block - first).expect("in the run") * stride;
         for (block, named) in &run {
             let begin = at(*block);
-            files.check(self.owner, *block, named, &bytes[begin..begin + stride])?;
+            let bytes = &bytes[begin..begin + stride];
+            files.check(self.owner, *block, named, bytes)?;
+            files.offer(self.owner, *block, named, bytes);
         }
         let page = Arc::new(Page::of_bytes(bytes.into()));
         let part = |block: i64| {

@@ -1,19 +1,25 @@
 //! Writing blocks, neighbours in one call.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
 
 use super::block::Owner;
 use super::files::{BlockFile, BlockFiles};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::wal::Pending;
 
 /// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
 /// has something to do soon.
 const WRITE_BYTES: usize = 256 << 10;
 /// Writes that wait for the thread that does them.
 const WAITING_WRITES: usize = 4;
+/// From so many bytes on a thread syncs them while the log is synced. Tests want everything in one order.
+const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 2 << 20 } else { 0 };
+/// From so many bytes on it writes, too, while blocks are made.
+const WRITE_HELPER_BYTES_MIN: usize = 512 << 10;
 
 /// Writes blocks of a table. Best in the order of their numbers.
 pub(super) struct BlockWriter<'f> {
@@ -25,18 +31,31 @@ pub(super) struct BlockWriter<'f> {
     bytes: Vec<u8>,
     written: Vec<Arc<BlockFile>>,
     helper: Option<Helper>,
+    /// Whether the helper writes, too.
+    hands_over: bool,
 }
 
-/// A thread that writes while the next blocks are made. Nothing is written any more once it is dropped, so that the
-/// places of blocks that are given up can be given to others.
-struct Helper {
-    /// None once the last write was handed over.
-    writes: Option<SyncSender<Write>>,
+/// A thread that writes while the next blocks are made, and syncs while the log is. Threads that nobody uses wait for
+/// the next writer.
+#[derive(Debug)]
+pub(super) struct Helper {
+    /// None once the thread is to end.
+    jobs: Option<Sender<Job>>,
     /// Buffers that were written.
-    spare: Receiver<Vec<u8>>,
-    thread: Option<JoinHandle<Result<()>>>,
+    done: Receiver<(Vec<u8>, Result<()>)>,
+    /// How many are on their way.
+    waiting: usize,
+    failed: Option<Error>,
+    thread: Option<JoinHandle<()>>,
 }
 
+#[derive(Debug)]
+enum Job {
+    Write(Write),
+    Sync(Vec<Arc<BlockFile>>, Sender<Result<()>>),
+}
+
+#[derive(Debug)]
 struct Write {
     file: Arc<BlockFile>,
     offset: u64,
@@ -44,65 +63,119 @@ struct Write {
 }
 
 impl Write {
-    /// Writes it, and lets the disk begin with it.
+    /// Writes it, and lets the disk begin with it if it is long: many short ones are better left to the sync.
     fn perform(&self) -> Result<()> {
         self.file.write(self.offset, &self.bytes)?;
-        self.file.file.begin_sync(self.offset, self.bytes.len() as u64);
+        if self.bytes.len() >= WRITE_BYTES {
+            self.file.file.begin_sync(self.offset, self.bytes.len() as u64);
+        }
         Ok(())
     }
 }
 
+fn sync_all(files: &[Arc<BlockFile>]) -> Result<()> {
+    files.iter().try_for_each(|file| file.sync())
+}
+
 impl Helper {
     /// None if there is no thread to be had.
-    fn start() -> Option<Self> {
-        let (writes, waiting) = sync_channel::<Write>(WAITING_WRITES);
-        let (give_back, spare) = channel();
+    pub(super) fn start() -> Option<Self> {
+        let (jobs, waiting) = channel::<Job>();
+        let (give_back, done) = channel();
         let work = move || {
-            let mut outcome = Ok(());
-            for mut write in waiting {
-                outcome = outcome.and_then(|()| write.perform());
-                write.bytes.clear();
+            for job in waiting {
                 // Whoever waited for it may be gone.
-                let _ = give_back.send(write.bytes);
+                match job {
+                    Job::Write(mut write) => {
+                        let outcome = write.perform();
+                        write.bytes.clear();
+                        let _ = give_back.send((write.bytes, outcome));
+                    }
+                    Job::Sync(files, done) => {
+                        let _ = done.send(sync_all(&files));
+                    }
+                }
             }
-            outcome
         };
         let thread = thread::Builder::new()
             .name("bedload-write".into())
             .spawn(work)
             .ok()?;
         Some(Self {
-            writes: Some(writes),
-            spare,
+            jobs: Some(jobs),
+            done,
+            waiting: 0,
+            failed: None,
             thread: Some(thread),
         })
     }
 
-    /// Hands a write over; returns an empty buffer.
-    fn hand_over(&self, write: Write) -> Vec<u8> {
-        if let Some(writes) = &self.writes {
-            writes.send(write).expect("the thread ends after its sender");
+    fn send(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            jobs.send(job).expect("the thread ends after its sender");
         }
-        self.spare.try_recv().unwrap_or_default()
+    }
+
+    /// Waits for one write; returns its buffer.
+    fn receive(&mut self) -> Vec<u8> {
+        let (buffer, outcome) = self.done.recv().expect("the thread ends after its sender");
+        self.waiting -= 1;
+        if let Err(error) = outcome {
+            self.failed.get_or_insert(error);
+        }
+        buffer
+    }
+
+    /// Hands a write over; returns an empty buffer.
+    fn hand_over(&mut self, write: Write) -> Vec<u8> {
+        let buffer = if self.waiting < WAITING_WRITES {
+            Vec::new()
+        } else {
+            self.receive()
+        };
+        self.send(Job::Write(write));
+        self.waiting += 1;
+        buffer
+    }
+
+    /// Begins to sync files behind everything that was handed over.
+    fn sync(&self, files: Vec<Arc<BlockFile>>) -> Receiver<Result<()>> {
+        let (done, synced) = channel();
+        self.send(Job::Sync(files, done));
+        synced
     }
 
     /// Waits until everything is written.
     fn finish(&mut self) -> Result<()> {
-        self.writes = None;
-        match self.thread.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(outcome)) => outcome,
-            Some(Err(panic)) => resume_unwind(panic),
+        while self.waiting > 0 {
+            self.receive();
         }
+        self.failed.take().map_or(Ok(()), Err)
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        self.writes = None;
+        self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // What it says does not matter: what it wrote is given up.
+            // What it says does not matter: nobody waits for it any more.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Blocks that were written, and are being synced or are still to be.
+#[derive(Debug)]
+pub(crate) struct Unsynced {
+    files: Vec<Arc<BlockFile>>,
+    begun: Option<Mutex<Receiver<Result<()>>>>,
+}
+
+impl Pending for Unsynced {
+    fn wait(&self) -> Result<()> {
+        match &self.begun {
+            Some(begun) => begun.lock().recv().unwrap_or_else(|_| sync_all(&self.files)),
+            None => sync_all(&self.files),
         }
     }
 }
@@ -117,13 +190,18 @@ impl<'f> BlockWriter<'f> {
             bytes: files.take_buffer(),
             written: Vec::new(),
             helper: None,
+            hands_over: false,
         }
     }
 
-    /// As [`new`](Self::new), with a thread that writes while the caller makes the next blocks.
-    pub(super) fn with_helper(files: &'f BlockFiles, owner: Owner<'f>) -> Self {
+    /// As [`new`](Self::new), with a thread that syncs what is written, and that writes while the caller makes the next
+    /// blocks, if there are `bytes` enough.
+    pub(super) fn with_helper(files: &'f BlockFiles, owner: Owner<'f>, bytes: usize) -> Self {
         let mut writer = Self::new(files, owner);
-        writer.helper = Helper::start();
+        if bytes >= SYNC_HELPER_BYTES_MIN {
+            writer.helper = files.take_helper();
+            writer.hands_over = bytes >= WRITE_HELPER_BYTES_MIN;
+        }
         writer
     }
 
@@ -163,7 +241,7 @@ impl<'f> BlockWriter<'f> {
             offset: self.offset,
             bytes,
         };
-        if let Some(helper) = &self.helper {
+        if let Some(helper) = self.helper.as_mut().filter(|_| self.hands_over) {
             self.bytes = helper.hand_over(write);
             return Ok(());
         }
@@ -177,15 +255,32 @@ impl<'f> BlockWriter<'f> {
     /// Writes what waits; returns the files that are to be synced.
     pub(super) fn finish(mut self) -> Result<Vec<Arc<BlockFile>>> {
         self.write_out()?;
-        if let Some(helper) = &mut self.helper {
-            helper.finish()?;
-        }
         Ok(std::mem::take(&mut self.written))
+    }
+
+    /// Writes what waits, and begins to sync it if there is somebody to do it and `now` is the time.
+    pub(super) fn finish_syncing(mut self, now: bool) -> Result<Unsynced> {
+        self.write_out()?;
+        let files = std::mem::take(&mut self.written);
+        let Some(helper) = &mut self.helper else {
+            return Ok(Unsynced { files, begun: None });
+        };
+        let begun = now.then(|| Mutex::new(helper.sync(files.clone())));
+        let unsynced = Unsynced { files, begun };
+        // A failed sync is told once: who does not hear of it takes what was lost for durable.
+        helper.finish().or_else(|error| unsynced.wait().and(Err(error)))?;
+        Ok(unsynced)
     }
 }
 
 impl Drop for BlockWriter<'_> {
     fn drop(&mut self) {
         self.files.keep_buffer(std::mem::take(&mut self.bytes));
+        if let Some(mut helper) = self.helper.take() {
+            // Nothing is written any more once the writer is gone, so that the places of blocks that are given up can be
+            // given to others. If something failed, whoever gave up knows.
+            let _ = helper.finish();
+            self.files.keep_helper(helper);
+        }
     }
 }

@@ -8,6 +8,9 @@
 //!    buffer, so everybody who appended before shares its sync; the others wait.
 //! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync nothing is
 //!    written any more: what the disk then holds is unknown.
+//! 4. What a record names in other files may be on its way to the disk while the record is ([`Pending`]): `synced` is
+//!    raised past the record only once that is durable, too. A record that nothing vouches for may thus name what was
+//!    lost; reading the log back ends there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +38,12 @@ const ZERO_BYTES: u64 = CLAIM_BYTES / 4;
 /// The longest record for which that pays.
 const ZEROED_RECORD_BYTES: u64 = ZERO_BYTES / 8;
 
+/// What a record names, on its way to the disk.
+pub(crate) trait Pending: std::fmt::Debug + Send + Sync {
+    /// Returns once it is durable. Asked once, after the record itself is synced.
+    fn wait(&self) -> Result<()>;
+}
+
 /// The log, open for appending.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -50,6 +59,8 @@ struct State {
     segment: Arc<Segment>,
     /// Records appended and not yet taken by a leader; the last one ends at `end`.
     buffer: Vec<u8>,
+    /// What records name that are not synced.
+    pending: Vec<Arc<dyn Pending>>,
     end: u64,
     written: u64,
     synced: u64,
@@ -91,6 +102,7 @@ impl Log {
         let state = State {
             segment: Arc::new(segment),
             buffer: Vec::new(),
+            pending: Vec::new(),
             end: position,
             written: position,
             synced: position,
@@ -115,6 +127,11 @@ impl Log {
     ///
     /// The record is too large, the disk is full, or an earlier write failed; the log is as before.
     pub(crate) fn append(&self, body: &[u8]) -> Result<u64> {
+        self.append_naming(body, None)
+    }
+
+    /// As [`append`](Self::append), for a record that names something that is written, and perhaps not synced (rule 4).
+    pub(crate) fn append_naming(&self, body: &[u8], pending: Option<Arc<dyn Pending>>) -> Result<u64> {
         if body.len() > BODY_BYTES_MAX {
             let what = "the batch".into();
             return Err(Error::TooLarge {
@@ -130,6 +147,7 @@ impl Log {
         state.claim(end)?;
         let synced = state.synced;
         frame(&mut state.buffer, position, synced, body);
+        state.pending.extend(pending);
         state.end = end;
         Ok(end)
     }
@@ -202,7 +220,7 @@ impl Log {
     /// Reads the log from `position` on as recovery would; returns the number of records.
     pub(crate) fn check(&self, position: u64) -> Result<u64> {
         self.write_to(self.end())?;
-        let end = replay(&*self.disk, &self.dir, self.store_id, position, |_, _| Ok(()))?;
+        let end = replay(&*self.disk, &self.dir, self.store_id, position, |_, _, _| Ok(true))?;
         Ok(end.records)
     }
 
@@ -247,6 +265,11 @@ impl Log {
     /// Writes what is buffered, and syncs if asked; the lock is released meanwhile.
     fn lead(state: &mut MutexGuard<'_, State>, sync: bool) -> Result<()> {
         let bytes = std::mem::take(&mut state.buffer);
+        let pending = if sync {
+            std::mem::take(&mut state.pending)
+        } else {
+            Vec::new()
+        };
         let (begin, end) = (state.written, state.end);
         let segment = state.segment.clone();
         let (bytes, outcome) = MutexGuard::unlocked(state, || {
@@ -261,7 +284,8 @@ impl Log {
                     segment
                         .file
                         .sync()
-                        .map_err(|source| Error::io(&segment.path, "sync", source))
+                        .map_err(|source| Error::io(&segment.path, "sync", source))?;
+                    pending.iter().try_for_each(|pending| pending.wait())
                 } else {
                     Ok(())
                 }
@@ -362,7 +386,7 @@ mod tests {
         );
         log.sync_to(end).expect("a sound disk");
         log.append(&[3]).expect("a sound disk");
-        let found = replay(&disk, dir, [7; 16], 0, |_, _| Ok(())).expect("it is whole");
+        let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
         assert_eq!(found.records, records + 1, "zeros are written over nothing");
     }
 }

@@ -8,7 +8,7 @@ mod remains;
 mod replay;
 mod segment;
 
-pub(crate) use log::Log;
+pub(crate) use log::{Log, Pending};
 pub(crate) use record::Record;
 pub(crate) use remains::LogRemains;
 pub(crate) use replay::replay;

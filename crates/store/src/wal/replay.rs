@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::record::{FRAME_BYTES, Record, unframe};
+use super::record::{FRAME_BYTES, Framed, Record, unframe};
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, list};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -18,10 +18,13 @@ pub(crate) struct LogEnd {
     pub(crate) torn: bool,
 }
 
-/// Gives every record from position `from` on to `apply`, in order, with the position behind it.
+/// Gives every record from position `from` on to `apply`, in order, with the position behind it, and whether something
+/// shows that it had been durable, and with it what it names.
 ///
 /// A record that is not whole ends the log if nothing shows that it had been durable: writes since the last sync may
-/// be lost in any order. A later record whose `synced` lies beyond it shows that it had been.
+/// be lost in any order. A later record whose `synced` lies beyond it shows that it had been. A record is not whole,
+/// either, if `apply` answers `false`: what it names is not there. That is to be asked only where nothing shows that it
+/// had been durable.
 ///
 /// # Errors
 ///
@@ -31,7 +34,7 @@ pub(crate) fn replay(
     dir: &Path,
     store_id: [u8; 16],
     from: u64,
-    mut apply: impl FnMut(Record, u64) -> Result<()>,
+    mut apply: impl FnMut(Record, u64, bool) -> Result<bool>,
 ) -> Result<LogEnd> {
     let mut end = LogEnd {
         position: from,
@@ -42,9 +45,8 @@ pub(crate) fn replay(
     let first = segments
         .partition_point(|&(start, _)| start <= from)
         .saturating_sub(1);
-    for (start, path) in segments.iter().skip(first) {
+    for (index, (start, path)) in segments.iter().enumerate().skip(first) {
         if *start > end.position {
-            // A segment is begun only once everything before it is durable.
             let place = format!("the log before position {start}");
             let reason = format!("records from position {} on are missing", end.position);
             return Err(Error::corrupt(path, place, reason));
@@ -58,7 +60,8 @@ pub(crate) fn replay(
             let reason = format!("it says it begins at position {}", segment.start);
             return Err(Error::corrupt(path, "the header", reason));
         }
-        read_segment(&segment, &mut end, &mut apply)?;
+        let next = segments.get(index + 1).map(|(next, _)| *next);
+        read_segment(&segment, next, &mut end, &mut apply)?;
     }
     if segments.is_empty() || segments[first].0 > from {
         return Err(Error::corrupt(
@@ -70,10 +73,12 @@ pub(crate) fn replay(
     Ok(end)
 }
 
+/// Reads a segment, and nothing from the beginning of the next one on: that was given up when that one was begun.
 fn read_segment(
     segment: &Segment,
+    next: Option<u64>,
     end: &mut LogEnd,
-    apply: &mut impl FnMut(Record, u64) -> Result<()>,
+    apply: &mut impl FnMut(Record, u64, bool) -> Result<bool>,
 ) -> Result<()> {
     let path = &segment.path;
     let read = |source| Error::io(path, "read", source);
@@ -83,11 +88,18 @@ fn read_segment(
     segment.file.read_at(0, &mut bytes).map_err(read)?;
     let records = &bytes[SEGMENT_HEADER_BYTES..];
     let offset_of = |position: u64| usize::try_from(position - segment.start).unwrap_or(usize::MAX);
-    loop {
-        let rest = records.get(offset_of(end.position)..).unwrap_or_default();
-        let Some(framed) = unframe(rest, end.position) else {
-            break;
-        };
+    let at = |position: u64| {
+        let framed = unframe(records.get(offset_of(position)..).unwrap_or_default(), position);
+        framed.filter(|_| next.is_none_or(|next| position < next))
+    };
+    let behind = |position: u64, framed: &Framed<'_>| position + (FRAME_BYTES + framed.body.len()) as u64;
+    // A segment is begun only once everything before it is durable.
+    let (mut durable, mut vouching) = (next.unwrap_or(0), end.position);
+    while let Some(framed) = at(vouching) {
+        durable = durable.max(framed.synced);
+        vouching = behind(vouching, &framed);
+    }
+    while let Some(framed) = at(end.position) {
         let record = Record::decode(framed.body).map_err(|reason| {
             Error::corrupt(
                 path,
@@ -95,9 +107,12 @@ fn read_segment(
                 reason,
             )
         })?;
-        end.position += (FRAME_BYTES + framed.body.len()) as u64;
+        let next = behind(end.position, &framed);
+        if !apply(record, next, next <= durable)? {
+            break;
+        }
+        end.position = next;
         end.records += 1;
-        apply(record, end.position)?;
     }
     let rest = records.get(offset_of(end.position)..).unwrap_or_default();
     // Space that was claimed and not written reads as zero.

@@ -1,12 +1,14 @@
 //! The paper's row: eight columns of 32 bytes, each of which follows from time and column, so that it proves itself.
 //! And rows that are wider than a block is meant to be.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, TimestampSecondArray};
+use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, RecordBatch, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload::{Grid, Layout, Options, Store, Table, TableSchema, Value};
+use proptest::prelude::*;
 
 /// Columns of so many bytes each.
 fn columns(widths: &[i32]) -> SchemaRef {
@@ -143,4 +145,114 @@ fn dense_rows_take_no_more_space_than_their_bytes() {
     let ratio = density.disk_bytes as f64 / density.payload_bytes as f64;
     assert!(ratio <= 1.05, "{ratio}: {density:?}");
     assert!(!density.advises_indexed());
+}
+
+/// What is done to a table of nullable columns.
+#[derive(Debug, Clone)]
+enum Change {
+    /// Rows of some times from one on, each so many apart; every column is null in some.
+    Write { from: i64, step: i64, rows: i64 },
+    Delete { from: i64, len: i64 },
+    Flush,
+    Reopen,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => (-400..400i64, 1..4i64, 1..120i64).prop_map(|(from, step, rows)| Change::Write { from, step, rows }),
+        2 => (-400..700i64, 1..150i64).prop_map(|(from, len)| Change::Delete { from, len }),
+        1 => Just(Change::Flush),
+        1 => Just(Change::Reopen),
+    ]
+}
+
+/// The value of a column in the `round`th writing of a time; some have none.
+fn value(time: i64, column: usize, width: i32, round: i64) -> Option<Vec<u8>> {
+    let is_null = (time + round + i64::try_from(column).expect("few")).rem_euclid(5) == 0;
+    (!is_null).then(|| proof(time ^ round << 32, column, width))
+}
+
+/// Does the changes to a table and to a map, and compares the two after each that reads.
+fn like_the_model(widths: &[i32], changes: &[Change]) -> Result<(), TestCaseError> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let fields = columns(widths).fields().clone();
+    let nullable = |field: &Arc<Field>| Field::clone(field).with_nullable(field.name() != "at");
+    let arrow = Arc::new(Schema::new(fields.iter().map(nullable).collect::<Vec<_>>()));
+    let schema = TableSchema::new(arrow.clone(), "at").expect("storable");
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    let mut store = open(&path);
+    store.create_table_as("t", schema, layout).expect("fresh");
+    // The round in which the row of a time was written last.
+    let mut model: BTreeMap<i64, i64> = BTreeMap::new();
+    for (round, change) in (0..).zip(changes) {
+        let table = store.table("t").expect("there");
+        match *change {
+            Change::Write { from, step, rows } => {
+                let times: Vec<i64> = (0..rows).map(|row| from + row * step).collect();
+                let column = |(column, &width): (usize, &i32)| -> ArrayRef {
+                    let values = times.iter().map(|&time| value(time, column, width, round));
+                    Arc::new(
+                        FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width)
+                            .expect("of one width"),
+                    )
+                };
+                let at: ArrayRef = Arc::new(TimestampSecondArray::from(times.clone()));
+                let arrays = std::iter::once(at).chain(widths.iter().enumerate().map(column));
+                let batch = RecordBatch::try_new(arrow.clone(), arrays.collect()).expect("of one length");
+                table.append(&batch).expect("appends");
+                model.extend(times.iter().map(|&time| (time, round)));
+            }
+            Change::Delete { from, len } => {
+                table.delete_range(from..from + len).expect("deletes");
+                model.retain(|time, _| !(from..from + len).contains(time));
+            }
+            Change::Flush => store.flush().expect("flushes"),
+            Change::Reopen => {
+                drop((table, store));
+                store = open(&path);
+            }
+        }
+        let table = store.table("t").expect("there");
+        let mut expected = model.iter();
+        for found in table.range(..).expect("there") {
+            let found = found.expect("reads");
+            let times = found.column(0).to_data();
+            for (row, &time) in times.buffers()[0].typed_data::<i64>()[..found.num_rows()].iter().enumerate() {
+                let next = expected.next();
+                prop_assert_eq!(next.map(|(time, _)| *time), Some(time));
+                let round = next.map_or(0, |(_, round)| *round);
+                for (column, &width) in widths.iter().enumerate() {
+                    let values = found.column(column + 1).as_fixed_size_binary();
+                    let value_there = (!values.is_null(row)).then(|| values.value(row).to_vec());
+                    prop_assert_eq!(value_there, value(time, column, width, round), "time {}, column {}", time, column);
+                }
+            }
+        }
+        prop_assert_eq!(expected.next(), None);
+        for time in [-400, -1, 0, 1, 399] {
+            let row = table.get(time).expect("reads");
+            let there = row.as_ref().map(|row| row.value(1).map(|value| format!("{value:?}")));
+            let wanted = model.get(&time).map(|&round| {
+                value(time, 0, widths[0], round).map(|bytes| format!("{:?}", Value::Bytes(&bytes)))
+            });
+            prop_assert_eq!(there, wanted, "the row of {}", time);
+        }
+    }
+    prop_assert_eq!(store.verify().expect("reads").problems, []);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_of_the_paper_answer_like_the_model(changes in prop::collection::vec(change(), 1..24)) {
+        like_the_model(&[32; 8], &changes)?;
+    }
+
+    #[test]
+    fn rows_wider_than_a_block_answer_like_the_model(changes in prop::collection::vec(change(), 1..6)) {
+        like_the_model(&[4096; 5], &changes)?;
+    }
 }

@@ -1,0 +1,10 @@
+//! Compiles what a peer needs that Rust cannot call.
+
+fn main() {
+    #[cfg(feature = "wiredtiger")]
+    {
+        println!("cargo::rerun-if-changed=src/stores/wiredtiger.c");
+        cc::Build::new().file("src/stores/wiredtiger.c").compile("buckets");
+        println!("cargo::rustc-link-lib=wiredtiger");
+    }
+}

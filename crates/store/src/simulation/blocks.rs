@@ -1,0 +1,184 @@
+//! Batches whose blocks and whose log record reach the disk each by itself.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, TimestampSecondArray};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use bedload_testkit::Rng;
+
+use super::workload::{open, options};
+use crate::disk::Disk;
+use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::error::{Error, Result};
+use crate::options::Durability;
+use crate::rows::TableSchema;
+use crate::sparse::Grid;
+use crate::store::{Layout, Store, Table};
+
+/// Rows that are in blocks of a checkpoint, and what is written over and behind them.
+const OLD: i64 = 1000;
+const NEW: std::ops::Range<i64> = 400..3000;
+
+fn batch(times: std::ops::Range<i64>) -> RecordBatch {
+    let times = |offset: i64| {
+        let times = times.clone().map(move |time| time + offset);
+        Arc::new(TimestampSecondArray::from_iter_values(times))
+    };
+    let field = |name: &str| Field::new(name, DataType::Timestamp(TimeUnit::Second, None), false);
+    let schema = Schema::new(vec![field("at"), field("again")]);
+    RecordBatch::try_new(Arc::new(schema), vec![times(0), times(7)]).expect("of one length")
+}
+
+fn table(store: &Store) -> Result<Table> {
+    store.table("t")
+}
+
+/// A store whose table has the old rows, in blocks.
+fn begin(disk: &SimDisk) -> Store {
+    let store = open(disk, options()).expect("creates");
+    let schema = TableSchema::new(batch(0..1).schema(), "at").expect("storable");
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    let table = store.create_table_as("t", schema, layout).expect("fresh");
+    table.append(&batch(0..OLD)).expect("a sound disk");
+    store.flush().expect("a sound disk");
+    store
+}
+
+/// How many rows the store on a disk has; it is whole in every respect.
+fn rows_on(disk: &SimDisk) -> u64 {
+    let store = open(disk, options()).expect("opens");
+    let rows = rows_in(&store);
+    assert_eq!(store.verify().expect("reads").problems, []);
+    rows
+}
+
+fn rows_in(store: &Store) -> u64 {
+    table(store)
+        .and_then(|table| table.range(..)?.count())
+        .expect("reads")
+}
+
+/// The newest of the files with an extension.
+fn file_of(disk: &SimDisk, extension: &str) -> (PathBuf, Vec<u8>) {
+    let files = disk.files().into_iter();
+    let mut of_kind = files.filter(|(path, _)| path.extension().is_some_and(|found| found == extension));
+    let mut newest = of_kind.next().expect("there is one");
+    newest = of_kind.last().unwrap_or(newest);
+    newest
+}
+
+/// Puts back what a file was.
+fn put_back(disk: &SimDisk, (path, bytes): &(PathBuf, Vec<u8>)) {
+    let file = disk.open(path).expect("there");
+    file.truncate(0).expect("a sound disk");
+    file.write_at(0, bytes).expect("a sound disk");
+}
+
+#[test]
+fn a_batch_of_which_one_file_lost_its_part_was_never_committed() {
+    let disk = SimDisk::new(1);
+    let store = begin(&disk);
+    let (blocks, log) = (file_of(&disk, "blocks"), file_of(&disk, "log"));
+    table(&store)
+        .and_then(|table| table.append(&batch(NEW)))
+        .expect("a sound disk");
+    let all = disk.copy();
+    assert_eq!(rows_on(&all.copy()), NEW.end.unsigned_abs(), "nothing is lost");
+    for (lost, file) in [("blocks", &blocks), ("log", &log)] {
+        let part = all.copy();
+        put_back(&part, file);
+        assert_eq!(rows_on(&part), OLD.unsigned_abs(), "the {lost} are lost");
+        // What is written next takes the places of what is lost.
+        let store = open(&part, options()).expect("opens");
+        table(&store)
+            .and_then(|table| table.append(&batch(NEW.start + 1..NEW.end)))
+            .expect("a sound disk");
+        drop(store);
+        assert_eq!(rows_on(&part), NEW.end.unsigned_abs(), "after the {lost} were lost");
+    }
+    // One sector of one block is enough.
+    let part = all.copy();
+    let (path, now) = file_of(&part, "blocks");
+    let changed = (0..now.len()).rev().find(|&at| blocks.1.get(at) != Some(&now[at]));
+    part.change(&path, changed.expect("something was written"), 0xFF);
+    assert_eq!(rows_on(&part), OLD.unsigned_abs());
+}
+
+#[test]
+fn blocks_that_a_later_record_vouches_for_are_missed() {
+    let disk = SimDisk::new(1);
+    let store = begin(&disk);
+    let blocks = file_of(&disk, "blocks");
+    let append = |times| table(&store).and_then(|table| table.append(&batch(times)));
+    append(NEW).expect("a sound disk");
+    append(NEW.end..NEW.end + 1).expect("a sound disk");
+    let part = disk.copy();
+    put_back(&part, &blocks);
+    let found = open(&part, options()).and_then(|store| table(&store)?.range(..)?.count());
+    assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
+}
+
+#[test]
+fn power_cuts_between_two_files_leave_a_batch_whole_or_not_at_all() {
+    let (mut with, mut without) = (0, 0);
+    for durability in [Durability::Always, Durability::Relaxed] {
+        let disk = SimDisk::new(1);
+        drop(begin(&disk));
+        let store = open(&disk, options().durability(durability)).expect("opens");
+        let begun = disk.record();
+        table(&store)
+            .and_then(|table| table.append(&batch(NEW)))
+            .expect("a sound disk");
+        let trace = disk.trace(begun);
+        let mut replay = trace.replay();
+        let mut rng = Rng::new(1);
+        for event in 0..=trace.len() as u64 {
+            for outcome in 0..24 {
+                let rows = rows_on(&replay.image(event << 8 | outcome));
+                assert!([OLD, NEW.end].contains(&rows.cast_signed()), "{rows} rows");
+                let is_last = event == trace.len() as u64 && durability == Durability::Always;
+                assert!(!is_last || rows.cast_signed() == NEW.end, "it was acknowledged");
+                *(if rows.cast_signed() == OLD { &mut without } else { &mut with }) += 1;
+            }
+            replay.step(&mut rng);
+        }
+    }
+    assert!(with > 20 && without > 100, "{with} with the batch, {without} without");
+}
+
+#[test]
+fn what_a_failed_sync_left_unknown_is_durable_once_it_was_recovered() {
+    let disk = SimDisk::new(1);
+    let calls = {
+        let store = begin(&disk);
+        let before = disk.calls();
+        table(&store)
+            .and_then(|table| table.append(&batch(NEW)))
+            .expect("a sound disk");
+        disk.calls() - before
+    };
+    let mut recovered = 0;
+    for call in 1..=calls {
+        for seed in 0..8 {
+            let disk = SimDisk::new(seed);
+            let begun = disk.record();
+            let store = begin(&disk);
+            disk.set_fault(Some(Fault {
+                call: disk.calls() + call,
+                kind: FaultKind::Partial,
+            }));
+            let outcome = table(&store).and_then(|table| table.append(&batch(NEW)));
+            disk.set_fault(None);
+            drop(store);
+            let rows = rows_on(&disk);
+            assert!(outcome.is_err() || rows.cast_signed() == NEW.end);
+            recovered += u64::from(outcome.is_err() && rows.cast_signed() == NEW.end);
+            let trace = disk.trace(begun);
+            let (mut replay, mut rng) = (trace.replay(), Rng::new(seed));
+            while replay.step(&mut rng).is_some() {}
+            assert_eq!(rows_on(&replay.image(seed)), rows, "call {call}, seed {seed}");
+        }
+    }
+    assert!(recovered > 0, "some failed batch is found whole");
+}
