@@ -2,7 +2,10 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo test lint soak fuzz race pg-costs pg-install pg-lint pg-test
+# Which tests `make miri` runs; by default all that touch unsafe code or atomics.
+MIRI_TESTS ?=
+
+.PHONY: help demo test lint soak fuzz race miri leaks pg-costs pg-install pg-lint pg-test
 
 help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -22,6 +25,12 @@ lint: ## Check format, lints and documentation
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
 	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
 		BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 $(CARGO) test --workspace --release --locked
+
+miri: ## Run the unsafe parts of the indexes under Miri (needs a nightly toolchain with miri and rust-src)
+	./scripts/miri $(MIRI_TESTS)
+
+leaks: ## Run the tests of the in-memory indexes under LeakSanitizer (needs a nightly toolchain)
+	./scripts/leak-sanitizer
 
 race: ## Run the tests of the in-memory indexes under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	./scripts/thread-sanitizer

@@ -5,7 +5,7 @@ use bedload_testkit::contract::Plan;
 /// So many operations; fewer under Miri, which runs some thousand times slower.
 pub(super) fn plan(operations: usize) -> Plan {
     let operations = if cfg!(miri) {
-        operations.div_ceil(400)
+        operations.div_ceil(2_000)
     } else {
         operations
     };

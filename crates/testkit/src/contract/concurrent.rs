@@ -449,9 +449,10 @@ impl Field {
 ///
 /// If the contract is broken.
 pub fn check_histories<I: ConcurrentIndex>(make: impl Fn() -> I, threads: usize, plan: Plan) {
-    const OPERATIONS_PER_THREAD: usize = 400;
+    const OPERATIONS_PER_THREAD_MAX: usize = 400;
     let plan = plan.or_environment();
-    let rounds = plan.operations.div_ceil(OPERATIONS_PER_THREAD * threads);
+    let per_thread = (plan.operations / threads).clamp(1, OPERATIONS_PER_THREAD_MAX);
+    let rounds = plan.operations.div_ceil(per_thread * threads);
     for round in 0..rounds as u64 {
         let index = make();
         let clock = Clock::new();
@@ -459,12 +460,12 @@ pub fn check_histories<I: ConcurrentIndex>(make: impl Fn() -> I, threads: usize,
         let outcome = on_threads(threads, |thread| {
             let mut rng = Rng::stream(plan.seed.wrapping_add(round), thread as u64);
             let mut recorder = Recorder::new(&clock, thread);
-            for number in 0..OPERATIONS_PER_THREAD {
+            for number in 0..per_thread {
                 act(
                     &index,
                     &mut recorder,
                     &mut rng,
-                    (thread * OPERATIONS_PER_THREAD + number) as u64,
+                    (thread * per_thread + number) as u64,
                 );
             }
             histories

@@ -31,10 +31,11 @@ impl<K: Key> BlinkHash<K> {
     /// assert_eq!(index.range(..).count(), 10_000);
     /// ```
     pub fn convert_all(&self) -> usize {
-        let guard = &epoch::pin();
         let mut converted = 0;
         let mut low = None;
         loop {
+            // Pinned anew for each leaf, so that those already replaced can be freed.
+            let guard = &epoch::pin();
             let aim = Aim::At(low.unwrap_or(K::Words::MIN));
             let Some(found) = self.trunk.find_leaf(&aim, guard) else {
                 return converted;
@@ -84,6 +85,8 @@ impl<K: Key> BlinkHash<K> {
         }
         interleave();
         self.trunk.insert_separators(&leaves[1..], guard);
+        // What has just been retired is large, and few retire anything else while keys ascend.
+        guard.flush();
         true
     }
 

@@ -35,7 +35,7 @@ fn leaves(index: &BlinkHash<u64>) -> (usize, usize) {
     (hashed, leaves.len() - hashed)
 }
 
-const KEYS: u64 = if cfg!(miri) { 200 } else { 5_000 };
+const KEYS: u64 = if cfg!(miri) { 60 } else { 5_000 };
 
 fn ascending() -> BlinkHash<u64> {
     let index = BlinkHash::with_options(options());
@@ -144,7 +144,7 @@ fn crowded_conversions_lose_nothing() {
                 let mut rng = Rng::stream(4, thread);
                 let mut expected = [None; KEYS_PER_THREAD];
                 // The keys wander upwards, so that there are always hash leaves.
-                for round in 0..if cfg!(miri) { 150 } else { 30_000 } {
+                for round in 0..if cfg!(miri) { 30 } else { 30_000 } {
                     let base = round / 2_000 * 1_000;
                     let own = rng.index(KEYS_PER_THREAD);
                     let key = base + own as u64 * THREADS + thread;
@@ -209,7 +209,7 @@ fn a_key_that_moves_during_a_scan_is_yielded_once() {
                 }
             });
         }
-        for round in 0..if cfg!(miri) { 20 } else { 60_000 } {
+        for round in 0..if cfg!(miri) { 4 } else { 60_000 } {
             let keys: Vec<u64> = if round % 2 == 0 {
                 index.range(..).map(|(key, _)| key).collect()
             } else {

@@ -54,7 +54,7 @@ fn crowded_merges_lose_nothing() {
             scope.spawn(move || {
                 let mut rng = Rng::stream(3, thread);
                 let mut expected = [None; KEYS_PER_THREAD];
-                for round in 0..if cfg!(miri) { 100 } else { 60_000 } {
+                for round in 0..if cfg!(miri) { 60 } else { 60_000 } {
                     let own = rng.index(expected.len());
                     let key = own as u64 * THREADS + thread;
                     // Seasons of growth and of decay.
