@@ -1,6 +1,6 @@
 //! Figures as people and machines read them.
 
-use bedload_index::sortedness::Sortedness;
+use bedload_index::sortedness::{Estimate, Sortedness};
 use serde_json::{Value, json};
 
 /// A number with its thousands set apart.
@@ -55,6 +55,35 @@ pub(crate) fn sortedness_json(measured: &Sortedness) -> Value {
         "below_running_max_percent": 100.0 * measured.below_running_max_share(),
         "adjacent_inversions": measured.adjacent_inversions,
         "adjacent_inversions_percent": 100.0 * measured.adjacent_inversions_share(),
+    })
+}
+
+/// Estimates for people, in a line.
+pub(crate) fn estimate_text(order: &Estimate) -> String {
+    format!(
+        "{} rows: K {} ({:.1} %), L {} ({:.2} %), {:.1} % late, {:.1} % overlapping",
+        grouped(order.rows),
+        grouped(order.k),
+        100.0 * order.k_share(),
+        grouped(order.l),
+        100.0 * order.l_share(),
+        100.0 * order.late_share(),
+        100.0 * order.overlapping_share(),
+    )
+}
+
+/// Estimates for machines.
+pub(crate) fn estimate_json(order: &Estimate) -> Value {
+    json!({
+        "rows": order.rows,
+        "k": order.k,
+        "k_percent": 100.0 * order.k_share(),
+        "l": order.l,
+        "l_percent": 100.0 * order.l_share(),
+        "below_running_max": order.below_running_max,
+        "below_running_max_percent": 100.0 * order.late_share(),
+        "overlapping": order.overlapping,
+        "overlapping_percent": 100.0 * order.overlapping_share(),
     })
 }
 

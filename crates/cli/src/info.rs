@@ -1,11 +1,11 @@
 //! `bedload info`: what a store holds.
 
-use bedload::{Layout, StoreInfo, TableInfo};
+use bedload::{ArrivalOrder, Layout, StoreInfo, TableInfo};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::exit::{Failure, Result};
-use crate::figures::grouped;
+use crate::figures::{estimate_json, estimate_text, grouped};
 use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::schema::type_name;
@@ -79,12 +79,25 @@ fn table_json(table: &TableInfo) -> Value {
         "layout": layout,
         "interval_ticks": interval,
         "density": density,
+        "order": table.order.map(order_json),
         "rows": table.rows,
         "time_column": store::time_name(&table.schema),
         "first_tick": table.first,
         "last_tick": table.last,
         "columns": columns.collect::<Vec<_>>(),
     })
+}
+
+fn order_json(order: ArrivalOrder) -> Value {
+    json!({ "total": estimate_json(&order.total), "window": estimate_json(&order.window) })
+}
+
+fn order_text(order: &ArrivalOrder) -> String {
+    let mut text = format!("\norder    {}", estimate_text(&order.total));
+    if order.window.rows < order.total.rows {
+        text += &format!("\n         {} at last", estimate_text(&order.window));
+    }
+    text
 }
 
 fn table_text(table: &TableInfo) -> Result<String> {
@@ -96,6 +109,9 @@ fn table_text(table: &TableInfo) -> Result<String> {
     let mut text = format!("\ntable    {}\nrows     {}", table.name, grouped(table.rows));
     if table.rows > 0 {
         text += &format!("\ntimes    {} to {}", time(table.first)?, time(table.last)?);
+    }
+    if let Some(order) = table.order.filter(|order| order.total.rows > 0) {
+        text += &order_text(&order);
     }
     if let Some(density) = &table.density {
         text += &format!("\nlayout   {}", layout::text(table.layout, unit));

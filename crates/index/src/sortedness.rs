@@ -22,7 +22,7 @@
 
 mod estimator;
 
-pub use estimator::{Estimate, Estimator};
+pub use estimator::{Estimate, Estimator, SavedOrder};
 
 use std::collections::VecDeque;
 

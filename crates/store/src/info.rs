@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::{Engine, TableEntry, View};
 use crate::error::Result;
 use crate::pages::FORMAT_VERSION;
-use crate::rows::TableSchema;
+use crate::rows::{ArrivalOrder, TableSchema};
 use crate::scan::Scan;
 use crate::sparse::Density;
 use crate::store::Layout;
@@ -66,6 +66,8 @@ pub struct TableInfo {
     pub layout: Layout,
     /// Of a sparse table, how densely it is filled.
     pub density: Option<Density>,
+    /// How far from sorted its rows arrived; not known of a sparse table, to which order does not matter.
+    pub order: Option<ArrivalOrder>,
     /// How many rows it has.
     pub rows: u64,
     /// The time of its first row, in ticks of the time column's unit.
@@ -100,11 +102,18 @@ impl TableInfo {
             let batch = scan.columns(&[&time])?.limit(1).next().transpose()?;
             Ok(batch.map(|batch| batch.column(0).to_data().buffers()[0].typed_data::<i64>()[0]))
         };
-        let heads = view
-            .generations()
-            .iter()
-            .filter_map(|generation| generation.head(table.id));
+        let generations = view.generations().iter();
+        let heads: Vec<_> = generations
+            .filter_map(|generation| generation.head(table.id))
+            .collect();
+        let mut order = table.order.clone();
+        for head in &heads {
+            let arrived = head.arrived(visible);
+            arrived.iter().for_each(|block| order.observe(block.times()));
+            order.note_flushed();
+        }
         let is_at_rest = heads
+            .iter()
             .map(|head| head.len() + head.deletions(visible).len() + head.blocks(visible).len())
             .sum::<usize>()
             == 0;
@@ -117,6 +126,7 @@ impl TableInfo {
             schema: table.schema.as_ref().clone(),
             layout: table.layout(),
             density: density.transpose()?,
+            order: table.sparse.is_none().then(|| order.order()),
             rows: if is_at_rest { table.rows } else { all().count()? },
             first: edge(all())?,
             last: edge(all().rev())?,

@@ -62,11 +62,12 @@ mod sparse;
 mod store;
 mod wal;
 
+pub use bedload_index::sortedness::Estimate;
 pub use engine::{Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
 pub use error::{Error, Result};
 pub use info::{DiskCounts, StoreInfo, TableInfo};
 pub use options::{Durability, Options};
-pub use rows::TableSchema;
+pub use rows::{ArrivalOrder, TableSchema};
 pub use scan::Scan;
 pub use sparse::{Density, Grid, Snap};
 pub use store::{Appended, Layout, Mark, Row, Snapshot, Store, Table, Value, inspect, restore, salvage};

@@ -123,7 +123,19 @@ fn descriptions_for_people_and_machines() {
         (&0.into(), &9.into())
     );
     assert_eq!(table["columns"][0]["type"], "timestamp(ms)");
+    let (order, exact) = (
+        &table["order"]["total"],
+        place.json("sortedness a.csv --column t --json"),
+    );
+    for measure in ["rows", "k", "below_running_max", "below_running_max_percent"] {
+        assert_eq!(order[measure], exact[measure], "{measure}");
+    }
+    assert_eq!(table["order"]["window"], *order);
     let text = place.output("info s t");
+    assert!(
+        text.contains(&format!("order    20 rows: K {} (", order["k"])),
+        "{text}"
+    );
     assert!(
         text.contains("times    1970-01-01T00:00:00 to 1970-01-01T00:00:00.009"),
         "{text}"

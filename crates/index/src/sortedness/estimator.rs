@@ -6,8 +6,12 @@ use super::share;
 const PILES: usize = 256;
 /// Keys that are remembered to tell ranks by, at most; at least half as many once that many arrived.
 const SAMPLES: usize = 1024;
+/// Samples that are saved, at most.
+const SAVED_SAMPLES: usize = 128;
 /// Of so many keys too late for the piles, one has its displacement estimated.
 const LATE_STRIDE: u64 = 32;
+/// More keys than ever arrive.
+const COUNT_MAX: u64 = 1 << 60;
 
 /// Estimates K and L of keys as they arrive: some nanoseconds a key, 10 KiB of memory, nothing read twice. Cheap enough
 /// to be always on.
@@ -15,12 +19,17 @@ const LATE_STRIDE: u64 = 32;
 /// * **K** by patience sorting, as [`Displacement`](super::Displacement) measures it, but only the last 256 piles are
 ///   kept. What would go on an older pile is left out of every run, so K is never underestimated; it is exact as long
 ///   as no key lies below 256 piles, that is, as long as displacements stay below 256 places.
-/// * **L** from two bounds from below, the number of arrivals since the greatest key came and the number of piles above
-///   a late key, and for keys too late for that from a sample of 512 to 1,024 of all keys: its rank in the sample tells
-///   its rank so far, within a 512th of all keys. Of such keys only every 32nd is looked at.
+/// * **L** from bounds from below, the number of arrivals since the greatest key came, the number below another key that
+///   was the greatest, and the number of piles above a late key, and for keys too late for that from a sample of 512 to
+///   1,024 of all keys: its rank in the sample tells its rank so far, within a 512th of all keys. Of such keys only every
+///   32nd is looked at.
 ///
 /// So K is within 1 % of the keys of the exact value, and L within 5 % of the keys where K is at most 20 %, and within
-/// 10 % of them otherwise; this is tested with the (K,L) generator, and with keys scrambled and reversed.
+/// 10 % of them otherwise. (Of keys that are ahead of their time L counts two at most, until what they overtook has come:
+/// up to then it is a bound from below.) This is tested with the (K,L) generator, and with keys scrambled
+/// and reversed. It holds too where what is known is [saved](Self::save) and restored on the way.
+///
+/// What arrives below everything that was [stored](Self::note_stored) before overlaps with it: no append can place it.
 ///
 /// ```
 /// use bedload_index::sortedness::Estimator;
@@ -30,18 +39,29 @@ const LATE_STRIDE: u64 = 32;
 ///     order.observe(key);
 /// }
 /// assert_eq!((order.total().rows, order.total().k, order.total().l), (6, 2, 2));
+///
+/// order.note_stored(50);
+/// order.observe(45);
+/// assert_eq!(order.total().overlapping, 1);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Estimator {
     rows: u64,
     below_running_max: u64,
+    overlapping: u64,
     l: u64,
     max: u64,
+    /// The greatest key that is stored.
+    stored_max: Option<u64>,
     /// How many keys had arrived before the greatest one.
     max_arrival: u64,
+    /// A key that was the greatest and is not yet passed, and how many keys below it came after it.
+    runner_up: (u64, u64),
     /// The ends of the last piles: that of pile `i` stands at `i` modulo [`PILES`].
     piles: Box<[u64; PILES]>,
     pile_count: u64,
+    /// So many first piles are not known any more, whatever room there is.
+    unknown_piles: u64,
     /// Keys that were too late for the piles.
     beyond_piles: u64,
     /// Every `stride`-th key, sorted.
@@ -66,6 +86,45 @@ pub struct Estimate {
     pub l: u64,
     /// Rows whose key lies below the largest key that arrived before them; exact.
     pub below_running_max: u64,
+    /// Rows whose key lay below the largest one [stored](Estimator::note_stored) when they arrived; exact.
+    pub overlapping: u64,
+}
+
+/// What an [`Estimator`] needs to go on, as it was [saved](Estimator::save).
+///
+/// ```
+/// use bedload_index::sortedness::Estimator;
+///
+/// let mut order = Estimator::new();
+/// (0..1000).for_each(|key| order.observe(key ^ 1));
+/// let mut again = Estimator::restore(&order.save()).expect("as it was saved");
+/// again.observe(1000);
+/// assert_eq!((again.total().rows, again.total().k), (1001, 500));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedOrder {
+    /// All keys.
+    pub total: Estimate,
+    /// The last window that was complete.
+    pub window: Option<Estimate>,
+    /// The window under way.
+    pub since_window: Estimate,
+    /// Keys of a window.
+    pub window_rows: u64,
+    /// The greatest key; 0 if none came.
+    pub max: u64,
+    /// How many keys had arrived when it came, itself among them.
+    pub max_arrival: u64,
+    /// A key that was the greatest before, and how many below it came after it.
+    pub runner_up: (u64, u64),
+    /// The greatest key that is stored.
+    pub stored_max: Option<u64>,
+    /// The ends of the last piles, ascending; at most 256.
+    pub piles: Vec<u64>,
+    /// Every `stride`-th key, sorted; 128 of them at most.
+    pub samples: Vec<u64>,
+    /// Of how many keys one is a sample.
+    pub stride: u64,
 }
 
 impl Estimate {
@@ -86,6 +145,23 @@ impl Estimate {
     pub fn late_share(&self) -> f64 {
         share(self.below_running_max, self.rows)
     }
+
+    /// The share of rows that overlapped with what was stored, from 0 to 1.
+    #[must_use]
+    pub fn overlapping_share(&self) -> f64 {
+        share(self.overlapping, self.rows)
+    }
+
+    /// What was found since an earlier time. L does not add up, and is given.
+    fn since(&self, earlier: &Self, l: u64) -> Self {
+        Self {
+            rows: self.rows - earlier.rows,
+            k: self.k - earlier.k,
+            l,
+            below_running_max: self.below_running_max - earlier.below_running_max,
+            overlapping: self.overlapping - earlier.overlapping,
+        }
+    }
 }
 
 impl Estimator {
@@ -104,11 +180,15 @@ impl Estimator {
         Self {
             rows: 0,
             below_running_max: 0,
+            overlapping: 0,
             l: 0,
             max: 0,
+            stored_max: None,
             max_arrival: 0,
+            runner_up: (0, 0),
             piles: Box::new([0; PILES]),
             pile_count: 0,
+            unknown_piles: 0,
             beyond_piles: 0,
             samples: Vec::with_capacity(SAMPLES),
             stride: 1,
@@ -124,6 +204,10 @@ impl Estimator {
     pub fn observe(&mut self, key: u64) {
         self.rows += 1;
         if key >= self.max {
+            let below = self.rows - 1 - self.max_arrival;
+            if below > 0 && below >= self.runner_up.1 {
+                self.runner_up = (self.max, below);
+            }
             self.max = key;
             self.max_arrival = self.rows;
             self.push_pile(key);
@@ -143,6 +227,7 @@ impl Estimator {
             k: self.rows - self.pile_count,
             l: self.l,
             below_running_max: self.below_running_max,
+            overlapping: self.overlapping,
         }
     }
 
@@ -150,6 +235,116 @@ impl Estimator {
     #[must_use]
     pub fn window(&self) -> Estimate {
         self.window.unwrap_or_else(|| self.total())
+    }
+
+    /// The window under way: all keys since the last one ended.
+    #[must_use]
+    pub fn since_window(&self) -> Estimate {
+        self.total().since(&self.window_start, self.window_start.l)
+    }
+
+    /// Ends the window under way, however few keys it has.
+    pub fn end_window(&mut self) {
+        self.window = Some(self.since_window());
+        self.window_start = Estimate { l: 0, ..self.total() };
+    }
+
+    /// The greatest key that arrived.
+    #[must_use]
+    pub fn max(&self) -> Option<u64> {
+        (self.rows > 0).then_some(self.max)
+    }
+
+    /// Something is stored whose greatest key is this one: what comes below it overlaps.
+    pub fn note_stored(&mut self, max: u64) {
+        self.stored_max = self.stored_max.max(Some(max));
+    }
+
+    /// What is needed to go on: some kilobytes. Of the samples every second is left out until there are 128 at most, so
+    /// that L of keys too late for the piles is told within a 64th of all keys from then on.
+    #[must_use]
+    pub fn save(&self) -> SavedOrder {
+        let mut samples = self.samples.clone();
+        let mut stride = self.stride;
+        while samples.len() > SAVED_SAMPLES {
+            stride *= 2;
+            thin(&mut samples);
+        }
+        let kept = self.kept_piles();
+        SavedOrder {
+            total: self.total(),
+            window: self.window,
+            since_window: self.since_window(),
+            window_rows: self.window_rows,
+            max: self.max,
+            max_arrival: self.max_arrival,
+            runner_up: self.runner_up,
+            stored_max: self.stored_max,
+            piles: (1..=kept).rev().map(|nth| self.pile_end(nth)).collect(),
+            samples,
+            stride,
+        }
+    }
+
+    /// Goes on where another one was saved; nothing if no estimator ever saves such a thing.
+    #[must_use]
+    pub fn restore(saved: &SavedOrder) -> Option<Self> {
+        let (total, since) = (saved.total, saved.since_window);
+        let pile_count = total.rows.checked_sub(total.k)?;
+        let is_part = |part: &Estimate, whole: &Estimate| {
+            part.rows <= whole.rows
+                && part.k <= whole.k
+                && part.rows - part.k <= whole.rows - whole.k
+                && part.l <= whole.l
+                && part.below_running_max <= whole.below_running_max
+                && part.overlapping <= whole.overlapping
+        };
+        let counts_are_right = total.rows <= COUNT_MAX
+            && total.below_running_max.max(total.overlapping) <= total.rows
+            && since.k <= since.rows
+            && is_part(&since, &total)
+            && saved
+                .window
+                .is_none_or(|window| window.k <= window.rows && is_part(&window, &total))
+            && saved.max_arrival.max(saved.runner_up.1) <= total.rows
+            && (1..=total.rows.max(1) * 2).contains(&saved.stride);
+        let kept = saved.piles.len() as u64;
+        let lists_are_right = kept <= pile_count.min(PILES as u64)
+            && (kept > 0) == (pile_count > 0)
+            && saved.piles.is_sorted()
+            && saved.samples.len() <= SAVED_SAMPLES
+            && saved.samples.is_sorted();
+        if !counts_are_right || !lists_are_right {
+            return None;
+        }
+        let mut order = Self {
+            rows: total.rows,
+            below_running_max: total.below_running_max,
+            overlapping: total.overlapping,
+            l: total.l,
+            max: saved.max,
+            stored_max: saved.stored_max,
+            max_arrival: saved.max_arrival,
+            runner_up: saved.runner_up,
+            pile_count: pile_count - kept,
+            unknown_piles: pile_count - kept,
+            stride: saved.stride,
+            window_start: Estimate {
+                l: since.l,
+                ..total.since(&since, 0)
+            },
+            window: saved.window,
+            ..Self::with_window(saved.window_rows)
+        };
+        saved.piles.iter().for_each(|&end| order.push_pile(end));
+        order.samples.extend_from_slice(&saved.samples);
+        order.expect_event();
+        Some(order)
+    }
+
+    /// How many of the last piles are known.
+    fn kept_piles(&self) -> u64 {
+        (self.pile_count - self.unknown_piles).min(PILES as u64)
     }
 
     #[inline]
@@ -160,11 +355,18 @@ impl Estimator {
 
     fn observe_below_max(&mut self, key: u64) {
         self.below_running_max += 1;
+        self.overlapping += u64::from(Some(key) < self.stored_max);
         self.raise_l(self.rows - self.max_arrival);
+        if key < self.runner_up.0 {
+            self.runner_up.1 += 1;
+            self.raise_l(self.runner_up.1);
+        } else {
+            self.runner_up = (0, 0);
+        }
         if key >= self.pile_end(1) {
             return self.push_pile(key);
         }
-        let kept = self.pile_count.min(PILES as u64);
+        let kept = self.kept_piles();
         if kept < self.pile_count && key < self.pile_end(kept) {
             self.beyond_piles += 1;
             if self.beyond_piles % LATE_STRIDE == 1 {
@@ -203,7 +405,7 @@ impl Estimator {
     fn rows_above(&self, key: u64) -> u64 {
         let below = self.samples.partition_point(|&sample| sample < key);
         let above = (self.samples.len() - below) as u64;
-        (above * self.stride).min(self.rows)
+        above.saturating_mul(self.stride).min(self.rows)
     }
 
     #[inline]
@@ -216,11 +418,7 @@ impl Estimator {
     fn note_event(&mut self, key: u64) {
         if self.rows.is_multiple_of(self.stride) {
             if self.samples.len() == SAMPLES {
-                let mut odd = false;
-                self.samples.retain(|_| {
-                    odd = !odd;
-                    odd
-                });
+                thin(&mut self.samples);
                 self.stride *= 2;
             }
             if self.rows.is_multiple_of(self.stride) {
@@ -229,16 +427,13 @@ impl Estimator {
             }
         }
         if self.rows.is_multiple_of(self.window_rows) {
-            let (total, start) = (self.total(), self.window_start);
-            self.window = Some(Estimate {
-                rows: total.rows - start.rows,
-                k: total.k - start.k,
-                l: start.l,
-                below_running_max: total.below_running_max - start.below_running_max,
-            });
-            self.window_start = Estimate { l: 0, ..total };
+            self.end_window();
         }
-        let next_multiple = |of: u64| (self.rows / of + 1) * of;
+        self.expect_event();
+    }
+
+    fn expect_event(&mut self) {
+        let next_multiple = |of: u64| (self.rows / of + 1).saturating_mul(of);
         self.next_event = next_multiple(self.stride).min(next_multiple(self.window_rows));
     }
 }
@@ -247,6 +442,15 @@ impl Default for Estimator {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Leaves every second one out.
+fn thin(samples: &mut Vec<u64>) {
+    let mut odd = false;
+    samples.retain(|_| {
+        odd = !odd;
+        odd
+    });
 }
 
 #[expect(

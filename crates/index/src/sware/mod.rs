@@ -6,6 +6,7 @@
 //! | [`BPlusTree`] | the tree it is made of, which inserts each entry where it belongs |
 //! | [`SaTree`] | a buffer as published before any tree of the room: the SA B+-tree of the SWARE paper |
 //! | [`PagedTree`] | the B+-tree of pages as such a tree: the SA B+-tree on whatever a page store keeps pages on |
+//! | [`LatchedSaTree`] | the same for several threads, with the paper's latches of two levels |
 //! | [`SerialMap`], [`Locked`] | what they have in common; a lock, so that several threads may use one |
 //!
 //! The paper (Raman, Sarkar, Olma, Athanassoulis, "Indexing for Near-Sorted Data", ICDE 2023) buffers *everything*, sorts
@@ -40,7 +41,7 @@ mod search;
 mod serial_map;
 
 pub use bplus_tree::BPlusTree;
-pub use buffer::{BaseTree, BufferOptions, Drained, Filters, SaTree};
+pub use buffer::{BaseTree, BufferOptions, Drained, Filters, LatchedSaTree, SaTree};
 pub use near_sorted::{Arrivals, NearSortedTree};
 pub use options::TreeOptions;
 pub use paged_tree::PagedTree;

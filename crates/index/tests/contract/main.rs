@@ -15,3 +15,4 @@ mod run;
 mod snapshot;
 mod suite;
 mod sware;
+mod sware_rules;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::pages::COUNTER_MAX;
-use crate::rows::{ColumnRecord, TableId, TableSchema};
+use crate::rows::{ArrivalMeasure, ColumnRecord, OrderRecord, TableId, TableSchema};
 use crate::sparse::{SparseEntry, SparseRecord};
 use crate::store::Layout;
 
@@ -29,6 +29,8 @@ pub(crate) struct TableEntry {
     pub(crate) rows: u64,
     /// The first sequence number that no row in the tree reaches.
     pub(crate) end_sequence: u64,
+    /// In which order the rows in the tree arrived; empty for a table of the sparse layout.
+    pub(crate) order: ArrivalMeasure,
     /// What a table of the sparse layout has instead of rows in its tree.
     pub(crate) sparse: Option<SparseEntry>,
 }
@@ -65,6 +67,8 @@ struct TableRecord {
     root: u32,
     rows: u64,
     end_sequence: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    order: Option<OrderRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sparse: Option<SparseRecord>,
 }
@@ -121,6 +125,7 @@ impl Catalogue {
             root,
             rows: 0,
             end_sequence: 0,
+            order: ArrivalMeasure::default(),
             sparse,
         });
         Ok(())
@@ -171,6 +176,7 @@ impl Catalogue {
             root: table.root.get(),
             rows: table.rows,
             end_sequence: table.end_sequence,
+            order: table.sparse.is_none().then(|| table.order.record()),
             sparse: table.sparse.as_ref().map(SparseEntry::record),
         };
         let record = CatalogueRecord {
@@ -205,6 +211,11 @@ impl Catalogue {
                 .as_ref()
                 .map(|record| SparseEntry::of_record(record, file, &table.name, &schema, payload_len));
             let sparse = sparse.transpose()?;
+            let order = match &table.order {
+                None => ArrivalMeasure::default(),
+                Some(record) => ArrivalMeasure::of_record(record)
+                    .ok_or_else(|| damaged(format!("table {:?} has an impossible order", table.name)))?,
+            };
             catalogue.put(TableEntry {
                 id: table.id,
                 name: table.name,
@@ -213,6 +224,7 @@ impl Catalogue {
                 root,
                 rows: table.rows,
                 end_sequence: table.end_sequence,
+                order,
                 sparse,
             });
         }

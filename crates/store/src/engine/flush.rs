@@ -251,6 +251,8 @@ fn flush_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<T
         }
     }
     let rows = head.in_order();
+    rows.arrivals().for_each(|times| table.order.observe(times));
+    table.order.note_flushed();
     let mut entries = HeadEntries::new(&rows, &deletions);
     tree.insert_sorted(&mut entries)?;
     table.rows += entries.count;

@@ -60,6 +60,11 @@ impl RowsInOrder {
         let &(block, row) = self.order.get(position)?;
         Some((&self.blocks[block as usize], row as usize))
     }
+
+    /// The times of all rows, in the order in which they arrived.
+    pub(crate) fn arrivals(&self) -> impl Iterator<Item = &[i64]> {
+        self.blocks.iter().map(|block| block.times())
+    }
 }
 
 impl Head {
@@ -186,6 +191,13 @@ impl Head {
             blocks: inner.blocks.clone(),
             order: inner.index.values().copied().collect(),
         }
+    }
+
+    /// The rows whose sequence number is below `before`, in the order in which they arrived.
+    pub(crate) fn arrived(&self, before: u64) -> Vec<Arc<RowBlock>> {
+        let inner = self.inner.read();
+        let is_visible = |block: &&Arc<RowBlock>| block.first_sequence < before;
+        inner.blocks.iter().filter(is_visible).cloned().collect()
     }
 
     /// How many rows there are, deleted ones included.

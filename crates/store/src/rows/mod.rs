@@ -1,11 +1,14 @@
 //! Rows of tables: their schemas, and rows on the way between Arrow batches, memory and pages.
 
+mod arrival_order;
 mod batch_builder;
 mod deletion;
 mod head;
 mod row_block;
 mod schema;
 
+pub use arrival_order::ArrivalOrder;
+pub(crate) use arrival_order::{ArrivalMeasure, OrderRecord};
 pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource};
 pub(crate) use deletion::Deletion;
 pub(crate) use head::{Head, HeadRow, RowsInOrder};

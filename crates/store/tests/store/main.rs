@@ -6,6 +6,7 @@ mod contract;
 mod damage;
 mod fixtures;
 mod lifecycle;
+mod order;
 mod rows;
 mod salvage;
 mod space;

@@ -5,6 +5,7 @@ use super::options::{BufferOptions, Filters};
 use super::search::lower_bound;
 use super::sort::{keep_last, sort};
 use super::zone::Zone;
+use crate::sortedness::Estimator;
 use crate::sware::SerialMap;
 
 /// A tree that a buffer can be drained into.
@@ -71,9 +72,8 @@ pub struct SaTree<T> {
     last_sorted_zone: usize,
     global_filter: Filter,
     page_filters: Vec<Filter>,
-    /// Entries that arrived out of order since the last drain, and the largest distance to their page.
-    k: usize,
-    l: usize,
+    /// K and L of what arrives; a window is what came since the buffer was last in order as a whole.
+    order: Estimator,
     drained: Drained,
 }
 
@@ -97,8 +97,7 @@ impl<T: BaseTree> SaTree<T> {
             last_sorted_zone: 0,
             global_filter: Filter::new(global),
             page_filters: vec![Filter::new(options.page_entries); per_page],
-            k: 0,
-            l: 0,
+            order: Estimator::with_window(u64::MAX),
             drained: Drained::default(),
         }
     }
@@ -112,6 +111,13 @@ impl<T: BaseTree> SaTree<T> {
     #[must_use]
     pub fn drained(&self) -> Drained {
         self.drained
+    }
+
+    /// The order in which entries and tombstones came, in all and since the buffer was last sorted or drained; what overlaps
+    /// is what came below the greatest key of the tree. It decides how the buffer is sorted.
+    #[must_use]
+    pub fn order(&self) -> &Estimator {
+        &self.order
     }
 
     /// Bytes of the buffer, its filters and zone maps.
@@ -166,7 +172,7 @@ impl<T: BaseTree> SaTree<T> {
         self.blocks.last().copied().unwrap_or(self.boundary)
     }
 
-    fn push(&mut self, entry: Buffered) {
+    pub(super) fn push(&mut self, entry: Buffered) {
         if self.entries.len() == self.options.entries {
             self.drain_some();
         }
@@ -179,9 +185,8 @@ impl<T: BaseTree> SaTree<T> {
             let ordered = &self.zones[..self.last_sorted_zone];
             let overlapped = ordered.partition_point(|zone| zone.max <= entry.key);
             self.last_sorted_zone = overlapped;
-            self.k += 1;
-            self.l = self.l.max(place - overlapped * self.options.page_entries);
         }
+        self.order.observe(entry.key);
         if self.boundary <= place {
             let hash = Filter::hash(entry.key);
             if self.options.filters != Filters::None {
@@ -225,29 +230,51 @@ impl<T: BaseTree> SaTree<T> {
     }
 
     fn find_unsorted(&self, key: u64) -> Option<&Buffered> {
-        let from = self.unsorted_from();
-        if from == self.entries.len() {
-            return None;
-        }
+        let newest = |page: &'_ [Buffered]| page.iter().rposition(|entry| entry.key == key);
+        self.unsorted_pages(key)
+            .find_map(|page| newest(page).map(|place| &page[place]))
+    }
+
+    /// What a lookup has to scan of the unsorted part, page by page, the newest first.
+    fn unsorted_pages(&self, key: u64) -> impl Iterator<Item = &[Buffered]> {
+        let (from, size) = (self.unsorted_from(), self.options.page_entries);
         let hash = Filter::hash(key);
-        if self.options.filters != Filters::None && !self.global_filter.may_contain(hash) {
-            return None;
-        }
-        let size = self.options.page_entries;
-        (from / size..self.zones.len()).rev().find_map(|page| {
-            let may_hold = (!self.options.zone_maps || self.zones[page].contains(key))
-                && self
-                    .page_filters
-                    .get(page)
-                    .is_none_or(|filter| filter.may_contain(hash));
+        let may_hold_any = from < self.entries.len()
+            && (self.options.filters == Filters::None || self.global_filter.may_contain(hash));
+        let end = if may_hold_any { self.zones.len() } else { 0 };
+        let may_hold = move |page: &usize| {
+            let filter = self.page_filters.get(*page);
+            (!self.options.zone_maps || self.zones[*page].contains(key))
+                && filter.is_none_or(|filter| filter.may_contain(hash))
+        };
+        (from / size..end).rev().filter(may_hold).map(move |page| {
             let end = ((page + 1) * size).min(self.entries.len());
-            let held = if may_hold {
-                &self.entries[from.max(page * size)..end]
-            } else {
-                &[]
-            };
-            held.iter().rev().find(|entry| entry.key == key)
+            &self.entries[from.max(page * size)..end]
         })
+    }
+
+    /// How many pages of the buffer a lookup of this key scans (Table II of the paper).
+    #[must_use]
+    pub fn pages_scanned(&self, key: u64) -> usize {
+        if self.options.zone_maps && !self.zone.contains(key) {
+            return 0;
+        }
+        let mut scanned = 0;
+        let is_found = self.unsorted_pages(key).any(|page| {
+            scanned += 1;
+            page.iter().any(|entry| entry.key == key)
+        });
+        debug_assert!(
+            is_found == self.find_unsorted(key).is_some(),
+            "both scan the same pages"
+        );
+        scanned
+    }
+
+    /// How many entries and tombstones are in the buffer.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.entries.len()
     }
 
     /// Whether what is unsorted is more than a read should scan.
@@ -282,7 +309,8 @@ impl<T: BaseTree> SaTree<T> {
 
     /// What the paper's tuning calls for: K below 20 % or L below 5 % of the buffer.
     fn is_nearly_sorted(&self) -> bool {
-        self.k * 5 < self.options.entries || self.l * 20 < self.options.entries
+        let (order, entries) = (self.order.since_window(), self.options.entries as u64);
+        order.k * 5 < entries || order.l * 20 < entries
     }
 
     fn sort_all(&mut self) {
@@ -305,12 +333,15 @@ impl<T: BaseTree> SaTree<T> {
         self.last_sorted_zone = self.entries.len() / self.options.page_entries;
         self.note_order_from(0);
         self.zone = Zone::of(self.entries.iter().map(|entry| entry.key));
-        (self.k, self.l) = (0, 0);
+        self.order.end_window();
     }
 
     /// Makes room: drains up to the last sorted zone if that lies in the part to be drained, and else that part, which
     /// must then be sorted; what remains is sorted (§IV-A).
     fn drain_some(&mut self) {
+        if self.options.held_percent > 0 {
+            return self.drain_above();
+        }
         let size = self.options.page_entries;
         let part = (self.entries.len() * self.options.drain_percent / 100).max(1);
         let sorted = self.last_sorted_zone * size;
@@ -324,17 +355,50 @@ impl<T: BaseTree> SaTree<T> {
         }
     }
 
+    /// Makes room, but holds what overlaps with the tree back: it stays in the sorted part, until it is too much.
+    fn drain_above(&mut self) {
+        self.sort_all();
+        // Equal keys that came one behind the other are sorted as they are.
+        keep_last(&mut self.entries);
+        self.boundary = self.entries.len();
+        let overlapping = self.overlapping(&self.entries);
+        let above = self.entries.len() - overlapping;
+        let part = (above * self.options.drain_percent / 100).max(1).min(above);
+        if above == 0 || overlapping * 100 > self.options.entries * self.options.held_percent {
+            self.drain_first(overlapping + part);
+        } else {
+            let remaining = self.entries.split_off(overlapping + part);
+            let leaving = self.entries.split_off(overlapping);
+            self.entries.extend(remaining);
+            self.take_in(&leaving);
+            self.all_is_sorted();
+        }
+    }
+
+    /// How many of these entries, which are sorted, overlap with the tree.
+    fn overlapping(&self, entries: &[Buffered]) -> usize {
+        let max = self.base.max_key();
+        max.map_or(0, |max| entries.partition_point(|entry| entry.key <= max))
+    }
+
     /// Drains the first entries, which are sorted and above which all others lie, and sorts what remains.
     fn drain_first(&mut self, count: usize) {
         let remaining = self.entries.split_off(count);
         let mut leaving = std::mem::replace(&mut self.entries, Vec::with_capacity(self.options.entries));
         self.entries.extend(remaining);
         keep_last(&mut leaving);
-        let overlapping = self
-            .base
-            .max_key()
-            .map_or(0, |max| leaving.partition_point(|entry| entry.key <= max));
-        let (overlapping, above) = leaving.split_at(overlapping);
+        self.take_in(&leaving);
+        self.boundary = self.boundary.saturating_sub(count);
+        self.blocks.clear();
+        if self.boundary < self.entries.len() {
+            self.sort_all();
+        }
+        self.all_is_sorted();
+    }
+
+    /// Puts entries, which ascend strictly, into the tree: from the root what overlaps, behind its last leaf the rest.
+    fn take_in(&mut self, leaving: &[Buffered]) {
+        let (overlapping, above) = leaving.split_at(self.overlapping(leaving));
         for entry in overlapping {
             match entry.value {
                 Some(value) => self.base.insert(entry.key, value),
@@ -348,15 +412,11 @@ impl<T: BaseTree> SaTree<T> {
             .filter_map(|entry| Some((entry.key, entry.value?)))
             .collect();
         self.base.append(&above);
+        if let Some(max) = self.base.max_key() {
+            self.order.note_stored(max);
+        }
         self.drained.top_inserts += overlapping.len() as u64;
         self.drained.appended += above.len() as u64;
-
-        self.boundary = self.boundary.saturating_sub(count);
-        self.blocks.clear();
-        if self.boundary < self.entries.len() {
-            self.sort_all();
-        }
-        self.all_is_sorted();
     }
 
     /// The newest entries of the buffer between the bounds, ascending.
@@ -378,19 +438,19 @@ impl<T: BaseTree> SaTree<T> {
         keep_last(&mut within);
         within
     }
+}
 
-    /// Merges what the tree below answered for a range into what the buffer holds of it.
-    fn merge(&self, lower: u64, upper: u64, below: Vec<(u64, u64)>, entries: &mut Vec<(u64, u64)>) {
-        let mut below = below.into_iter().peekable();
-        for buffered in self.buffered_between(lower, upper) {
-            while let Some(entry) = below.next_if(|entry| entry.0 < buffered.key) {
-                entries.push(entry);
-            }
-            below.next_if(|entry| entry.0 == buffered.key);
-            entries.extend(buffered.value.map(|value| (buffered.key, value)));
+/// Merges what answered for a range with what is newer; both ascend strictly.
+pub(super) fn merge_newer(newer: Vec<Buffered>, older: Vec<(u64, u64)>, entries: &mut Vec<(u64, u64)>) {
+    let mut older = older.into_iter().peekable();
+    for buffered in newer {
+        while let Some(entry) = older.next_if(|entry| entry.0 < buffered.key) {
+            entries.push(entry);
         }
-        entries.extend(below);
+        older.next_if(|entry| entry.0 == buffered.key);
+        entries.extend(buffered.value.map(|value| (buffered.key, value)));
     }
+    entries.extend(older);
 }
 
 impl<T: BaseTree> SerialMap for SaTree<T> {
@@ -410,7 +470,7 @@ impl<T: BaseTree> SerialMap for SaTree<T> {
         let mut below = Vec::new();
         let next = self.base.read_up(lower, upper, &mut below);
         let read_to = next.map_or(upper, |next| next - 1);
-        self.merge(lower, read_to, below, entries);
+        merge_newer(self.buffered_between(lower, read_to), below, entries);
         next
     }
 
@@ -418,7 +478,7 @@ impl<T: BaseTree> SerialMap for SaTree<T> {
         let mut below = Vec::new();
         let next = self.base.read_down(lower, upper, &mut below);
         let read_to = next.map_or(lower, |next| next + 1);
-        self.merge(read_to, upper, below, entries);
+        merge_newer(self.buffered_between(read_to, upper), below, entries);
         next
     }
 

@@ -1,0 +1,209 @@
+//! The order in which the rows of a table arrived: how far from sorted, estimated as they are flushed.
+
+use bedload_index::sortedness::{Estimate, Estimator, SavedOrder};
+use serde::{Deserialize, Serialize};
+
+/// How far from sorted by time the rows of a table arrived, as [`TableInfo`](crate::TableInfo) has it: all of them, and
+/// the last 65,536 or more that are a window. Rows that were deleted since count too.
+///
+/// K and L are estimates: K is never too small and too large by 1 % of the rows at most; L is right within 5 % of the rows
+/// where K is 20 % at most, and else within 10 %, but too small while rows that came too early wait for those that they
+/// overtook. What is late and what overlaps is counted exactly. Rows that overlap lay
+/// below the latest time in the table's pages when they were flushed.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{RecordBatch, TimestampSecondArray};
+/// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+/// # use bedload::{Store, TableSchema};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::create(dir.path().join("s"))?;
+/// # let columns = Arc::new(Schema::new(vec![Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false)]));
+/// # let table = store.create_table("readings", TableSchema::new(columns.clone(), "at")?)?;
+/// let times = TimestampSecondArray::from(vec![10, 30, 40, 20, 50]);
+/// table.append(&RecordBatch::try_new(columns, vec![Arc::new(times)])?)?;
+/// let order = store.info()?.tables[0].order.expect("of a table that is indexed");
+/// assert_eq!((order.total.rows, order.total.k, order.total.l), (5, 1, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArrivalOrder {
+    /// Of all rows that arrived since this is measured, which is the table's life but for tables of early releases.
+    pub total: Estimate,
+    /// Of the last window that is complete; before there is one, of all.
+    pub window: Estimate,
+}
+
+/// Measures the rows of a table as they arrive.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ArrivalMeasure {
+    estimator: Estimator,
+}
+
+/// What the catalogue keeps of it. Lists that ascend are written as their first number and differences.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OrderRecord {
+    total: EstimateRecord,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    window: Option<EstimateRecord>,
+    since_window: EstimateRecord,
+    max: i64,
+    max_arrival: u64,
+    runner_up: (i64, u64),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stored_max: Option<i64>,
+    piles: Vec<u64>,
+    samples: Vec<u64>,
+    stride: u64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct EstimateRecord {
+    rows: u64,
+    k: u64,
+    l: u64,
+    below_running_max: u64,
+    overlapping: u64,
+}
+
+/// A key that sorts as the time does.
+const fn key(time: i64) -> u64 {
+    time.cast_unsigned() ^ (1 << 63)
+}
+
+const fn time(key: u64) -> i64 {
+    (key ^ (1 << 63)).cast_signed()
+}
+
+impl ArrivalMeasure {
+    /// Rows of these times arrive.
+    pub(crate) fn observe(&mut self, times: &[i64]) {
+        for &time in times {
+            self.estimator.observe(key(time));
+        }
+    }
+
+    /// All that arrived goes into pages.
+    pub(crate) fn note_flushed(&mut self) {
+        if let Some(max) = self.estimator.max() {
+            self.estimator.note_stored(max);
+        }
+    }
+
+    pub(crate) fn order(&self) -> ArrivalOrder {
+        ArrivalOrder {
+            total: self.estimator.total(),
+            window: self.estimator.window(),
+        }
+    }
+
+    pub(crate) fn record(&self) -> OrderRecord {
+        let saved = self.estimator.save();
+        OrderRecord {
+            total: saved.total.into(),
+            window: saved.window.map(EstimateRecord::from),
+            since_window: saved.since_window.into(),
+            max: time(saved.max),
+            max_arrival: saved.max_arrival,
+            runner_up: (time(saved.runner_up.0), saved.runner_up.1),
+            stored_max: saved.stored_max.map(time),
+            piles: differences(&saved.piles),
+            samples: differences(&saved.samples),
+            stride: saved.stride,
+        }
+    }
+
+    /// What was recorded; nothing if that cannot be.
+    pub(crate) fn of_record(record: &OrderRecord) -> Option<Self> {
+        let estimator = Estimator::restore(&SavedOrder {
+            total: record.total.into(),
+            window: record.window.map(Estimate::from),
+            since_window: record.since_window.into(),
+            window_rows: Estimator::WINDOW_ROWS,
+            max: key(record.max),
+            max_arrival: record.max_arrival,
+            runner_up: (key(record.runner_up.0), record.runner_up.1),
+            stored_max: record.stored_max.map(key),
+            piles: sums(&record.piles)?,
+            samples: sums(&record.samples)?,
+            stride: record.stride,
+        })?;
+        Some(Self { estimator })
+    }
+}
+
+fn differences(ascending: &[u64]) -> Vec<u64> {
+    let before = std::iter::once(&0).chain(ascending);
+    ascending
+        .iter()
+        .zip(before)
+        .map(|(number, before)| number - before)
+        .collect()
+}
+
+fn sums(differences: &[u64]) -> Option<Vec<u64>> {
+    let mut sum = 0_u64;
+    let mut add = |&difference| {
+        sum = sum.checked_add(difference)?;
+        Some(sum)
+    };
+    differences.iter().map(&mut add).collect()
+}
+
+impl From<Estimate> for EstimateRecord {
+    fn from(estimate: Estimate) -> Self {
+        Self {
+            rows: estimate.rows,
+            k: estimate.k,
+            l: estimate.l,
+            below_running_max: estimate.below_running_max,
+            overlapping: estimate.overlapping,
+        }
+    }
+}
+
+impl From<EstimateRecord> for Estimate {
+    fn from(record: EstimateRecord) -> Self {
+        Self {
+            rows: record.rows,
+            k: record.k,
+            l: record.l,
+            below_running_max: record.below_running_max,
+            overlapping: record.overlapping,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measure_goes_on_where_it_was_recorded() {
+        let times: Vec<i64> = (0..9_000_i64).map(|number| number * 7 % 4_001 - 2_000).collect();
+        let mut measure = ArrivalMeasure::default();
+        let mut again = measure.clone();
+        for times in times.chunks(1_000) {
+            measure.observe(times);
+            again.observe(times);
+            let text = serde_json::to_string(&again.record()).expect("plain data");
+            let record = serde_json::from_str(&text).expect("as it was written");
+            again = ArrivalMeasure::of_record(&record).expect("as it was recorded");
+            assert_eq!(serde_json::to_string(&again.record()).expect("plain data"), text);
+            assert!(text.len() < 6_000, "{} bytes", text.len());
+        }
+        let (order, again) = (measure.order().total, again.order().total);
+        assert_eq!(Estimate { l: 0, ..order }, Estimate { l: 0, ..again });
+        assert!(order.l.abs_diff(again.l) <= 9_000 / 64, "{order:?} {again:?}");
+    }
+
+    #[test]
+    fn sums_that_overflow_are_refused() {
+        assert_eq!(
+            sums(&differences(&[1, 1, 5, u64::MAX])),
+            Some(vec![1, 1, 5, u64::MAX])
+        );
+        assert_eq!(sums(&[1, u64::MAX]), None);
+    }
+}
