@@ -64,17 +64,18 @@ fn file_pages_keep_the_rules_of_page_stores() {
     check_page_store(pages);
 }
 
-/// The public ones, past the system's cache where the file system can.
-fn public_pages() -> FilePages {
+/// The public ones; directly, past the system's cache where the file system can, which is slow.
+fn public_pages(direct: bool) -> FilePages {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let options = FilePagesOptions::new().cache_bytes(0);
-    let direct = FilePages::create(dir.path().join("direct"), options.direct(true));
+    let direct = FilePages::create(dir.path().join("direct"), options.direct(direct));
     direct.unwrap_or_else(|_| FilePages::create(dir.path().join("pages"), options).expect("a fresh file"))
 }
 
 #[test]
 fn pages_of_a_file_of_their_own_keep_the_rules_of_page_stores() {
-    check_page_store(public_pages);
+    check_page_store(|| public_pages(true));
+    check_page_store(|| public_pages(false));
 }
 
 #[test]
@@ -83,12 +84,14 @@ fn a_tree_on_pages_of_a_file_of_their_own() {
         operations: 10_000,
         ..PLAN
     };
-    let make =
-        || TreeIndex::create(public_pages(), U64Keys, Config::new().max_entries(4)).expect("an empty tree");
+    let make = || {
+        TreeIndex::create(public_pages(false), U64Keys, Config::new().max_entries(4)).expect("an empty tree")
+    };
     check(|| OneThread(make()), plan);
     check_disjoint_writers(make, 4, plan);
     let latched = || {
-        let base = PagedTree::create(public_pages(), Config::new().max_entries(4)).expect("an empty tree");
+        let base =
+            PagedTree::create(public_pages(false), Config::new().max_entries(4)).expect("an empty tree");
         LatchedSaTree::new(base, BufferOptions::new(100).page_entries(8))
     };
     check(|| OneThread(Subject(latched(), U64Keys)), plan);
