@@ -67,6 +67,7 @@ pub use engine::{Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
 pub use error::{Error, Result};
 pub use info::{DiskCounts, StoreInfo, TableInfo};
 pub use options::{Durability, Options};
+pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use rows::{ArrivalOrder, TableSchema};
 pub use scan::Scan;
 pub use sparse::{Density, Grid, Snap};

@@ -34,6 +34,11 @@ pub trait SerialSubject: Mapping {
     }
 }
 
+/// Adds an entry to a count and a sum.
+pub(crate) fn add_entry((count, sum): (usize, u64), (key, value): (u64, u64)) -> (usize, u64) {
+    (count + 1, sum.wrapping_add(key).wrapping_add(value))
+}
+
 fn add((count, sum): (usize, u64), keys: &[u64], values: &[u64]) -> (usize, u64) {
     let sums = keys
         .iter()

@@ -12,6 +12,8 @@ mod newest_scan;
 mod segment;
 mod sparse;
 mod sware;
+mod sware_disk;
+mod sware_scale;
 mod time_series;
 mod ycsb;
 mod zipf;
@@ -171,6 +173,18 @@ pub const ALL: &[Scenario] = &[
         about: "the published buffer by its size, of 0.5 to 5 % of the keys",
         subjects: sware::buffer_size_subjects,
         run: sware::buffer_size,
+    },
+    Scenario {
+        name: "sware-disk",
+        about: "trees of pages in a file with a cache of 1 % of the data, with and without a buffer; bytes counted",
+        subjects: sware_disk::subjects,
+        run: sware_disk::run,
+    },
+    Scenario {
+        name: "sware-scale",
+        about: "inserts and lookups in turn by the amount of data, and what of the buffer lookups scan",
+        subjects: sware_scale::subjects,
+        run: sware_scale::run,
     },
     Scenario {
         name: "tpch-receiptdate",

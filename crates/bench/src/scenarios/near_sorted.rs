@@ -10,6 +10,7 @@ use bedload_index::sware::{BPlusTree, NearSortedTree, SaTree};
 use bedload_testkit::Rng;
 use quanta::Instant;
 
+use crate::near_sorted::engines::{Fjall, Lmdb, Redb};
 use crate::near_sorted::floor;
 use crate::near_sorted::input::{DEGREES, Input, value_of};
 use crate::near_sorted::subjects::{FastPath, Mapping, Plain, PlainAgain, SerialSubject};
@@ -34,6 +35,9 @@ macro_rules! entrants {
             (FastPath::NAME, $round::<FastPath>),
             (SaTree::<BPlusTree>::NAME, $round::<SaTree<BPlusTree>>),
             (BTreeMap::<u64, u64>::NAME, $round::<BTreeMap<u64, u64>>),
+            (Lmdb::NAME, $round::<Lmdb>),
+            (Redb::NAME, $round::<Redb>),
+            (Fjall::NAME, $round::<Fjall>),
         ]
     };
 }

@@ -8,13 +8,79 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{Disk, DiskFile, DiskLock};
 
 #[derive(Debug)]
 pub(crate) struct OsDisk;
+
+/// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
+const DIRECT_ALIGNMENT: usize = 4096;
+
+impl OsDisk {
+    /// Creates a file that is read and written past the system's cache. Offsets and lengths must be multiples of 4,096.
+    pub(crate) fn create_direct(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(target_os = "linux")]
+        options.custom_flags(libc::O_DIRECT);
+        Ok(Box::new(DirectFile(OsFile(options.open(path)?))))
+    }
+}
+
+/// A file whose bytes go through memory at addresses that the disk can work with.
+#[derive(Debug)]
+struct DirectFile(OsFile);
+
+/// Runs `action` on aligned memory of this length.
+fn with_aligned<T>(len: usize, action: impl FnOnce(&mut [u8]) -> T) -> T {
+    let mut memory = vec![0; len + DIRECT_ALIGNMENT];
+    let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
+    action(&mut memory[from..from + len])
+}
+
+impl DiskFile for DirectFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        with_aligned(buffer.len(), |aligned| {
+            self.0.read_at(offset, aligned)?;
+            buffer.copy_from_slice(aligned);
+            Ok(())
+        })
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        with_aligned(bytes.len(), |aligned| {
+            aligned.copy_from_slice(bytes);
+            self.0.write_at(offset, aligned)
+        })
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.0.allocate(len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.truncate(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.0.punch(offset, len)
+    }
+
+    fn disk_bytes(&self) -> io::Result<u64> {
+        self.0.disk_bytes()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
 
 impl Disk for OsDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {

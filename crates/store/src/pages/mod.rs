@@ -8,6 +8,7 @@ mod cache;
 mod checkpoint;
 #[cfg(any(test, fuzzing))]
 mod content;
+mod file_pages;
 mod latches;
 mod page;
 mod page_file;
@@ -24,6 +25,7 @@ pub(crate) use cache::{Cache, CacheKey};
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
 #[cfg(any(test, fuzzing))]
 pub(crate) use content::Content;
+pub use file_pages::{FilePages, FilePagesOptions, PageCounts};
 pub(crate) use page::{HEADER_BYTES, Page, PageRef};
 pub(crate) use page_file::PageFile;
 pub(crate) use page_map::Slot;

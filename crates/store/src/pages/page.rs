@@ -141,7 +141,7 @@ impl std::fmt::Debug for Page {
 
 /// A page held in memory by whoever reads it; it cannot be evicted meanwhile. Dereferences to the payload.
 #[derive(Debug, Clone)]
-pub(crate) struct PageRef(pub(crate) Arc<Page>);
+pub struct PageRef(pub(crate) Arc<Page>);
 
 impl Deref for PageRef {
     type Target = [u8];

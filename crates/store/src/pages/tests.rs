@@ -7,13 +7,13 @@ use bedload_index::paged::contract::{
     check_be_tree_schedule, check_be_tree_threads, check_page_store,
 };
 use bedload_index::paged::{ByteOrder, U64Order};
-use bedload_index::sware::{BufferOptions, Locked, PagedTree, SaTree};
+use bedload_index::sware::{BufferOptions, LatchedSaTree, Locked, PagedTree, SaTree};
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
     check_shrinking,
 };
 
-use super::{CheckpointMeta, PageFile, WorkingPages};
+use super::{CheckpointMeta, FilePages, FilePagesOptions, PageFile, WorkingPages};
 use crate::disk::{Disk, OsDisk};
 
 const PLAN: Plan = Plan {
@@ -62,6 +62,40 @@ fn suite<K: OrderedKeys + Default>() {
 #[test]
 fn file_pages_keep_the_rules_of_page_stores() {
     check_page_store(pages);
+}
+
+/// The public ones; directly, past the system's cache where the file system can, which is slow.
+fn public_pages(direct: bool) -> FilePages {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = FilePagesOptions::new().cache_bytes(0);
+    let direct = FilePages::create(dir.path().join("direct"), options.direct(direct));
+    direct.unwrap_or_else(|_| FilePages::create(dir.path().join("pages"), options).expect("a fresh file"))
+}
+
+#[test]
+fn pages_of_a_file_of_their_own_keep_the_rules_of_page_stores() {
+    check_page_store(|| public_pages(true));
+    check_page_store(|| public_pages(false));
+}
+
+#[test]
+fn a_tree_on_pages_of_a_file_of_their_own() {
+    let plan = Plan {
+        operations: 10_000,
+        ..PLAN
+    };
+    let make = || {
+        TreeIndex::create(public_pages(false), U64Keys, Config::new().max_entries(4)).expect("an empty tree")
+    };
+    check(|| OneThread(make()), plan);
+    check_disjoint_writers(make, 4, plan);
+    let latched = || {
+        let base =
+            PagedTree::create(public_pages(false), Config::new().max_entries(4)).expect("an empty tree");
+        LatchedSaTree::new(base, BufferOptions::new(100).page_entries(8))
+    };
+    check(|| OneThread(Subject(latched(), U64Keys)), plan);
+    check_disjoint_writers(|| Subject(latched(), U64Keys), 4, plan);
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn missing(file: &PageFile, id: PageId) -> Error {
 
 /// A page latched shared.
 #[derive(Debug)]
-pub(crate) struct WorkingGuard {
+pub struct WorkingGuard {
     page: PageRef,
     _latch: SharedLatch,
 }
@@ -374,7 +374,7 @@ struct Taken {
 
 /// Exclusive latches on a few pages, and the pages themselves.
 #[derive(Debug)]
-pub(crate) struct WorkingBatch<'s> {
+pub struct WorkingBatch<'s> {
     store: &'s WorkingPages,
     taken: Vec<Taken>,
     /// Released last, once the pages are where others find them.
@@ -569,7 +569,7 @@ impl VacuumStore for WorkingPages {
 /// Writes pages of a run. They become dirty pages and are spilled side by side, in the order in which they were
 /// written; the checkpoint that first names them makes them durable.
 #[derive(Debug)]
-pub(crate) struct WorkingRun<'s> {
+pub struct WorkingRun<'s> {
     store: &'s WorkingPages,
 }
 
@@ -596,7 +596,7 @@ impl RunWriter for WorkingRun<'_> {
 
 /// The right to maintain a node, until dropped.
 #[derive(Debug)]
-pub(crate) struct Maintenance<'s> {
+pub struct Maintenance<'s> {
     store: &'s WorkingPages,
     node: PageId,
 }

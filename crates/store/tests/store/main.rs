@@ -4,6 +4,7 @@ mod backup;
 mod concurrency;
 mod contract;
 mod damage;
+mod file_pages;
 mod fixtures;
 mod lifecycle;
 mod order;
