@@ -133,6 +133,26 @@ fn splits_move_nothing_by_themselves() {
     assert!(left.all_settled() && right.all_settled());
 }
 
+/// Who holds a bucket that is not sampled holds up no split.
+#[test]
+fn a_split_latches_no_bucket() {
+    let index = BlinkHash::<u64>::with_options(options());
+    let guard = &crossbeam_epoch::pin();
+    let node = index.trunk.rightmost(guard).expect("there is a leaf");
+    let leaf = node.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    (0..20).for_each(|key| index.insert(key, key));
+    let held = leaf
+        .buckets()
+        .last()
+        .and_then(|bucket| bucket.latch.try_latch_now());
+    assert!(held.is_some());
+    index.split(node, leaf, [0], guard);
+    assert_eq!(leaves(&index), (2, 0));
+    drop(held);
+    assert!(index.range(..).map(|(key, _)| key).eq(0..20));
+    assert_eq!(index.check_structure(), Ok(()));
+}
+
 /// From when writers are kept out of a leaf until others have taken its place, readers find in it what was there.
 #[test]
 fn a_leaf_that_is_being_converted_is_read() {
