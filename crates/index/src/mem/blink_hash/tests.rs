@@ -7,8 +7,10 @@ use bedload_testkit::contract::Keys;
 
 use super::super::contract::Subject;
 use super::super::small_nodes::keeps_the_contract;
+use super::super::trunk::Aim;
 use super::super::{BlinkHash, BlinkHashOptions, Key};
 use super::bucket::BUCKET_CAP;
+use super::convert::freeze;
 use super::hash_leaf::HashLeaf;
 
 fn options() -> BlinkHashOptions {
@@ -129,6 +131,48 @@ fn splits_move_nothing_by_themselves() {
     assert_eq!(index.get(0), Some(0));
     assert!(index.range(..).map(|(key, _)| key).eq(0..total as u64));
     assert!(left.all_settled() && right.all_settled());
+}
+
+/// Who holds a bucket that is not sampled holds up no split.
+#[test]
+fn a_split_latches_no_bucket() {
+    let index = BlinkHash::<u64>::with_options(options());
+    let guard = &crossbeam_epoch::pin();
+    let node = index.trunk.rightmost(guard).expect("there is a leaf");
+    let leaf = node.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    (0..20).for_each(|key| index.insert(key, key));
+    let held = leaf
+        .buckets()
+        .last()
+        .and_then(|bucket| bucket.latch.try_latch_now());
+    assert!(held.is_some());
+    index.split(node, leaf, [0], guard);
+    assert_eq!(leaves(&index), (2, 0));
+    drop(held);
+    assert!(index.range(..).map(|(key, _)| key).eq(0..20));
+    assert_eq!(index.check_structure(), Ok(()));
+}
+
+/// From when writers are kept out of a leaf until others have taken its place, readers find in it what was there.
+#[test]
+fn a_leaf_that_is_being_converted_is_read() {
+    let index = ascending();
+    let guard = &crossbeam_epoch::pin();
+    let found = index
+        .trunk
+        .find_leaf(&Aim::At([0]), guard)
+        .expect("there is a leaf");
+    let leaf = found.node.downcast::<HashLeaf<[u64; 1]>>().expect("a hash leaf");
+    assert!(freeze(found.node, leaf, guard));
+    assert!(leaf.is_frozen());
+    (0..KEYS).for_each(|key| assert_eq!(index.get(key), Some(key)));
+    let (mut keys, mut values) = ([0; 8], [0; 8]);
+    assert_eq!(index.scan(1.., &mut keys, &mut values), 8);
+    assert_eq!(keys, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(index.convert(None, guard));
+    index.insert(0, 1);
+    assert_eq!((index.get(0), leaves(&index).1 > 0), (Some(1), true));
+    assert_eq!(index.check_structure(), Ok(()));
 }
 
 /// A few leaves that fill, split, are scanned and converted under everyone's hands.
