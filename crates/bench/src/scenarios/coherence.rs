@@ -5,7 +5,7 @@ use bedload_index::mem::coherence::{acting_as, take_counts};
 
 use crate::record::Record;
 use crate::runner::{Figure, Plan, rounds};
-use crate::subjects::INDEXES;
+use crate::subjects::{INDEXES, LOG_SIZES};
 
 const WRITERS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -17,6 +17,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
         .iter()
         .copied()
         .filter(|entrant| OURS.contains(&entrant.name))
+        .chain(LOG_SIZES.iter().copied())
         .collect();
     let plan = plan.clone().with_threads_max(1).with_rounds(1);
     rounds("coherence", &plan, &ours, |subject, _, _| {

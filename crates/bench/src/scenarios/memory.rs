@@ -1,5 +1,7 @@
 //! What an entry costs in memory (Figure 11 of the Blink-hash paper): what was allocated and not freed while one thread
-//! inserts ascending keys, and where it goes for those that can tell.
+//! inserts ascending keys, and where it goes for those that can tell; and after as many keys anywhere between.
+
+use bedload_testkit::Rng;
 
 use super::time_series::sensors;
 use crate::record::Record;
@@ -18,7 +20,27 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
     let addresses = rounds("memory", plan, OF_ADDRESSES, |subject, _, _| {
         measure(subject, plan.entries(), "32-byte keys", super::ycsb::address)
     });
-    [integers, addresses].concat()
+    let late = rounds("memory", plan, INDEXES, |subject, _, round| {
+        let (stamps, mut rng) = (Stamps::new(), Rng::new(round));
+        let mut stream = sensors(0);
+        let (mut first, mut last) = (u64::MAX, 0);
+        let in_order = plan.entries().div_ceil(2) as u64;
+        measure(
+            subject,
+            plan.entries(),
+            "the second half of 8-byte keys random",
+            |number| {
+                if number < in_order {
+                    last = stream.key_at(stamps.now());
+                    first = first.min(last);
+                    last
+                } else {
+                    first + rng.below(last - first)
+                }
+            },
+        )
+    });
+    [integers, addresses, late].concat()
 }
 
 fn measure<K: Copy>(

@@ -8,6 +8,8 @@ mod peers;
 use bedload_index::mem::Key;
 use concurrent_map::Minimum;
 
+#[cfg(feature = "coherence")]
+pub use ours::LOG_SIZES;
 pub use ours::{FACTORS, TUNINGS};
 
 /// The longest scan of any scenario.

@@ -136,6 +136,27 @@ pub(super) const fn sb_tree<K: AnyKey>() -> Entrant<K> {
     }
 }
 
+#[cfg(feature = "coherence")]
+fn with_logs_of(entries: usize) -> Box<dyn Subject> {
+    let options = bedload_index::mem::SbTreeOptions::new().log_entries_max(entries);
+    make_settling(SbTree::with_options(options), false)
+}
+
+/// SB-trees with logs of so many entries at most, for how often writers meet.
+#[cfg(feature = "coherence")]
+pub const LOG_SIZES: &[Entrant] = &[
+    Entrant {
+        name: "sb-tree-log-64",
+        is_peer: false,
+        make: || with_logs_of(64),
+    },
+    Entrant {
+        name: "sb-tree-log-512",
+        is_peer: false,
+        make: || with_logs_of(512),
+    },
+];
+
 /// With memory set aside, and touched, before the first insert.
 pub(super) const fn sb_tree_reserved() -> Entrant {
     Entrant {

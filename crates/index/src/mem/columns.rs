@@ -6,6 +6,7 @@
 
 use std::fmt::Debug;
 
+use super::copy::{move_down, move_up};
 use super::primitive::{AtomicU64, Ordering};
 use super::search::{Lanes, lower_bound, rank_above_of_16, rank_of_8, rank_of_16, upper_bound};
 
@@ -52,6 +53,12 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
 
     /// Puts this key at `index`.
     fn store<const CAP: usize>(self, columns: &Self::Columns<CAP>, index: usize);
+
+    /// Moves the keys at places `from` to `end` one place up; nobody else may be writing.
+    fn move_up<const CAP: usize>(columns: &Self::Columns<CAP>, from: usize, end: usize);
+
+    /// Moves the keys behind place `to`, up to place `end`, one place down, likewise.
+    fn move_down<const CAP: usize>(columns: &Self::Columns<CAP>, to: usize, end: usize);
 
     /// How many of the first `len` keys, which ascend, lie below this one, and whether the next is this one.
     fn search<const CAP: usize>(&self, columns: &Self::Columns<CAP>, len: usize) -> (usize, bool) {
@@ -152,6 +159,16 @@ impl<const W: usize> Words for [u64; W] {
         for (column, word) in columns.iter().zip(self) {
             column[index].store(word, Ordering::Relaxed);
         }
+    }
+
+    #[inline]
+    fn move_up<const CAP: usize>(columns: &Self::Columns<CAP>, from: usize, end: usize) {
+        columns.iter().for_each(|column| move_up(column, from, end));
+    }
+
+    #[inline]
+    fn move_down<const CAP: usize>(columns: &Self::Columns<CAP>, to: usize, end: usize) {
+        columns.iter().for_each(|column| move_down(column, to, end));
     }
 
     #[inline]

@@ -1,6 +1,7 @@
-//! Copying words that a writer may be changing, into memory of one's own.
+//! Copying words that a writer may be changing, into memory of one's own; and moving words that others may be reading.
 //!
-//! Vectors are loaded as in [`search`](super::search): each word is read as by a relaxed atomic load.
+//! Vectors are loaded as in [`search`](super::search): each word is read as by a relaxed atomic load. They are stored
+//! likewise: each word, which is aligned, as by a relaxed atomic store.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri), not(loom)),
@@ -38,6 +39,43 @@ fn copy_scalar(column: &[AtomicU64], from: usize, count: usize, target: &mut [u6
     }
 }
 
+/// Moves the words at places `from` to `end` one place up; the column has a place more. Only the caller may be writing
+/// to them.
+#[inline]
+pub(crate) fn move_up(column: &[AtomicU64], from: usize, end: usize) {
+    let words = &column[from..=end];
+    let mut left = words.len() - 1;
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+        while left >= x86_64::LANES {
+            left -= x86_64::LANES;
+            // SAFETY: the processor has the feature, and a word more than the vector has is there.
+            unsafe { x86_64::move_vector(&raw const words[left], &raw const words[left + 1]) };
+        }
+    }
+    for place in (0..left).rev() {
+        words[place + 1].store(words[place].load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// Moves the words behind place `to`, up to place `end`, one place down, likewise.
+#[inline]
+pub(crate) fn move_down(column: &[AtomicU64], to: usize, end: usize) {
+    let words = &column[to..end];
+    let mut done = 0;
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+        while done + x86_64::LANES < words.len() {
+            // SAFETY: the processor has the feature, and a word more than the vector has is there.
+            unsafe { x86_64::move_vector(&raw const words[done + 1], &raw const words[done]) };
+            done += x86_64::LANES;
+        }
+    }
+    for place in done + 1..words.len() {
+        words[place - 1].store(words[place].load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod x86_64 {
     use std::arch::asm;
@@ -45,7 +83,27 @@ mod x86_64 {
 
     use super::AtomicU64;
 
-    const LANES: usize = 8;
+    pub(super) const LANES: usize = 8;
+
+    /// Loads a vector of words, and then stores it where it may overlap with them.
+    ///
+    /// # Safety
+    ///
+    /// The processor has AVX-512. Both are the first of so many words of a column that only the caller writes to.
+    #[inline]
+    pub(super) unsafe fn move_vector(source: *const AtomicU64, destination: *const AtomicU64) {
+        // SAFETY: the words are there. Registers from 16 on have no counterpart in older instruction sets.
+        unsafe {
+            asm!(
+                "vmovdqu64 zmm16, [{source}]",
+                "vmovdqu64 [{destination}], zmm16",
+                source = in(reg) source,
+                destination = in(reg) destination,
+                out("xmm16") _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
 
     /// Fills the target.
     ///
@@ -129,6 +187,26 @@ mod tests {
                         assert_eq!(target, expected, "{count} from {from} for {room}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn words_move_by_one_place() {
+        for len in [0, 1, 7, 8, 9, 16, 17, 40] {
+            for from in 0..=len {
+                let column: Vec<AtomicU64> = (0..=len as u64).map(AtomicU64::new).collect();
+                let words =
+                    || -> Vec<u64> { column.iter().map(|word| word.load(Ordering::Relaxed)).collect() };
+                let before = words();
+                move_up(&column, from, len);
+                let mut expected = before.clone();
+                expected.copy_within(from..len, from + 1);
+                assert_eq!(words(), expected, "up from {from} of {len}");
+                // The word at `from` is there twice.
+                move_down(&column, from, len + 1);
+                expected.copy_within(from + 1.., from);
+                assert_eq!(words(), expected, "down to {from} of {len}");
             }
         }
     }

@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use super::super::columns::Words;
+use super::super::copy::{move_down, move_up};
 use super::super::key::Key;
 use super::super::output::Output;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -278,19 +279,26 @@ impl<W: Words> Block<W> {
     /// Puts an entry at `place`. The block is not full.
     pub(super) fn insert(&self, place: usize, key: W, value: u64, _writer: Writer<'_>) {
         let len = self.len();
-        for from in (place..len).rev() {
-            self.store(from + 1, self.key(from), self.value(from));
-        }
+        W::move_up(&self.keys, place, len);
+        move_up(&self.values, place, len);
         self.store(place, key, value);
+        self.tabulate(place + 1, len + 1);
         self.set_len(len + 1);
     }
 
     pub(super) fn remove(&self, place: usize, _writer: Writer<'_>) {
         let len = self.len();
-        for from in place + 1..len {
-            self.store(from - 1, self.key(from), self.value(from));
-        }
+        W::move_down(&self.keys, place, len);
+        move_down(&self.values, place, len);
+        self.tabulate(place, len - 1);
         self.set_len(len - 1);
+    }
+
+    /// Puts the first keys of buckets that begin at these places into the table.
+    fn tabulate(&self, from: usize, end: usize) {
+        for bucket in from.div_ceil(BUCKET)..end.div_ceil(BUCKET) {
+            self.key(bucket * BUCKET).store(&self.table.0, bucket);
+        }
     }
 
     /// Moves the entries from `middle` on to a block that has just begun, together with what they cover.

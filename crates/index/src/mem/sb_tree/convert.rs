@@ -8,7 +8,7 @@ use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::blocks::Blocks;
 use super::edge::Edge;
-use super::log::{Kind, LOG_CAP, Log, Mode};
+use super::log::{Kind, Log, Mode};
 use super::merge::{Closed, Merge};
 use super::owners::Owners;
 use super::segment::{Segment, TAKEN_OVER, View, WRITERS};
@@ -28,7 +28,7 @@ const STEPS_OF_ONE: u32 = 4;
 const SHARED_FOR: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
 /// Entries that a log takes in a new index. It doubles with each segment that is sealed because a log was full, so that
 /// small indexes stay small.
-const FIRST_CAPACITY: usize = if cfg!(loom) {
+pub(super) const FIRST_CAPACITY: usize = if cfg!(loom) {
     2
 } else if cfg!(any(test, miri)) {
     8
@@ -79,6 +79,8 @@ pub(super) struct Segments<W: Words> {
     sealer: AtomicU32,
     /// Of the classes of the open segment's keys.
     pub(super) owners: Owners,
+    /// Entries of a log, at most.
+    capacity_max: usize,
     seals: AtomicU64,
     steps: AtomicU64,
 }
@@ -92,7 +94,7 @@ pub(super) enum Home<'s, W: Words> {
 }
 
 impl<W: Words> Segments<W> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(capacity_max: usize) -> Self {
         let segments = Self {
             edge: Edge::new(),
             generation: AtomicU64::new(1),
@@ -105,6 +107,7 @@ impl<W: Words> Segments<W> {
             steps_asked: AtomicU32::new(0),
             sealer: AtomicU32::new(0),
             owners: Owners::new(),
+            capacity_max,
             seals: AtomicU64::new(0),
             steps: AtomicU64::new(0),
         };
@@ -155,7 +158,7 @@ impl<W: Words> Segments<W> {
         if steps == 0 {
             return;
         }
-        let is_one_enough = steps <= STEPS_OF_ONE && number < LOG_CAP / 2;
+        let is_one_enough = steps <= STEPS_OF_ONE && number < self.capacity_max / 2;
         if is_one_enough && self.sealer.load(Ordering::Relaxed) as usize != writer {
             return;
         }
@@ -208,7 +211,7 @@ impl<W: Words> Segments<W> {
             .collect();
         let is_full = closed.iter().any(|log| log.counted.len() >= role.capacity);
         if is_full {
-            role.capacity = (role.capacity * 2).min(LOG_CAP);
+            role.capacity = (role.capacity * 2).min(self.capacity_max);
         }
         let mut active = closed
             .iter()

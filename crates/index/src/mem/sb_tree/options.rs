@@ -1,5 +1,8 @@
 //! What can be chosen, and what is counted.
 
+use super::convert::FIRST_CAPACITY;
+use super::log::LOG_CAP;
+
 /// Parameters of an [`SbTree`](super::SbTree).
 ///
 /// ```
@@ -10,6 +13,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SbTreeOptions {
     pub(super) processor_stamps: bool,
+    pub(super) log_entries_max: usize,
 }
 
 impl SbTreeOptions {
@@ -18,7 +22,23 @@ impl SbTreeOptions {
     pub const fn new() -> Self {
         Self {
             processor_stamps: true,
+            log_entries_max: LOG_CAP,
         }
+    }
+
+    /// Entries that a thread appends, at most, before they are merged into blocks; 4096, which is the most there may be,
+    /// and not less than 64. Where few keys arrive in a long time, a lesser number has them in blocks sooner. Threads that
+    /// insert at the same time get into each other's way once in so many inserts.
+    #[must_use]
+    pub const fn log_entries_max(mut self, entries: usize) -> Self {
+        self.log_entries_max = if entries < FIRST_CAPACITY {
+            FIRST_CAPACITY
+        } else if entries > LOG_CAP {
+            LOG_CAP
+        } else {
+            entries
+        };
+        self
     }
 
     /// Whether the order in which several threads insert one key is told by the processor's time-stamp counter, where it

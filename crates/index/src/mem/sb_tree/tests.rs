@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::super::contract::{Subject, WithInsert};
 use super::super::small_nodes::{keeps_the_contract, plan};
 use super::super::{Key, SbTree};
+use super::SbTreeOptions;
 use super::block::BLOCK_CAP;
 use super::log::LOG_CAP;
 use super::segment::WRITERS;
@@ -128,6 +129,24 @@ fn ascending_keys_fill_blocks_and_leave_one_segment() {
     let memory = tree.memory_use();
     assert_eq!(memory.entries_occupied, 16 * KEYS);
     assert!(memory.entries_unoccupied < 16 * BLOCK_CAP, "{memory:?}");
+}
+
+/// What is in no block yet is at most a log of this size for each writer, and what they took over.
+#[test]
+fn shorter_logs_are_sealed_sooner() {
+    let seals = [8, LOG_CAP].map(|entries| {
+        let tree = SbTree::<u64>::with_options(SbTreeOptions::new().log_entries_max(entries));
+        for key in 1..=400 {
+            tree.insert(key, key);
+        }
+        tree.settle();
+        let work = tree.work();
+        assert!(work.pending <= entries, "{work:?}");
+        assert_eq!(tree.range(..).count(), 400);
+        assert_eq!(tree.check_structure(), Ok(()));
+        work.seals
+    });
+    assert!(seals[0] > 2 * seals[1], "{seals:?}");
 }
 
 /// What was removed makes room for what comes.

@@ -64,7 +64,7 @@ impl<K: Key> SbTree<K> {
     pub fn with_options(options: SbTreeOptions) -> Self {
         Self {
             blocks: Blocks::new(),
-            segments: Segments::new(),
+            segments: Segments::new(options.log_entries_max),
             stamps: Stamps::new(options.processor_stamps),
             own_logs: (0..WRITERS).map(|_| OwnLog::new()).collect(),
             shared_writer: Mutex::new(()),
