@@ -24,7 +24,7 @@ mod memory_use;
 mod node;
 mod ordered_map;
 mod output;
-mod prefetch;
+pub(crate) mod prefetch;
 mod primitive;
 mod range;
 #[cfg(all(feature = "coherence", not(loom)))]

@@ -50,7 +50,7 @@ impl Ahead {
             self.near.insert(key, value);
             return;
         }
-        self.far.insert_pending(key, value);
+        self.far.insert_late(key, value);
     }
 
     pub(super) fn get(&self, key: u64) -> Option<u64> {

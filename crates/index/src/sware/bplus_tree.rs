@@ -6,6 +6,7 @@ use super::leaf::Leaf;
 use super::merge::Scratch;
 use super::options::TreeOptions;
 use super::search::{NO_KEY, Searching, vectorised};
+use super::stage::Stage;
 
 /// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
 ///
@@ -29,6 +30,8 @@ pub struct BPlusTree {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(super) index: FenceIndex,
     pub(super) branches: Vec<Box<Branch>>,
+    /// Late entries, newer than those that wait in the branches.
+    pub(super) stage: Stage,
     /// The value of the greatest of all keys, which no node can hold.
     pub(super) greatest: Option<u64>,
     /// Entries in leaves.
@@ -50,10 +53,11 @@ impl BPlusTree {
         Self {
             index: FenceIndex::new(),
             branches: vec![Box::new(Branch::new())],
+            stage: Stage::new(options.staged_entries),
             greatest: None,
             entries: 0,
             options,
-            scratch: Scratch::default(),
+            scratch: Scratch::new(),
         }
     }
 
@@ -81,6 +85,11 @@ impl BPlusTree {
 
     #[inline(always)]
     pub(super) fn get_below_greatest(&self, key: u64) -> Option<u64> {
+        if !self.stage.is_empty()
+            && let Some(value) = self.stage.get(key)
+        {
+            return Some(value);
+        }
         self.branches[self.index.find(key)].get(key)
     }
 
@@ -164,6 +173,11 @@ impl BPlusTree {
         if key == NO_KEY {
             return self.greatest.take();
         }
+        let staged = self.stage.remove(key);
+        staged.or(self.remove_from_branch(key))
+    }
+
+    fn remove_from_branch(&mut self, key: u64) -> Option<u64> {
         self.merge_branch(self.index.find(key));
         let at = self.index.find(key);
         let branch = &mut self.branches[at];
@@ -239,7 +253,7 @@ impl BPlusTree {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let branches: usize = self.branches.iter().map(|branch| branch.bytes()).sum();
-        branches + self.scratch.bytes()
+        branches + self.stage.bytes() + self.scratch.bytes()
     }
 
     /// What share of the leaves is filled, from 0 to 1.
@@ -256,6 +270,7 @@ impl BPlusTree {
     /// The invariant that does not hold, and where.
     pub fn check_structure(&self) -> Result<(), String> {
         self.index.check()?;
+        self.stage.check(0, NO_KEY - 1)?;
         let mut entries = 0;
         for (at, branch) in self.branches.iter().enumerate() {
             let lower = self.index.fence(at).ok_or("a branch has no fence")?;

@@ -2,7 +2,8 @@
 
 use super::leaf::Leaf;
 use super::pending::Pending;
-use super::search::{NO_KEY, count_up_to};
+use super::search::{LANES, NO_KEY, count_up_to};
+use crate::mem::prefetch::prefetch;
 
 /// Leaves that a branch has room for.
 pub(super) const BRANCH_LEAVES: usize = 64;
@@ -16,11 +17,6 @@ pub(super) struct Branch {
     leaves: Vec<Box<Leaf>>,
     /// Entries that hide those of the same key in the leaves.
     pub(super) pending: Pending,
-}
-
-#[inline(always)]
-fn place(fences: &[u64; BRANCH_LEAVES], key: u64) -> usize {
-    count_up_to(fences, key).saturating_sub(1)
 }
 
 impl Branch {
@@ -58,7 +54,7 @@ impl Branch {
     /// Which leaf a key belongs to; 0 of a branch without leaves.
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> usize {
-        place(&self.fences, key)
+        count_up_to(&self.fences, key).saturating_sub(1)
     }
 
     #[inline(always)]
@@ -72,12 +68,22 @@ impl Branch {
         self.pending.get(place, key).or(stored)
     }
 
-    /// Puts the newest entries where others wait for their leaf; says whether all found room there.
+    /// Asks for the fences, and how many entries wait.
     #[inline(always)]
-    pub(super) fn distribute(&mut self) -> bool {
-        let fences = &self.fences;
-        self.pending
-            .distribute(self.leaves.len().max(1), |key| place(fences, key))
+    pub(super) fn prefetch(&self) {
+        prefetch(&self.pending);
+        for line in self.fences.as_chunks::<LANES>().0 {
+            prefetch(line);
+        }
+    }
+
+    /// Asks for a leaf, and for what waits for it, if there is one.
+    #[inline(always)]
+    pub(super) fn prefetch_leaf(&self, place: usize) {
+        if let Some(leaf) = self.leaves.get(place) {
+            leaf.prefetch();
+            self.pending.prefetch_blocks(place);
+        }
     }
 
     /// Adds a leaf behind all others.
@@ -149,17 +155,7 @@ impl Branch {
                 return Err(format!("a leaf of {range:?} holds {:?}", leaf.keys()));
             }
         }
-        self.pending.check()?;
-        let newest = self.pending.newest();
-        if let Some((key, _)) = newest.iter().find(|(key, _)| !(lower..=upper).contains(key)) {
-            return Err(format!("{key} waits in a branch of {lower} to {upper}"));
-        }
-        for place in 0..BRANCH_LEAVES {
-            let (keys, _) = self.pending.of_leaf(place);
-            if let Some(key) = keys.iter().find(|&&key| self.find(key) != place) {
-                return Err(format!("{key} waits for leaf {place}"));
-            }
-        }
-        Ok(())
+        let belongs = |key, place| (lower..=upper).contains(&key) && self.find(key) == place;
+        self.pending.check(belongs)
     }
 }

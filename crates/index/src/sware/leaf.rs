@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::pending::Columns;
-use super::search::{GROUP, NO_KEY, count_below, count_up_to};
+use super::search::{GROUP, LANES, NO_KEY, count_below, count_up_to};
+use crate::mem::prefetch::prefetch;
 
 /// Entries that a leaf has room for.
 pub(super) const LEAF_ENTRIES: usize = 256;
@@ -104,6 +105,14 @@ impl Leaf {
         self.values[rank] = value;
     }
 
+    /// Asks for the samples, and for the keys and values that a range begins with.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        for lines in [&self.samples, &self.keys[..GROUPS], &self.values[..GROUPS]] {
+            lines.chunks(LANES).for_each(|line| prefetch(&line[0]));
+        }
+    }
+
     /// Adds an entry behind all others.
     #[inline(always)]
     pub(super) fn push(&mut self, key: u64, value: u64) {
@@ -153,34 +162,6 @@ impl Leaf {
         let sampled = self.len.div_ceil(GROUP);
         self.samples[len.div_ceil(GROUP).min(sampled)..sampled].fill(NO_KEY);
         self.len = len;
-    }
-
-    /// Merges entries in, whose keys ascend and for which there is room; of equal keys the new value stays. Returns
-    /// how many keys are new. `places` is scratch.
-    #[inline(always)]
-    pub(super) fn merge(
-        &mut self,
-        (keys, values): Columns<'_>,
-        places: &mut Vec<(usize, u64, u64)>,
-    ) -> usize {
-        places.clear();
-        for (&key, &value) in keys.iter().zip(values) {
-            match self.find(key) {
-                Ok(rank) => self.values[rank] = value,
-                Err(rank) => places.push((rank, key, value)),
-            }
-        }
-        let mut end = self.len;
-        for (below, &(rank, key, value)) in places.iter().enumerate().rev() {
-            self.keys.copy_within(rank..end, rank + below + 1);
-            self.values.copy_within(rank..end, rank + below + 1);
-            self.keys[rank + below] = key;
-            self.values[rank + below] = value;
-            end = rank;
-        }
-        self.len += places.len();
-        self.sample_from(end);
-        places.len()
     }
 
     /// Forgets all entries, to be [filled](Self::fill_up) anew. Until that is [ended](Self::end_filling) samples and the

@@ -1,25 +1,68 @@
-//! Merging what pends into the leaves of a branch: one pass over the leaves serves all of it.
+//! Where late entries go: from the stage to the branches in which they wait, and from there into leaves, all that wait in
+//! a branch in one pass.
 
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
+use super::join::Joined;
+use super::late::Late;
 use super::leaf::Leaf;
 use super::pending::Columns;
-use super::search::{Searching, vectorised};
+use super::search::{NO_KEY, Searching, vectorised};
+use super::stage::Run;
 
-/// Leaves kept for the next use, and room for places.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    leaves: Vec<Box<Leaf>>,
-    places: Vec<(usize, u64, u64)>,
-}
-
-/// As many leaves are kept.
+/// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
+const ROUTED_AT_ONCE: usize = 64;
+/// If so many entries for each leaf of a branch come together, they do not wait there, but are merged at once.
+const MERGED_AT_ONCE: usize = 4;
+/// As many leaves are kept for the next use.
 const LEAVES_KEPT: usize = 64;
 
+/// Room to sort and to join, and leaves for the next use.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    pub(super) spare: SpareLeaves,
+    late: Late,
+    joined: Option<Box<Joined>>,
+    pub(super) run: Run,
+    routes: Vec<Route>,
+}
+
+#[derive(Debug)]
+pub(super) struct SpareLeaves(Vec<Box<Leaf>>);
+
+/// To which leaf an entry of a run goes.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    entry: usize,
+    at: usize,
+    place: usize,
+}
+
 impl Scratch {
+    pub(super) const fn new() -> Self {
+        Self {
+            spare: SpareLeaves(Vec::new()),
+            late: Late::new(),
+            joined: None,
+            run: Run::new(),
+            routes: Vec::new(),
+        }
+    }
+
+    /// Room to join.
+    pub(super) fn joined(&mut self) -> &mut Joined {
+        self.joined.get_or_insert_with(Joined::new)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.spare.0.len() * size_of::<Leaf>() + self.run.bytes()
+    }
+}
+
+impl SpareLeaves {
     /// An empty leaf.
     pub(super) fn leaf(&mut self) -> Box<Leaf> {
-        match self.leaves.pop() {
+        match self.0.pop() {
             None => Leaf::new(),
             Some(mut leaf) => {
                 leaf.truncate(0);
@@ -30,24 +73,20 @@ impl Scratch {
 
     /// A leaf that is to be filled.
     fn leaf_to_fill(&mut self) -> Box<Leaf> {
-        let mut leaf = self.leaves.pop().unwrap_or_else(Leaf::new);
+        let mut leaf = self.0.pop().unwrap_or_else(Leaf::new);
         leaf.begin_filling();
         leaf
     }
 
-    fn keep_leaf(&mut self, leaf: Box<Leaf>) {
-        if self.leaves.len() < LEAVES_KEPT {
-            self.leaves.push(leaf);
+    fn keep(&mut self, leaf: Box<Leaf>) {
+        if self.0.len() < LEAVES_KEPT {
+            self.0.push(leaf);
         }
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.leaves.len() * size_of::<Leaf>()
     }
 }
 
-/// Writes the leaves of a branch anew, from left to right. A leaf that has room for its entries is edited in place; one
-/// that has not is streamed into leaves of the usual fill, and so are those behind it, until leaf ends coincide again.
+/// Writes the leaves of a branch anew, from left to right. A leaf that has room for its entries stays one; one that has
+/// not is streamed into leaves of the usual fill, and so are those behind it, until leaf ends coincide again.
 struct Packer<'t> {
     packed: Vec<(u64, Box<Leaf>)>,
     /// The leaf that is being filled, which goes behind those packed.
@@ -55,13 +94,13 @@ struct Packer<'t> {
     fill: usize,
     capacity: usize,
     added: usize,
-    scratch: &'t mut Scratch,
+    spare: &'t mut SpareLeaves,
 }
 
 impl Packer<'_> {
     /// Takes the next leaf, and the entries to be merged into it.
     #[inline(always)]
-    fn take(&mut self, fence: u64, mut leaf: Box<Leaf>, entries: Columns<'_>) {
+    fn take(&mut self, fence: u64, leaf: Box<Leaf>, late: Columns<'_>, joined: &mut Joined) {
         if self
             .open
             .as_ref()
@@ -69,40 +108,37 @@ impl Packer<'_> {
         {
             self.close();
         }
-        let (keys, values) = entries;
-        if self.open.is_none() {
-            if leaf.len() + keys.len() <= self.capacity {
-                if !keys.is_empty() {
-                    self.added += leaf.merge(entries, &mut self.scratch.places);
-                }
-                self.packed.push((fence, leaf));
-                return;
+        let begins = self.open.is_none();
+        if begins {
+            if late.0.is_empty() {
+                return self.packed.push((fence, leaf));
             }
-            self.open = Some((fence, self.scratch.leaf_to_fill()));
+            self.open = Some((fence, self.spare.leaf_to_fill()));
         }
-        let mut from = 0;
-        for (&key, value) in keys.iter().zip(values) {
-            let to = leaf.rank(key);
-            self.copy((&leaf.keys()[from..to], &leaf.values()[from..to]));
-            self.copy((&[key], std::slice::from_ref(value)));
-            let is_there = leaf.keys().get(to) == Some(&key);
-            self.added += usize::from(!is_there);
-            from = to + usize::from(is_there);
+        let stays = begins && leaf.len() + late.0.len() <= self.capacity;
+        let fill = if stays { self.capacity } else { self.fill };
+        let mut taken = 0;
+        joined.visit(&leaf, 0..leaf.len(), late, &mut |keys, values| {
+            taken += keys.len();
+            self.copy((keys, values), fill);
+        });
+        self.added += taken - leaf.len();
+        if stays {
+            self.close();
         }
-        self.copy((&leaf.keys()[from..], &leaf.values()[from..]));
-        self.scratch.keep_leaf(leaf);
+        self.spare.keep(leaf);
     }
 
     /// Streams entries into the open leaf and, when it is full, into the next.
     #[inline(always)]
-    fn copy(&mut self, mut entries: Columns<'_>) {
+    fn copy(&mut self, mut entries: Columns<'_>, fill: usize) {
         while let Some(&first) = entries.0.first() {
-            if self.open.as_ref().is_none_or(|(_, open)| open.len() >= self.fill) {
+            if self.open.as_ref().is_none_or(|(_, open)| open.len() >= fill) {
                 self.close();
-                self.open = Some((first, self.scratch.leaf_to_fill()));
+                self.open = Some((first, self.spare.leaf_to_fill()));
             }
             if let Some((_, open)) = &mut self.open {
-                let count = open.fill_up(entries, self.fill);
+                let count = open.fill_up(entries, fill);
                 entries = (&entries.0[count..], &entries.1[count..]);
             }
         }
@@ -118,23 +154,91 @@ impl Packer<'_> {
 }
 
 impl BPlusTree {
-    /// Lets an entry wait for the next merge into its branch; it hides older ones of the same key. Time O(log n), and
-    /// amortised O(1) for the merge.
-    pub(super) fn insert_pending(&mut self, key: u64, value: u64) {
-        vectorised(InsertPending {
-            tree: self,
-            key,
-            value,
-        });
+    /// Lets an entry wait for the next merge into its branch; it hides older ones of the same key. Amortised time O(1),
+    /// and O(log n) for finding its branch.
+    #[inline]
+    pub(super) fn insert_late(&mut self, key: u64, value: u64) {
+        if !self.stage.push(key, value) {
+            self.clear_stage();
+        }
+    }
+
+    /// Lets what is staged wait in the branches. Time O(staged · log n).
+    #[cold]
+    pub(super) fn clear_stage(&mut self) {
+        let mut run = std::mem::take(&mut self.scratch.run);
+        self.stage.take(&mut run);
+        self.insert_run(run.columns());
+        self.scratch.run = run;
+    }
+
+    /// Lets entries with ascending keys wait in the branches.
+    pub(super) fn insert_run(&mut self, run: Columns<'_>) {
+        vectorised(InsertRun { tree: self, run });
     }
 
     #[inline(always)]
-    fn insert_pending_here(&mut self, key: u64, value: u64) {
-        let at = self.index.find(key);
-        let branch = &mut self.branches[at];
-        let has_room = branch.pending.push(key, value) || branch.distribute();
-        if !has_room || branch.pending.len() >= self.options.pending_entries {
-            self.merge_branch_here(at);
+    fn insert_run_here(&mut self, run: Columns<'_>) {
+        let mut routes = std::mem::take(&mut self.scratch.routes);
+        let mut from = 0;
+        while from < run.0.len() {
+            let (at, to) = self.same_branch(run.0, from);
+            let branch = &self.branches[at];
+            if to - from < MERGED_AT_ONCE * branch.leaves().len().max(1) {
+                branch.prefetch();
+                let routed = (from..to).map(|entry| Route { entry, at, place: 0 });
+                routes.extend(routed);
+            } else if routes.is_empty() {
+                self.merge_branch_here(at, (&run.0[from..to], &run.1[from..to]));
+            } else {
+                // Other branches may be split by this.
+                self.push_routed(run, &mut routes);
+                continue;
+            }
+            from = to;
+            if routes.len() >= ROUTED_AT_ONCE {
+                self.push_routed(run, &mut routes);
+            }
+        }
+        self.push_routed(run, &mut routes);
+        self.scratch.routes = routes;
+    }
+
+    /// The branch of the key at `from`, and up to where there are others of it.
+    #[inline(always)]
+    fn same_branch(&self, keys: &[u64], from: usize) -> (usize, usize) {
+        let at = self.index.find(keys[from]);
+        let end = self.index.fence(at + 1).unwrap_or(NO_KEY);
+        let count = keys[from..].iter().take_while(|&&key| key < end).count();
+        (at, from + count)
+    }
+
+    /// Lets entries wait where their routes lead. If there is no room, what waits there is merged, and they with it.
+    #[inline(always)]
+    fn push_routed(&mut self, run: Columns<'_>, routes: &mut Vec<Route>) {
+        for route in &mut *routes {
+            let branch = &self.branches[route.at];
+            route.place = branch.find(run.0[route.entry]);
+            branch.pending.prefetch_leaf(route.place);
+        }
+        for route in &*routes {
+            self.branches[route.at].pending.prefetch_block(route.place);
+        }
+        let mut left = Run::new();
+        for route in routes.drain(..) {
+            let pending = &mut self.branches[route.at].pending;
+            let (key, value) = (run.0[route.entry], run.1[route.entry]);
+            let has_room =
+                pending.len() < self.options.pending_entries && pending.push(route.place, key, value);
+            if !has_room {
+                left.push((key, value));
+            }
+        }
+        let mut from = 0;
+        while from < left.keys.len() {
+            let (at, to) = self.same_branch(&left.keys, from);
+            self.merge_branch_here(at, (&left.keys[from..to], &left.values[from..to]));
+            from = to;
         }
     }
 
@@ -143,51 +247,44 @@ impl BPlusTree {
         vectorised(MergeBranch { tree: self, at });
     }
 
-    /// Merges what pends in a branch into its leaves, but for newest entries that are too many for one leaf; they wait in
-    /// the branches to which they belong afterwards.
+    /// Merges what pends in a branch into its leaves, and newer entries that belong to it.
     #[inline(always)]
-    fn merge_some(&mut self, at: usize) {
+    fn merge_branch_here(&mut self, at: usize, newer: Columns<'_>) {
         let branch = &mut self.branches[at];
-        branch.distribute();
-        let left = branch.pending.newest().to_vec();
-        let pending = branch.pending.take_buckets();
-        let lower = self.index.fence(at).unwrap_or(0);
+        if branch.pending.is_empty() && newer.0.is_empty() {
+            return;
+        }
+        let Scratch {
+            spare, late, joined, ..
+        } = &mut self.scratch;
+        let joined = joined.get_or_insert_with(Joined::new);
+        if branch.leaves().is_empty() {
+            branch.push(self.index.fence(at).unwrap_or(0), spare.leaf());
+        }
         let mut packer = Packer {
             packed: Vec::with_capacity(branch.leaves().len() + 16),
             open: None,
             fill: self.options.filled_leaf(),
             capacity: self.options.leaf_entries,
             added: 0,
-            scratch: &mut self.scratch,
+            spare,
         };
-        if branch.leaves().is_empty() {
-            let leaf = packer.scratch.leaf();
-            packer.take(lower, leaf, pending.of_leaf(0));
-        }
-        for (place, (fence, leaf)) in branch.take().enumerate() {
-            packer.take(fence, leaf, pending.of_leaf(place));
+        let mut leaves = branch.take().peekable();
+        let (mut place, mut newer) = (0, newer);
+        while let Some((fence, leaf)) = leaves.next() {
+            let end = leaves.peek().map_or(NO_KEY, |next| next.0);
+            let count = newer.0.iter().take_while(|&&key| key < end).count();
+            let (keys, more_keys) = newer.0.split_at(count);
+            let (values, more_values) = newer.1.split_at(count);
+            let late = late.of_leaf(&branch.pending, place, (keys, values));
+            packer.take(fence, leaf, late, joined);
+            (place, newer) = (place + 1, (more_keys, more_values));
         }
         packer.close();
         self.entries += packer.added;
+        branch.pending.clear();
         let packed = packer.packed;
         self.replace_leaves(at, packed);
-        for (key, value) in left {
-            let at = self.index.find(key);
-            self.branches[at].pending.push(key, value);
-        }
-    }
-
-    #[inline(always)]
-    fn merge_branch_here(&mut self, at: usize) {
-        let upper = self.index.fence(at + 1);
-        let mut at = at;
-        while at < self.branches.len() && (upper.is_none() || self.index.fence(at) != upper) {
-            if self.branches[at].pending.is_empty() {
-                at += 1;
-            } else {
-                self.merge_some(at);
-            }
-        }
     }
 
     /// Gives a branch these leaves; what it has no room for goes to new branches behind it.
@@ -214,12 +311,13 @@ impl BPlusTree {
 
     /// Moves the entries of the first branch to the end of `entries`; returns the fence of the next one.
     pub(super) fn take_first(&mut self, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
+        self.clear_stage();
         self.merge_branch(0);
         let next = self.index.fence(1);
         for (_, leaf) in self.branches[0].take() {
             entries.extend(leaf.keys().iter().copied().zip(leaf.values().iter().copied()));
             self.entries -= leaf.len();
-            self.scratch.keep_leaf(leaf);
+            self.scratch.spare.keep(leaf);
         }
         self.drop_branch(0);
         next
@@ -227,6 +325,7 @@ impl BPlusTree {
 
     /// Merges everything that pends. Time O(n).
     pub(super) fn merge_all(&mut self) {
+        self.clear_stage();
         let mut at = 0;
         while at < self.branches.len() {
             self.merge_branch(at);
@@ -245,21 +344,20 @@ impl Searching for MergeBranch<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.tree.merge_branch_here(self.at);
+        self.tree.merge_branch_here(self.at, (&[], &[]));
     }
 }
 
-struct InsertPending<'t> {
+struct InsertRun<'t> {
     tree: &'t mut BPlusTree,
-    key: u64,
-    value: u64,
+    run: Columns<'t>,
 }
 
-impl Searching for InsertPending<'_> {
+impl Searching for InsertRun<'_> {
     type Answer = ();
 
     #[inline(always)]
     fn run(self) {
-        self.tree.insert_pending_here(self.key, self.value);
+        self.tree.insert_run_here(self.run);
     }
 }

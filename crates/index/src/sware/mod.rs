@@ -18,8 +18,8 @@
 //!   one ahead; a tail that follows the greatest key would make *every* key late);
 //! * merges what is late leaf by leaf, when there is a tenth of what the leaves of a branch hold: one pass serves them
 //!   all, and memory is bounded, whatever the order;
-//! * keeps late entries sorted by the leaf to which they belong, behind a filter: a lookup seldom meets them, and a scan
-//!   has only to merge them;
+//! * stages late entries, sorts some hundred of them at a time, and keeps them by the leaf to which they belong, behind
+//!   fingerprints: a lookup seldom meets them, and a scan has only to merge those of one leaf;
 //! * merges them as soon as the tail is further ahead than keys were late in the last window, by the measure of the
 //!   [`Estimator`](crate::sortedness::Estimator).
 
@@ -29,16 +29,18 @@ mod bplus_tree;
 mod branch;
 mod buffer;
 mod fence_index;
+mod join;
+mod late;
 mod leaf;
 mod merge;
 mod near_sorted;
-mod newest;
 mod options;
 mod paged_tree;
 mod pending;
 mod range;
 mod search;
 mod serial_map;
+mod stage;
 
 pub use bplus_tree::BPlusTree;
 pub use buffer::{BaseTree, BufferOptions, Drained, Filters, LatchedSaTree, SaTree};

@@ -2,9 +2,12 @@
 
 use super::ahead::Ahead;
 use super::bplus_tree::BPlusTree;
+use super::join::Joined;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
+use super::pending::Columns;
 use super::search::{NO_KEY, Searching, vectorised};
+use super::stage::Run;
 use crate::sortedness::Estimator;
 
 /// A key is out of order if it leads the last one by more than this many mean distances of neighbours.
@@ -18,11 +21,12 @@ const PATIENCE: usize = 64;
 /// The keys are divided into three ranges, one above the other, so that an operation has to do with one of them only:
 ///
 /// * a [`BPlusTree`] of packed leaves, with late entries pending in its branches;
-/// * the *tail*, a leaf to which keys in order are appended and into which those little late are inserted;
+/// * the *tail*, a leaf to which keys in order are appended and into which those little late are merged;
 /// * what is *ahead* of its time.
 ///
-/// A key in order costs an append. Those ahead are appended when the tail comes to them. Those late wait in their
-/// branch, 16 Ki entries of the tree, sorted and by the leaf to which they belong, until there are enough of them to be
+/// A key in order costs an append. Those ahead are appended when the tail comes to them. Those late, by however little,
+/// are staged: a thousand of them at most, which are sorted and go to the tail or to their branch together. In the
+/// branch, 16 Ki entries of the tree, they wait by the leaf to which they belong, until there are enough of them to be
 /// merged into its leaves in one pass; where none wait nothing is looked for. So what waits is bounded by a sixth of
 /// the leaves, whatever the order.
 ///
@@ -64,11 +68,11 @@ pub struct NearSortedTree {
 /// Which way the entries of a [`NearSortedTree`] went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrivals {
-    /// Inserted a little late, into the tail leaf.
+    /// Staged a little late, with a key in the range of the tail leaf.
     pub into_tail: u64,
     /// Put ahead, until the tail comes to them.
     pub ahead: u64,
-    /// Late: left pending in a branch, as they overlap with the tree.
+    /// Staged late, with a key that belongs to the tree.
     pub pending: u64,
 }
 
@@ -112,11 +116,9 @@ impl NearSortedTree {
             } else {
                 self.insert_above(key, value);
             }
-        } else if key >= self.tail_fence {
-            self.insert_into_tail(key, value);
         } else {
             self.misfits += 1;
-            self.insert_pending(key, value);
+            self.insert_late(key, value);
         }
     }
 
@@ -133,7 +135,7 @@ impl NearSortedTree {
             return self.tree.get_below_greatest(key);
         }
         if key <= self.tail_end {
-            return self.tail.get(key);
+            return self.tree.stage.get(key).or_else(|| self.tail.get(key));
         }
         self.get_above(key)
     }
@@ -152,10 +154,12 @@ impl NearSortedTree {
             return self.tree.remove(key);
         }
         if key <= self.tail_end {
-            return self.tail.find(key).ok().map(|rank| {
+            let staged = self.tree.stage.remove(key);
+            let stored = self.tail.find(key).ok().map(|rank| {
                 self.tail_is_mixed = true;
                 self.tail.remove(rank)
             });
+            return staged.or(stored);
         }
         let removed = self.ahead.remove(key);
         self.in_order_to = self.limit_after(self.tail_end);
@@ -164,6 +168,7 @@ impl NearSortedTree {
 
     /// Merges what is pending, so that reads meet leaves alone. Time O(n) if anything is. There is no need to call it.
     pub fn drain(&mut self) {
+        self.clear_stage();
         self.tree.merge_all();
         self.take_ahead(NO_KEY);
     }
@@ -198,37 +203,60 @@ impl NearSortedTree {
         key.saturating_add(self.reach).min(self.ahead.first() - 1)
     }
 
-    fn insert_into_tail(&mut self, key: u64, value: u64) {
-        self.misfits += 1;
-        let rank = match self.tail.find(key) {
-            Ok(rank) => return self.tail.set_value(rank, value),
-            Err(rank) => rank,
-        };
-        if self.tail.len() == self.tree.options.leaf_entries {
-            self.close_tail();
-            return self.insert_late(key, value);
-        }
-        self.arrivals.into_tail += 1;
-        self.tail_is_mixed = true;
-        self.tail.insert(rank, key, value);
-    }
-
-    /// Inserts a key below the tail's end.
-    fn insert_late(&mut self, key: u64, value: u64) {
-        if key > self.tail_end {
-            self.ahead.insert(key, value);
-            self.in_order_to = self.limit_after(self.tail_end);
-        } else if key >= self.tail_fence {
-            self.insert_into_tail(key, value);
-        } else {
-            self.insert_pending(key, value);
-        }
-    }
-
+    /// Inserts a key up to the tail's end.
     #[inline]
-    fn insert_pending(&mut self, key: u64, value: u64) {
-        self.arrivals.pending += 1;
-        self.tree.insert_pending(key, value);
+    fn insert_late(&mut self, key: u64, value: u64) {
+        if key < self.tail_fence {
+            self.arrivals.pending += 1;
+        } else {
+            self.arrivals.into_tail += 1;
+            self.tail_is_mixed = true;
+        }
+        let has_room = self.tree.stage.push(key, value);
+        // The distance of neighbours is unknown until there is a leaf.
+        let is_first = self.tree.entries == 0 && self.tree.stage.len() >= self.tree.options.leaf_entries;
+        if !has_room || is_first {
+            self.clear_stage();
+        }
+    }
+
+    /// Brings what is staged into the tail, and to the branches in which it waits.
+    #[cold]
+    fn clear_stage(&mut self) {
+        let mut run = std::mem::take(&mut self.tree.scratch.run);
+        self.tree.stage.take(&mut run);
+        let (keys, values) = run.columns();
+        let in_tail = keys.partition_point(|&key| key < self.tail_fence);
+        self.tree.insert_run((&keys[..in_tail], &values[..in_tail]));
+        if in_tail < keys.len() {
+            self.merge_into_tail((&keys[in_tail..], &values[in_tail..]));
+        }
+        self.tree.scratch.run = run;
+    }
+
+    /// Merges entries into the tail, which may fill several leaves. Those in the upper half that lead their neighbour by
+    /// too much are put ahead, and what follows.
+    fn merge_into_tail(&mut self, late: Columns<'_>) {
+        let mut merged = Run::new();
+        vectorised(Merge {
+            joined: self.tree.scratch.joined(),
+            tail: &self.tail,
+            late,
+            merged: &mut merged,
+        });
+        self.tail.truncate(0);
+        let middle = merged.keys.len() / 2;
+        for (number, (&key, &value)) in merged.keys.iter().zip(&merged.values).enumerate() {
+            let is_outlier = number > middle && self.tree.entries > 0 && key - self.tail_end > self.reach;
+            if is_outlier || self.ahead.first() < key {
+                self.ahead.insert(key, value);
+                continue;
+            }
+            self.tail_is_mixed = true;
+            self.append(key, value);
+        }
+        self.in_order_to = self.limit_after(self.tail_end);
+        self.misfits = 0;
     }
 
     /// Inserts a key above the tail's end that the tail has no room for, that is ahead, or that others ahead come
@@ -309,13 +337,19 @@ impl NearSortedTree {
 
     /// Gives the full tail to the tree, but for what leaves are not filled with.
     fn close_tail(&mut self) {
+        if self.tail_is_mixed && !self.tree.stage.is_empty() {
+            self.clear_stage();
+            if self.tail.len() < self.tree.options.leaf_entries {
+                return;
+            }
+        }
         let mean_gap = self.mean_gap();
         self.reach = mean_gap.saturating_mul(REACH_GAPS);
         if std::mem::take(&mut self.tail_is_mixed) {
             self.cut_outliers();
         }
         let fill = self.tree.options.filled_leaf().min(self.tail.len());
-        let mut tail = self.tree.scratch.leaf();
+        let mut tail = self.tree.scratch.spare.leaf();
         tail.extend(&self.tail.keys()[fill..], &self.tail.values()[fill..]);
         let mut full = std::mem::replace(&mut self.tail, tail);
         full.truncate(fill);
@@ -378,6 +412,7 @@ impl NearSortedTree {
         if self.tail.keys().iter().any(|key| !tail.contains(key)) {
             return Err(format!("the tail of {tail:?} holds {:?}", self.tail.keys()));
         }
+        self.tree.stage.check(0, self.tail_end)?;
         self.ahead.check()?;
         if self.ahead.first() <= self.tail_end {
             return Err("a key ahead does not lie above the tail".into());
@@ -408,6 +443,27 @@ impl Searching for Get<'_> {
     #[inline(always)]
     fn run(self) -> Option<u64> {
         self.tree.get_here(self.key)
+    }
+}
+
+struct Merge<'t> {
+    joined: &'t mut Joined,
+    tail: &'t Leaf,
+    late: Columns<'t>,
+    merged: &'t mut Run,
+}
+
+impl Searching for Merge<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let tail = 0..self.tail.len();
+        self.joined
+            .visit(self.tail, tail, self.late, &mut |keys, values| {
+                self.merged.keys.extend_from_slice(keys);
+                self.merged.values.extend_from_slice(values);
+            });
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::branch::BRANCH_LEAVES;
 use super::leaf::LEAF_ENTRIES;
-use super::pending::LEAF_PENDING_ENTRIES;
+use super::stage::STAGE_ENTRIES;
 
-/// Entries that may wait for all leaves of a branch.
-const PENDING_ENTRIES: usize = BRANCH_LEAVES * LEAF_PENDING_ENTRIES;
+/// Entries that may wait for all leaves of a branch: 40 for each, on average.
+const PENDING_ENTRIES: usize = BRANCH_LEAVES * 40;
 
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
 ///
@@ -20,6 +20,7 @@ pub struct TreeOptions {
     pub(super) leaf_entries: usize,
     pub(super) branch_leaves: usize,
     pub(super) pending_entries: usize,
+    pub(super) staged_entries: usize,
     pub(super) fill_percent: usize,
     pub(super) split_percent: usize,
     pub(super) tail_leaf: bool,
@@ -33,6 +34,7 @@ impl TreeOptions {
             leaf_entries: LEAF_ENTRIES,
             branch_leaves: BRANCH_LEAVES,
             pending_entries: PENDING_ENTRIES,
+            staged_entries: STAGE_ENTRIES,
             fill_percent: 95,
             split_percent: 50,
             tail_leaf: true,
@@ -57,12 +59,21 @@ impl TreeOptions {
         }
     }
 
-    /// Entries that may wait to be merged into the leaves of one branch, 1 to 2,560, and no more than 40 for one leaf.
-    /// Default: as many. A plain [`BPlusTree`](super::BPlusTree) has none.
+    /// Entries that may wait to be merged into the leaves of one branch, 1 to 2,560, and no more than 64 for one leaf.
+    /// Default: 2,560. A plain [`BPlusTree`](super::BPlusTree) has none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {
             pending_entries: entries.clamp(1, PENDING_ENTRIES),
+            ..self
+        }
+    }
+
+    /// Entries that are gathered before they go to the branches in which they wait, 1 to 1,024. Default: 1,024.
+    #[must_use]
+    pub fn staged_entries(self, entries: usize) -> Self {
+        Self {
+            staged_entries: entries.clamp(1, STAGE_ENTRIES),
             ..self
         }
     }

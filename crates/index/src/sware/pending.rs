@@ -1,61 +1,82 @@
 //! Entries that wait to be merged into the leaves of a branch.
 
 use super::branch::BRANCH_LEAVES;
-use super::newest::{Newest, hash};
-use super::search::{LANES, NO_KEY, count_below, count_up_to};
+use super::search::NO_KEY;
+use super::stage::hash;
+use crate::mem::prefetch::prefetch;
 
 /// Entries that may wait for one leaf.
-pub(super) const LEAF_PENDING_ENTRIES: usize = 40;
+pub(super) const LEAF_PENDING_ENTRIES: usize = LEAF_BLOCKS * BLOCK_ENTRIES;
 
-/// Entries that wait, by the leaf to which they belong; the newest ones of all leaves in order of arrival.
+/// Entries of a block: with their values they fill a cache line.
+const BLOCK_ENTRIES: usize = 4;
+const LEAF_BLOCKS: usize = 16;
+
+/// Blocks for which room is made at once.
+const BLOCKS_GROWN: usize = 160;
+
+/// Entries that wait, by the leaf to which they belong, in order of arrival.
 ///
-/// A new entry is written behind the one before it and linked into a small hash table, so that few cache lines of a
-/// branch are written to at a time. When 255 have come together, they are put in order, in one sweep over the leaves'
-/// buckets. A lookup asks the table and compares with all keys of a bucket, without a branch to mispredict; a scan meets
-/// them sorted.
-///
-/// Both counts stand in one cache line, which every entry needs first.
+/// Those of a leaf stand in blocks, which all leaves of the branch take from the same column of blocks, so that what
+/// waits takes the room that it needs, however it is divided among the leaves. To add an entry, three cache lines are
+/// written to: the two of the leaf, and a block. A lookup compares with the fingerprints in the first, and seldom needs
+/// more; whoever reads the leaf sorts what waits for it.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Pending {
-    newest: Newest,
-    /// All that wait; an entry that arrived again among the newest is counted again.
     len: usize,
-    /// As many as there are leaves, or fewer.
-    buckets: Vec<Bucket>,
-    lens: [u8; BRANCH_LEAVES],
-    /// A bit for each key in a bucket: of nine in ten lookups that need not look there it tells so.
-    filters: [[u64; FILTER_WORDS]; BRANCH_LEAVES],
+    blocks: Vec<Block>,
+    leaves: [Waiting; BRANCH_LEAVES],
 }
 
-const FILTER_WORDS: usize = 2;
-
-/// The word and the bit of a hash in the filter of a leaf.
-#[inline(always)]
-fn filter_bit(hash: u64) -> (usize, u64) {
-    let bit = (hash >> 52).to_le_bytes()[0];
-    (usize::from(bit) / 64 % FILTER_WORDS, 1 << (bit % 64))
+/// What waits for one leaf.
+///
+/// Invariants: entry `n` stands in block `blocks[n / 4]` at `n % 4`, and its fingerprint at `n`; behind the last one
+/// fingerprints are 0, which none is.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Waiting {
+    fingerprints: [u8; LEAF_PENDING_ENTRIES],
+    blocks: [u16; LEAF_BLOCKS],
+    len: u8,
 }
 
-/// What waits for one leaf. Keys ascend; behind them they are [`NO_KEY`].
+/// Behind the last entry of a leaf keys are [`NO_KEY`].
 #[derive(Debug, Clone)]
 #[repr(align(64))]
-struct Bucket {
-    keys: [u64; LEAF_PENDING_ENTRIES],
-    values: [u64; LEAF_PENDING_ENTRIES],
+struct Block {
+    keys: [u64; BLOCK_ENTRIES],
+    values: [u64; BLOCK_ENTRIES],
 }
 
 /// Keys and their values.
 pub(super) type Columns<'p> = (&'p [u64], &'p [u64]);
 
+/// Room for all that may wait for a leaf.
+pub(super) type LeafColumn = [u64; LEAF_PENDING_ENTRIES];
+
+/// What is compared before keys are.
+#[inline(always)]
+fn fingerprint(key: u64) -> u8 {
+    let [.., byte] = hash(key).to_le_bytes();
+    byte.max(1)
+}
+
+/// The bytes of a word that may be equal to another one, by their highest bits; among them are all that are.
+#[inline(always)]
+fn equal_bytes(word: [u8; 8], byte: u8) -> u64 {
+    const LOWEST: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHEST: u64 = LOWEST << 7;
+    let zero_if_equal = u64::from_le_bytes(word) ^ (u64::from(byte) * LOWEST);
+    zero_if_equal.wrapping_sub(LOWEST) & !zero_if_equal & HIGHEST
+}
+
 impl Pending {
     pub(super) const fn new() -> Self {
         Self {
             len: 0,
-            buckets: Vec::new(),
-            lens: [0; BRANCH_LEAVES],
-            filters: [[0; FILTER_WORDS]; BRANCH_LEAVES],
-            newest: Newest::new(),
+            blocks: Vec::new(),
+            leaves: [const { Waiting::NONE }; BRANCH_LEAVES],
         }
     }
 
@@ -64,6 +85,7 @@ impl Pending {
         self.len == 0
     }
 
+    /// How many wait; one that arrived again is counted again.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.len
@@ -71,191 +93,189 @@ impl Pending {
 
     /// Bytes of the heap, beside its own.
     pub(super) fn bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket>()
+        self.blocks.capacity() * size_of::<Block>()
     }
 
-    /// Adds an entry, over older ones of the same key; says whether there is room for another. There must be room.
+    /// Adds an entry that belongs to this leaf, over older ones of the same key; says whether there was room.
     #[inline(always)]
-    pub(super) fn push(&mut self, key: u64, value: u64) -> bool {
+    pub(super) fn push(&mut self, place: usize, key: u64, value: u64) -> bool {
+        let leaf = &mut self.leaves[place];
+        let len = usize::from(leaf.len);
+        let (block, at) = (len / BLOCK_ENTRIES, len % BLOCK_ENTRIES);
+        if block == LEAF_BLOCKS {
+            return false;
+        }
+        if at == 0 {
+            leaf.blocks[block] = block_number(self.blocks.len());
+            if self.blocks.len() == self.blocks.capacity() {
+                self.blocks.reserve_exact(BLOCKS_GROWN);
+            }
+            self.blocks.push(Block::EMPTY);
+        }
+        let block = &mut self.blocks[usize::from(leaf.blocks[block])];
+        block.keys[at] = key;
+        block.values[at] = value;
+        leaf.fingerprints[len] = fingerprint(key);
+        leaf.len += 1;
         self.len += 1;
-        self.newest.push(key, value)
+        true
+    }
+
+    /// Asks for what is known of a leaf.
+    #[inline(always)]
+    pub(super) fn prefetch_leaf(&self, place: usize) {
+        prefetch(&self.leaves[place].fingerprints);
+        prefetch(&self.leaves[place].blocks);
+    }
+
+    /// Asks for the block that the next entry of a leaf goes to.
+    #[inline(always)]
+    pub(super) fn prefetch_block(&self, place: usize) {
+        let leaf = &self.leaves[place];
+        let number = leaf.blocks[usize::from(leaf.len) / BLOCK_ENTRIES % LEAF_BLOCKS];
+        if let Some(block) = self.blocks.get(usize::from(number)) {
+            prefetch(block);
+        }
+    }
+
+    /// Asks for all blocks of a leaf.
+    #[inline(always)]
+    pub(super) fn prefetch_blocks(&self, place: usize) {
+        self.of_leaf(place).for_each(prefetch);
     }
 
     /// The value of a key that belongs to this leaf, if it waits.
     #[inline(always)]
     pub(super) fn get(&self, place: usize, key: u64) -> Option<u64> {
-        let hash = hash(key);
-        let (word, bit) = filter_bit(hash);
-        let newest = self.newest.get(key, hash);
-        if newest.is_none() && self.filters[place][word] & bit != 0 {
-            return self.get_distributed(place, key);
+        let leaf = &self.leaves[place];
+        let fingerprint = fingerprint(key);
+        let words = leaf.fingerprints.as_chunks::<8>().0.iter();
+        let equal = words.fold(0, |equal, &word| equal | equal_bytes(word, fingerprint));
+        if equal == 0 {
+            return None;
         }
-        newest
+        self.find(leaf, fingerprint, key)
     }
 
+    /// The newest entry of this key among those with its fingerprint.
     #[cold]
-    fn get_distributed(&self, place: usize, key: u64) -> Option<u64> {
-        self.buckets.get(place)?.get(key)
-    }
-
-    /// Distributes the newest to `leaves` leaves; `find` says to which one a key belongs. Says whether all found room;
-    /// the others stay.
-    #[inline(always)]
-    pub(super) fn distribute(&mut self, leaves: usize, find: impl Fn(u64) -> usize) -> bool {
-        let newest = &mut self.newest;
-        if self.buckets.len() < leaves {
-            self.buckets.reserve_exact(leaves - self.buckets.len());
-            self.buckets.resize(leaves, Bucket::EMPTY);
-        }
-        let mut left = Vec::new();
-        let entries = newest.entries();
-        let by_leaf = newest.by_leaf(find);
-        for (place, leaf) in by_leaf.iter() {
-            let (key, value) = entries[place];
-            let (bucket, len) = (&mut self.buckets[leaf], &mut self.lens[leaf]);
-            let rank = count_below(&bucket.keys, key);
-            if bucket.keys.get(rank) == Some(&key) {
-                bucket.values[rank] = value;
-                self.len -= 1;
-            } else if usize::from(*len) < LEAF_PENDING_ENTRIES {
-                bucket.insert(rank, key, value);
-                let (word, bit) = filter_bit(hash(key));
-                self.filters[leaf][word] |= bit;
-                *len += 1;
-            } else {
-                left.push((key, value));
+    fn find(&self, leaf: &Waiting, fingerprint: u8, key: u64) -> Option<u64> {
+        for (number, &word) in leaf.fingerprints.as_chunks::<8>().0.iter().enumerate().rev() {
+            let mut equal = equal_bytes(word, fingerprint);
+            while let Some(bit) = equal.checked_ilog2() {
+                let place = number * 8 + bit as usize / 8;
+                let block = &self.blocks[usize::from(leaf.blocks[place / BLOCK_ENTRIES])];
+                if block.keys[place % BLOCK_ENTRIES] == key {
+                    return Some(block.values[place % BLOCK_ENTRIES]);
+                }
+                equal ^= 1 << bit;
             }
         }
-        newest.clear();
-        for &(key, value) in &left {
-            newest.push(key, value);
+        None
+    }
+
+    /// The blocks of a leaf.
+    #[inline(always)]
+    fn of_leaf(&self, place: usize) -> impl Iterator<Item = &Block> {
+        let leaf = &self.leaves[place];
+        let blocks = usize::from(leaf.len).div_ceil(BLOCK_ENTRIES);
+        leaf.blocks[..blocks]
+            .iter()
+            .map(|&number| &self.blocks[usize::from(number)])
+    }
+
+    /// How many wait for a leaf.
+    #[inline(always)]
+    pub(super) fn waiting(&self, place: usize) -> usize {
+        usize::from(self.leaves[place].len)
+    }
+
+    /// Copies what waits for a leaf, in order of arrival; returns how many that are.
+    #[inline(always)]
+    pub(super) fn copy(&self, place: usize, keys: &mut LeafColumn, values: &mut LeafColumn) -> usize {
+        let columns = keys
+            .as_chunks_mut::<BLOCK_ENTRIES>()
+            .0
+            .iter_mut()
+            .zip(values.as_chunks_mut::<BLOCK_ENTRIES>().0);
+        for (block, (keys, values)) in self.of_leaf(place).zip(columns) {
+            *keys = block.keys;
+            *values = block.values;
         }
-        left.is_empty()
+        self.waiting(place)
     }
 
-    /// What waits for this leaf, ascending, but for the newest.
-    #[inline(always)]
-    pub(super) fn of_leaf(&self, place: usize) -> Columns<'_> {
-        self.buckets
-            .get(place)
-            .map_or((&[], &[]), |bucket| bucket.entries(self.lens[place]))
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        if self.len > 0 {
+            *self = Self::new();
+        }
     }
 
-    /// The same between two bounds, of which neither is [`NO_KEY`].
-    #[inline(always)]
-    pub(super) fn of_leaf_between(&self, place: usize, lower: u64, upper: u64) -> Columns<'_> {
-        match self.buckets.get(place) {
-            None => (&[], &[]),
-            Some(bucket) => {
-                let (from, to) = (count_below(&bucket.keys, lower), count_up_to(&bucket.keys, upper));
-                (&bucket.keys[from..to], &bucket.values[from..to])
+    /// What does not hold of the invariants; `belongs` says whether a key belongs to a leaf.
+    pub(super) fn check(&self, belongs: impl Fn(u64, usize) -> bool) -> Result<(), String> {
+        let mut len = 0;
+        let mut is_taken = vec![false; self.blocks.len()];
+        for (place, leaf) in self.leaves.iter().enumerate() {
+            len += usize::from(leaf.len);
+            for &number in &leaf.blocks[..usize::from(leaf.len).div_ceil(BLOCK_ENTRIES)] {
+                if std::mem::replace(&mut is_taken[usize::from(number)], true) {
+                    return Err(format!("block {number} belongs to leaf {place} and to another"));
+                }
             }
-        }
-    }
-
-    /// The newest, in order of arrival.
-    pub(super) fn newest(&self) -> &[(u64, u64)] {
-        self.newest.entries()
-    }
-
-    /// Forgets everything; returns the buckets.
-    pub(super) fn take_buckets(&mut self) -> Buckets {
-        (self.len, self.filters) = (0, [[0; FILTER_WORDS]; BRANCH_LEAVES]);
-        self.newest.clear();
-        Buckets {
-            buckets: std::mem::take(&mut self.buckets),
-            lens: std::mem::replace(&mut self.lens, [0; BRANCH_LEAVES]),
-        }
-    }
-
-    /// What does not hold of the invariants.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let newest = self.newest();
-        let mut len = newest.len();
-        for (place, bucket) in self.buckets.iter().enumerate() {
-            let (keys, _) = self.of_leaf(place);
-            len += keys.len();
-            if !keys.is_sorted_by(|a, b| a < b) || bucket.keys[keys.len()..].iter().any(|&key| key != NO_KEY)
+            let (mut keys, mut values) = ([NO_KEY; LEAF_PENDING_ENTRIES], [0; LEAF_PENDING_ENTRIES]);
+            let waiting = self.copy(place, &mut keys, &mut values);
+            let is_used = |&fingerprint: &u8| fingerprint != 0;
+            if leaf
+                .fingerprints
+                .iter()
+                .position(|byte| !is_used(byte))
+                .unwrap_or(LEAF_PENDING_ENTRIES)
+                != waiting
+                || leaf.fingerprints.iter().skip(waiting).any(is_used)
             {
-                return Err(format!(
-                    "what waits for leaf {place} does not ascend: {:?}",
-                    bucket.keys
-                ));
+                return Err(format!("fingerprints of leaf {place} differ from its entries"));
+            }
+            if keys[waiting..].iter().any(|&key| key != NO_KEY) {
+                return Err(format!("keys wait for leaf {place} behind the last one"));
+            }
+            for (arrival, &key) in keys[..waiting].iter().enumerate() {
+                let newest = keys[..waiting].iter().rposition(|&other| other == key);
+                if self.get(place, key) != newest.map(|newest| values[newest]) {
+                    return Err(format!(
+                        "{key}, which waits for leaf {place} at {arrival}, is not found"
+                    ));
+                }
+                if !belongs(key, place) {
+                    return Err(format!("{key} waits for leaf {place}"));
+                }
             }
         }
-        if len != self.len {
+        if len != self.len || is_taken.contains(&false) {
             return Err(format!("{len} entries wait, but {} are counted", self.len));
         }
-        match newest
-            .iter()
-            .find(|&&(key, _)| self.newest.get(key, hash(key)).is_none())
-        {
-            Some((key, _)) => Err(format!("the pending key {key} is not found")),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
-/// What waited for the leaves of a branch.
-pub(super) struct Buckets {
-    buckets: Vec<Bucket>,
-    lens: [u8; BRANCH_LEAVES],
-}
-
-impl Buckets {
-    /// What waited for this leaf, ascending.
-    #[inline(always)]
-    pub(super) fn of_leaf(&self, place: usize) -> Columns<'_> {
-        self.buckets
-            .get(place)
-            .map_or((&[], &[]), |bucket| bucket.entries(self.lens[place]))
-    }
-}
-
-impl Bucket {
-    const EMPTY: Self = Self {
-        keys: [NO_KEY; LEAF_PENDING_ENTRIES],
-        values: [0; LEAF_PENDING_ENTRIES],
+impl Waiting {
+    const NONE: Self = Self {
+        fingerprints: [0; LEAF_PENDING_ENTRIES],
+        blocks: [0; LEAF_BLOCKS],
+        len: 0,
     };
-
-    #[inline(always)]
-    fn get(&self, key: u64) -> Option<u64> {
-        let rank = count_below(&self.keys, key);
-        (self.keys.get(rank) == Some(&key)).then(|| self.values[rank])
-    }
-
-    #[inline(always)]
-    fn entries(&self, len: u8) -> Columns<'_> {
-        (&self.keys[..usize::from(len)], &self.values[..usize::from(len)])
-    }
-
-    /// Puts an entry at its rank; those from there on move up, and the last one is lost.
-    #[inline(always)]
-    fn insert(&mut self, rank: usize, key: u64, value: u64) {
-        move_up(&mut self.keys, rank);
-        move_up(&mut self.values, rank);
-        self.keys[rank] = key;
-        self.values[rank] = value;
-    }
 }
 
-/// Moves what stands from `rank` on up by one. Vectors are moved whole, from the last one down, so that no call and no
-/// branch depends on how many there are.
+impl Block {
+    const EMPTY: Self = Self {
+        keys: [NO_KEY; BLOCK_ENTRIES],
+        values: [0; BLOCK_ENTRIES],
+    };
+}
+
+/// There are at most as many blocks as entries that wait.
 #[inline(always)]
-fn move_up(column: &mut [u64; LEAF_PENDING_ENTRIES], rank: usize) {
-    for first in (0..LEAF_PENDING_ENTRIES / LANES)
-        .map(|vector| vector * LANES)
-        .rev()
-    {
-        let (before, after) = column.split_at_mut(first);
-        let Some(here) = after.first_chunk_mut::<LANES>() else {
-            return;
-        };
-        let mut below = [0; LANES];
-        below[0] = before.last().copied().unwrap_or(0);
-        below[1..].copy_from_slice(&here[..LANES - 1]);
-        for (lane, (here, below)) in here.iter_mut().zip(below).enumerate() {
-            *here = if first + lane > rank { below } else { *here };
-        }
-    }
+fn block_number(number: usize) -> u16 {
+    let [low, high, ..] = number.to_le_bytes();
+    u16::from_le_bytes([low, high])
 }

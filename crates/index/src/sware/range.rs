@@ -1,14 +1,17 @@
 //! Ranges: one leaf at a time from either end, and slices of columns for those who want all of it.
 
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Bound, RangeBounds};
 
 use super::bplus_tree::BPlusTree;
-use super::branch::Branch;
-use super::leaf::{LEAF_ENTRIES, Leaf};
+use super::branch::{BRANCH_LEAVES, Branch};
+use super::join::Joined;
+use super::late::Late;
+use super::leaf::Leaf;
 use super::near_sorted::NearSortedTree;
 use super::pending::Columns;
 use super::search::{NO_KEY, Searching, vectorised};
 use super::serial_map::{Bounds, OneAtATime, SerialMap};
+use super::stage::{Run, Stage};
 use crate::mem::{self, End, Leaves};
 
 /// The least and the greatest key within the bounds; none if no key can be.
@@ -26,163 +29,88 @@ pub(super) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
     (lower <= upper).then_some((lower, upper))
 }
 
-/// What waits between two bounds, and room to join it with the newest.
-#[derive(Debug, Default)]
+/// What is staged between two bounds, and room to join leaves with what is late.
+#[derive(Debug)]
+struct Reading {
+    staged: Run,
+    joining: Joining,
+}
+
+#[derive(Debug)]
 struct Joining {
-    /// The newest of a branch, sorted.
-    newest: Vec<(u64, u64)>,
-    keys: Vec<u64>,
-    values: Vec<u64>,
+    late: Late,
     joined: Option<Box<Joined>>,
 }
 
-impl Joining {
-    /// Takes the newest entries of a branch between the bounds.
-    fn take_newest(&mut self, branch: &Branch, lower: u64, upper: u64) {
-        self.newest.clear();
-        let newest = branch.pending.newest().iter();
-        self.newest
-            .extend(newest.filter(|(key, _)| (lower..=upper).contains(key)));
-        self.newest.sort_by_key(|entry| entry.0);
-        // Of equal neighbours the later one arrived last.
-        self.newest.dedup_by(|later, earlier| {
-            let is_same = later.0 == earlier.0;
-            if is_same {
-                *earlier = *later;
-            }
-            is_same
-        });
-    }
-
-    /// Joins what waits for a leaf with the newest of the same range, which win.
-    fn join_late(&mut self, (keys, values): Columns<'_>, newest: Range<usize>) {
-        self.keys.clear();
-        self.values.clear();
-        let mut from = 0;
-        for &(key, value) in &self.newest[newest] {
-            let to = from + keys[from..].partition_point(|&late| late < key);
-            self.keys.extend_from_slice(&keys[from..to]);
-            self.values.extend_from_slice(&values[from..to]);
-            self.keys.push(key);
-            self.values.push(value);
-            from = to + usize::from(keys.get(to) == Some(&key));
-        }
-        self.keys.extend_from_slice(&keys[from..]);
-        self.values.extend_from_slice(&values[from..]);
-    }
-}
-
-/// Entries copied at once, more than needed: what is between two late entries is seldom longer.
-const COPIED: usize = 32;
-/// Room for a leaf, what waits for it, and what is copied too much.
-const JOINED: usize = 3 * LEAF_ENTRIES;
-
-/// Keys and values of a leaf joined with what waits for it.
-#[derive(Debug)]
-struct Joined {
-    keys: [u64; JOINED],
-    values: [u64; JOINED],
-    len: usize,
-}
-
-impl Joined {
-    fn new() -> Box<Self> {
-        Box::new(Self {
-            keys: [0; JOINED],
-            values: [0; JOINED],
-            len: 0,
-        })
-    }
-
-    /// Joins a stretch of a leaf with what waits for it, which wins.
+impl Reading {
     #[inline(always)]
-    fn join(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>) {
-        self.len = 0;
-        let mut from = stretch.start;
-        for (&key, &value) in late.0.iter().zip(late.1) {
-            let to = leaf.rank(key).max(from);
-            self.copy(leaf, from..to);
-            self.keys[self.len] = key;
-            self.values[self.len] = value;
-            self.len += 1;
-            from = to + usize::from(leaf.keys().get(to) == Some(&key));
+    fn new(stage: &Stage, lower: u64, upper: u64) -> Self {
+        let mut staged = Run::default();
+        stage.between(lower, upper, &mut staged);
+        Self {
+            staged,
+            joining: Joining {
+                late: Late::new(),
+                joined: None,
+            },
         }
-        self.copy(leaf, from..stretch.end);
-    }
-
-    /// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing.
-    #[inline(always)]
-    fn copy(&mut self, leaf: &Leaf, stretch: Range<usize>) {
-        let end = self.len + stretch.len();
-        let (mut from, mut at) = (stretch.start, self.len);
-        while at < end {
-            copy_group(&leaf.all_keys()[from..], &mut self.keys[at..]);
-            copy_group(&leaf.all_values()[from..], &mut self.values[at..]);
-            from += COPIED;
-            at += COPIED;
-        }
-        self.len = end;
-    }
-
-    fn columns(&self) -> Columns<'_> {
-        (&self.keys[..self.len], &self.values[..self.len])
     }
 }
 
+/// The part of ascending columns that lies between the bounds.
 #[inline(always)]
-fn copy_group(from: &[u64], to: &mut [u64]) {
-    match (from.first_chunk::<COPIED>(), to.first_chunk_mut::<COPIED>()) {
-        (Some(from), Some(to)) => *to = *from,
-        _ => {
-            let count = from.len().min(to.len());
-            to[..count].copy_from_slice(&from[..count]);
-        }
+fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
+    if keys.first().is_none_or(|&first| first >= lower) && keys.last().is_none_or(|&last| last <= upper) {
+        return (keys, values);
     }
+    let from = keys.partition_point(|&key| key < lower);
+    let to = keys.partition_point(|&key| key <= upper);
+    (&keys[from..to], &values[from..to])
 }
 
-impl Branch {
-    /// Visits the entries of one leaf between the bounds; `newest` are those of its range.
+impl Joining {
+    /// Visits the entries of one leaf of a branch between the bounds; those staged are within them.
     #[inline(always)]
-    fn visit_leaf(
-        &self,
+    fn visit_place(
+        &mut self,
+        branch: &Branch,
         place: usize,
         (lower, upper): (u64, u64),
-        newest: Range<usize>,
-        joining: &mut Joining,
+        staged: Columns<'_>,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
-        let mut late = self.pending.of_leaf_between(place, lower, upper);
-        if !newest.is_empty() {
-            joining.join_late(late, newest);
-            late = (&joining.keys, &joining.values);
-        }
-        match self.leaves().get(place) {
+        let late = if branch.pending.is_empty() {
+            staged
+        } else {
+            part_between(self.late.of_leaf(&branch.pending, place, staged), lower, upper)
+        };
+        match branch.leaves().get(place) {
             None if late.0.is_empty() => {}
             None => visit(late.0, late.1),
-            Some(leaf) => {
-                let stretch = leaf.between(lower, upper);
-                let (keys, values) = if late.0.is_empty() {
-                    (&leaf.keys()[stretch.clone()], &leaf.values()[stretch])
-                } else {
-                    let joined = joining.joined.get_or_insert_with(Joined::new);
-                    joined.join(leaf, stretch, late);
-                    joined.columns()
-                };
-                if !keys.is_empty() {
-                    visit(keys, values);
-                }
-            }
+            Some(leaf) => join_leaf(&mut self.joined, leaf, (lower, upper), late, visit),
         }
     }
+}
 
-    fn read_leaf(&self, place: usize, bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
-        let mut joining = Joining::default();
-        joining.take_newest(self, bounds.0, bounds.1);
-        let newest = 0..joining.newest.len();
-        self.visit_leaf(place, bounds, newest, &mut joining, &mut |keys, values| {
-            entries.extend(keys.iter().copied().zip(values.iter().copied()));
-        });
+/// Visits the entries of a leaf between the bounds, joined with late ones that lie between them.
+#[inline(always)]
+fn join_leaf(
+    joined: &mut Option<Box<Joined>>,
+    leaf: &Leaf,
+    (lower, upper): (u64, u64),
+    late: Columns<'_>,
+    visit: &mut impl FnMut(&[u64], &[u64]),
+) {
+    let stretch = leaf.between(lower, upper);
+    if late.0.is_empty() {
+        if !stretch.is_empty() {
+            visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
+        }
+        return;
     }
+    joined
+        .get_or_insert_with(Joined::new)
+        .visit(leaf, stretch, late, visit);
 }
 
 impl BPlusTree {
@@ -218,7 +146,8 @@ impl BPlusTree {
 
     #[inline(always)]
     fn visit_between_here(&self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
-        let mut joining = Joining::default();
+        let mut reading = Reading::new(&self.stage, lower, upper);
+        let mut staged = reading.staged.columns();
         for at in self.index.find(lower)..self.branches.len() {
             let fence = self.index.fence(at).unwrap_or(0);
             if fence > upper {
@@ -229,17 +158,20 @@ impl BPlusTree {
                 .index
                 .fence(at + 1)
                 .map_or(upper, |fence| upper.min(fence - 1));
-            joining.take_newest(branch, lower.max(fence), branch_end);
-            let mut newest_from = 0;
             let first = branch.find(lower);
             for place in first..branch.leaves().len().max(first + 1) {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
-                let newest_here = joining.newest[newest_from..].partition_point(|entry| entry.0 <= end);
-                let newest = newest_from..newest_from + newest_here;
-                newest_from = newest.end;
-                branch.visit_leaf(place, (lower, end), newest, &mut joining, visit);
+                branch.prefetch_leaf(place + 1);
+                branch.pending.prefetch_leaf((place + 2) % BRANCH_LEAVES);
+                let count = staged.0.iter().take_while(|&&key| key <= end).count();
+                let (keys, more_keys) = staged.0.split_at(count);
+                let (values, more_values) = staged.1.split_at(count);
+                staged = (more_keys, more_values);
+                reading
+                    .joining
+                    .visit_place(branch, place, (lower, end), (keys, values), visit);
                 if end == upper {
                     break;
                 }
@@ -264,6 +196,17 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
 }
 
 impl BPlusTree {
+    /// Appends the entries of the leaf at this branch and place between the bounds.
+    fn read_place(&self, (at, place): (usize, usize), bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
+        let mut reading = Reading::new(&self.stage, bounds.0, bounds.1);
+        let staged = reading.staged.columns();
+        reading
+            .joining
+            .visit_place(&self.branches[at], place, bounds, staged, &mut |keys, values| {
+                entries.extend(keys.iter().copied().zip(values.iter().copied()));
+            });
+    }
+
     pub(super) fn read_up_below(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if lower == NO_KEY {
             entries.extend(self.greatest.map(|value| (NO_KEY, value)));
@@ -276,7 +219,7 @@ impl BPlusTree {
             .fence(place + 1)
             .or_else(|| self.index.fence(at + 1))
             .unwrap_or(NO_KEY);
-        branch.read_leaf(place, (lower, upper.min(next - 1)), entries);
+        self.read_place((at, place), (lower, upper.min(next - 1)), entries);
         (next <= upper).then_some(next)
     }
 
@@ -298,7 +241,7 @@ impl BPlusTree {
                 branch.fence(place)
             }
             .unwrap_or(0);
-            branch.read_leaf(place, (lower.max(fence), below), entries);
+            self.read_place((at, place), (lower.max(fence), below), entries);
             rest = (lower < fence).then(|| fence - 1);
         }
         if upper == NO_KEY {
@@ -350,9 +293,8 @@ impl NearSortedTree {
             self.tree
                 .visit_between(lower, upper.min(self.tail_fence - 1), &mut visit);
         }
-        let in_tail = self.tail.between(lower.min(NO_KEY - 1), upper.min(NO_KEY - 1));
-        if !in_tail.is_empty() {
-            visit(&self.tail.keys()[in_tail.clone()], &self.tail.values()[in_tail]);
+        if lower <= self.tail_end && upper >= self.tail_fence {
+            self.visit_tail(lower, upper, &mut visit);
         }
         self.ahead
             .visit(lower.max(self.tail_end), upper.min(NO_KEY - 1), &mut visit);
@@ -363,10 +305,24 @@ impl NearSortedTree {
         }
     }
 
+    /// Visits what belongs to the tail, between the bounds.
+    fn visit_tail(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        let (lower, upper) = (lower.max(self.tail_fence), upper.min(self.tail_end));
+        let mut reading = Reading::new(&self.tree.stage, lower, upper);
+        let staged = reading.staged.columns();
+        join_leaf(
+            &mut reading.joining.joined,
+            &self.tail,
+            (lower, upper),
+            staged,
+            visit,
+        );
+    }
+
     fn read_tail(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) {
-        let in_tail = self.tail.between(lower, upper.min(NO_KEY - 1));
-        let (keys, values) = (&self.tail.keys()[in_tail.clone()], &self.tail.values()[in_tail]);
-        entries.extend(keys.iter().copied().zip(values.iter().copied()));
+        self.visit_tail(lower, upper, &mut |keys, values| {
+            entries.extend(keys.iter().copied().zip(values.iter().copied()));
+        });
     }
 }
 

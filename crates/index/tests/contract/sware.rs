@@ -30,9 +30,11 @@ fn combinations() -> impl Iterator<Item = TreeOptions> {
     let leaves = [4, 5, 256];
     let branches = [4, 64];
     let pending = [1, 7, 2000];
+    let staged = [1, 10, 1000];
     let fills = [50, 95, 100];
-    let splits = [10, 50, 80];
-    (0..leaves.len() * branches.len() * pending.len() * fills.len() * splits.len() * 2).map(move |mut at| {
+    let splits = [10, 80];
+    let count = leaves.len() * branches.len() * pending.len() * staged.len() * fills.len() * splits.len() * 2;
+    (0..count).map(move |mut at| {
         let mut choose = |from: &[usize]| {
             let chosen = from[at % from.len()];
             at /= from.len();
@@ -42,6 +44,7 @@ fn combinations() -> impl Iterator<Item = TreeOptions> {
             .leaf_entries(choose(&leaves))
             .branch_leaves(choose(&branches))
             .pending_entries(choose(&pending))
+            .staged_entries(choose(&staged))
             .fill_percent(choose(&fills))
             .split_percent(choose(&splits))
             .tail_leaf(choose(&[0, 1]) == 1)
@@ -79,6 +82,7 @@ fn small() -> TreeOptions {
         .leaf_entries(4)
         .branch_leaves(4)
         .pending_entries(7)
+        .staged_entries(5)
 }
 
 fn suite<M: SerialMap>(new: impl Fn() -> M) {
@@ -423,6 +427,7 @@ fn nothing_is_lost_at_any_degree_of_order() {
             .leaf_entries(16)
             .branch_leaves(8)
             .pending_entries(50)
+            .staged_entries(20)
     };
     for ranks in arrivals(30_000) {
         for keys_each in [1, 3] {

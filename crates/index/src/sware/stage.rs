@@ -1,0 +1,317 @@
+//! Late entries on their way to the branches of a tree.
+
+use super::pending::Columns;
+use super::search::NO_KEY;
+
+/// Entries that a stage has room for. A scan looks through all their keys, and they fit the nearest caches.
+pub(super) const STAGE_ENTRIES: usize = 1024;
+
+/// Most lookups are for what is not staged, and meet an empty head.
+const HEADS: usize = 4 * STAGE_ENTRIES;
+
+/// Bits of the keys, below those that all of them have in common, by which they are sorted first.
+const DIGIT_BITS: u32 = 12;
+const DIGITS: usize = 1 << DIGIT_BITS;
+
+/// Entries in order of arrival, and a hash table with chains over them: to add one, nothing is compared and nothing is
+/// decided. They leave it together, sorted, so that those of one branch or leaf come one after the other, and what the
+/// first ones need can be asked from memory for many of them before it is needed.
+///
+/// Invariants: a head, or a link, is 0 or one more than the place of an entry; each is linked to an earlier one of the
+/// same head, so that of equal keys the newest is met first; an entry that was removed has the key [`NO_KEY`]; all other
+/// keys lie between `least` and `greatest`.
+#[derive(Debug)]
+pub(super) struct Stage {
+    keys: Vec<u64>,
+    values: Vec<u64>,
+    links: Vec<u16>,
+    /// None until something is staged.
+    heads: Option<Box<[u16; HEADS]>>,
+    least: u64,
+    greatest: u64,
+    room: usize,
+    /// Where entries are sorted.
+    sorting: Vec<(u64, u64)>,
+}
+
+/// Entries with ascending keys.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) keys: Vec<u64>,
+    pub(super) values: Vec<u64>,
+}
+
+impl Run {
+    pub(super) const fn new() -> Self {
+        Self {
+            keys: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn columns(&self) -> Columns<'_> {
+        (&self.keys, &self.values)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        (self.keys.capacity() + self.values.capacity()) * size_of::<u64>()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.values.clear();
+    }
+
+    pub(super) fn push(&mut self, (key, value): (u64, u64)) {
+        self.keys.push(key);
+        self.values.push(value);
+    }
+
+    /// Takes entries sorted by key, those of the same key in order of arrival, of which the last one counts.
+    pub(super) fn extend_sorted(&mut self, entries: &[(u64, u64)]) {
+        for (place, &entry) in entries.iter().enumerate() {
+            if entries.get(place + 1).is_none_or(|next| next.0 != entry.0) {
+                self.push(entry);
+            }
+        }
+    }
+}
+
+impl Stage {
+    /// Room for so many entries, at most [`STAGE_ENTRIES`].
+    pub(super) const fn new(room: usize) -> Self {
+        Self {
+            keys: Vec::new(),
+            values: Vec::new(),
+            links: Vec::new(),
+            heads: None,
+            least: NO_KEY,
+            greatest: 0,
+            room,
+            sorting: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Adds an entry, over older ones of the same key; says whether there is room for another. There must be room.
+    #[inline(always)]
+    pub(super) fn push(&mut self, key: u64, value: u64) -> bool {
+        if self.heads.is_none() {
+            self.allocate();
+        }
+        if let Some(heads) = &mut self.heads {
+            let head = &mut heads[head_of(key)];
+            self.keys.push(key);
+            self.values.push(value);
+            self.links.push(*head);
+            *head = link_to(self.keys.len());
+            self.least = self.least.min(key);
+            self.greatest = self.greatest.max(key);
+        }
+        self.keys.len() < self.room
+    }
+
+    #[cold]
+    fn allocate(&mut self) {
+        self.keys.reserve_exact(self.room);
+        self.values.reserve_exact(self.room);
+        self.links.reserve_exact(self.room);
+        self.heads = Some(Box::new([0; HEADS]));
+    }
+
+    /// The value of a key, which is not [`NO_KEY`].
+    #[inline(always)]
+    pub(super) fn get(&self, key: u64) -> Option<u64> {
+        let link = self.heads.as_ref()?[head_of(key)];
+        if link == 0 { None } else { self.follow(link, key) }
+    }
+
+    #[cold]
+    fn follow(&self, link: u16, key: u64) -> Option<u64> {
+        self.find(link, key).map(|place| self.values[place])
+    }
+
+    /// The newest entry of a key, from this link on.
+    fn find(&self, mut link: u16, key: u64) -> Option<usize> {
+        while let Some(place) = usize::from(link).checked_sub(1) {
+            if self.keys[place] == key {
+                return Some(place);
+            }
+            link = self.links[place];
+        }
+        None
+    }
+
+    /// Removes all entries of a key, which is not [`NO_KEY`]; returns the value of the newest.
+    pub(super) fn remove(&mut self, key: u64) -> Option<u64> {
+        let mut link = self.heads.as_ref()?[head_of(key)];
+        let mut newest = None;
+        while let Some(place) = self.find(link, key) {
+            newest = newest.or(Some(self.values[place]));
+            self.keys[place] = NO_KEY;
+            link = self.links[place];
+        }
+        newest
+    }
+
+    /// Appends the entries between two bounds, of which neither is [`NO_KEY`], ascending.
+    #[inline(always)]
+    pub(super) fn between(&self, lower: u64, upper: u64, run: &mut Run) {
+        if lower > self.greatest || upper < self.least || self.is_empty() {
+            return;
+        }
+        let mut found = Vec::new();
+        let chunks = self
+            .keys
+            .chunks(LOOKED_THROUGH)
+            .zip(self.values.chunks(LOOKED_THROUGH));
+        for (keys, values) in chunks {
+            let within = |key: u64| key.wrapping_sub(lower) <= upper - lower;
+            let count: u64 = keys.iter().map(|&key| u64::from(within(key))).sum();
+            if count > 0 {
+                let entries = keys.iter().copied().zip(values.iter().copied());
+                found.extend(entries.filter(|entry| within(entry.0)));
+            }
+        }
+        found.sort_by_key(|entry| entry.0);
+        run.extend_sorted(&found);
+    }
+
+    /// Moves all entries to a run.
+    pub(super) fn take(&mut self, run: &mut Run) {
+        run.clear();
+        self.sort();
+        let removed = self.sorting.partition_point(|entry| entry.0 < NO_KEY);
+        run.extend_sorted(&self.sorting[..removed]);
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        if let Some(heads) = &mut self.heads {
+            heads.fill(0);
+        }
+        self.keys.clear();
+        self.values.clear();
+        self.links.clear();
+        (self.least, self.greatest) = (NO_KEY, 0);
+    }
+
+    /// Sorts all entries, those of equal keys in order of arrival, with what was removed behind the others: first by the
+    /// digit in which most of them differ, then by insertion, unless too many have the same one.
+    fn sort(&mut self) {
+        /// So few are sorted at once.
+        const FEW: usize = 64;
+        /// More of one digit are not inserted one by one.
+        const OF_ONE_DIGIT: usize = 16;
+
+        let entries = || self.keys.iter().copied().zip(self.values.iter().copied());
+        self.sorting.clear();
+        if self.keys.len() <= FEW {
+            self.sorting.extend(entries());
+            self.sorting.sort_by_key(|entry| entry.0);
+            return;
+        }
+        let (least, span) = (self.least, self.greatest.saturating_sub(self.least));
+        let shift = (u64::BITS - span.leading_zeros()).saturating_sub(DIGIT_BITS);
+        let digit = |key: u64| {
+            usize::try_from((key - least) >> shift).map_or(DIGITS - 1, |digit| digit.min(DIGITS - 1))
+        };
+        let mut ends = [0_u16; DIGITS];
+        for &key in &self.keys {
+            ends[digit(key)] += 1;
+        }
+        let (mut end, mut most) = (0, 0);
+        for count in &mut ends {
+            most = most.max(*count);
+            end += std::mem::replace(count, end);
+        }
+        self.sorting.resize(self.keys.len(), (0, 0));
+        for entry in entries() {
+            let place = &mut ends[digit(entry.0)];
+            self.sorting[usize::from(*place)] = entry;
+            *place += 1;
+        }
+        if usize::from(most) > OF_ONE_DIGIT {
+            let mut from = 0;
+            for end in ends.map(usize::from) {
+                if end - from > OF_ONE_DIGIT {
+                    self.sorting[from..end].sort_by_key(|entry| entry.0);
+                }
+                from = end;
+            }
+        }
+        insertion_sort(&mut self.sorting);
+    }
+
+    /// Bytes of the heap.
+    pub(super) fn bytes(&self) -> usize {
+        let columns = self.keys.capacity() * (2 * size_of::<u64>() + size_of::<u16>());
+        let heads = self.heads.as_ref().map_or(0, |heads| size_of_val(heads.as_ref()));
+        columns + heads + self.sorting.capacity() * size_of::<(u64, u64)>()
+    }
+
+    /// What does not hold of the invariants; all keys must lie between the bounds.
+    pub(super) fn check(&self, lower: u64, upper: u64) -> Result<(), String> {
+        if self.keys.len() >= self.room && self.room > 0 {
+            return Err(format!("{} entries are staged in a full stage", self.keys.len()));
+        }
+        if self.keys.len() != self.values.len() || self.keys.len() != self.links.len() {
+            return Err("columns of the stage differ in length".into());
+        }
+        for (place, &key) in self.keys.iter().enumerate().filter(|(_, key)| **key != NO_KEY) {
+            if !(lower.max(self.least)..=upper.min(self.greatest)).contains(&key) {
+                return Err(format!("{key} is staged, outside of {lower} to {upper}"));
+            }
+            let newest = self.keys.iter().rposition(|&other| other == key);
+            if self.get(key) != newest.map(|newest| self.values[newest]) {
+                return Err(format!("the staged key {key} at {place} is not found"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keys of a stage that are compared with bounds at once.
+const LOOKED_THROUGH: usize = 32;
+
+/// Sorts entries of which each is near its place.
+fn insertion_sort(entries: &mut [(u64, u64)]) {
+    for unsorted in 1..entries.len() {
+        let entry = entries[unsorted];
+        let mut place = unsorted;
+        while place > 0 && entries[place - 1].0 > entry.0 {
+            entries[place] = entries[place - 1];
+            place -= 1;
+        }
+        entries[place] = entry;
+    }
+}
+
+/// A hash of a key, of which the upper half is good.
+#[inline(always)]
+pub(super) fn hash(key: u64) -> u64 {
+    (key ^ key >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline(always)]
+fn head_of(key: u64) -> usize {
+    let [low, high, ..] = (hash(key) >> 40).to_le_bytes();
+    usize::from(u16::from_le_bytes([low, high])) % HEADS
+}
+
+/// A link to the last of so many entries.
+#[inline(always)]
+fn link_to(len: usize) -> u16 {
+    let [low, high, ..] = len.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}
