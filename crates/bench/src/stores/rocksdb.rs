@@ -1,6 +1,10 @@
 //! RocksDB by way of its C interface, as distributions ship it: `librocksdb-dev` of Debian 12 is 7.8. (Feature `rocksdb`.)
 
 #![expect(unsafe_code, reason = "RocksDB is called through C")]
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one argument holds for all calls with a handle"
+)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
 use std::path::Path;
