@@ -4,7 +4,9 @@ fn main() {
     #[cfg(feature = "wiredtiger")]
     {
         println!("cargo::rerun-if-changed=src/stores/wiredtiger.c");
-        cc::Build::new().file("src/stores/wiredtiger.c").compile("buckets");
+        cc::Build::new()
+            .file("src/stores/wiredtiger.c")
+            .compile("buckets");
         println!("cargo::rustc-link-lib=wiredtiger");
     }
 }

@@ -280,8 +280,12 @@ impl Scan {
 impl Scan {
     /// About how many rows are left, as far as times tell: memory for them is taken at once.
     fn expected(&self) -> usize {
-        let Some(sparse) = &self.table.sparse else { return 0 };
-        let ticks = self.ticks(sparse).map_or(0, |(first, last)| last.abs_diff(first).saturating_add(1));
+        let Some(sparse) = &self.table.sparse else {
+            return 0;
+        };
+        let ticks = self
+            .ticks(sparse)
+            .map_or(0, |(first, last)| last.abs_diff(first).saturating_add(1));
         usize::try_from(ticks.min(self.table.rows)).unwrap_or(usize::MAX)
     }
 

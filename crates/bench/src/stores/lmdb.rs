@@ -9,8 +9,8 @@ use arrow_array::RecordBatch;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, PutFlags};
 
-use super::{RowStore, key, time};
 use super::rows::{Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
+use super::{RowStore, key, time};
 
 /// Address space for the file.
 const MAP_BYTES: usize = 64 << 30;

@@ -1,6 +1,10 @@
 //! RocksDB by way of its C interface, as distributions ship it: `librocksdb-dev` of Debian 12 is 7.8. (Feature `rocksdb`.)
 
 #![expect(unsafe_code, reason = "RocksDB is called through C")]
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one argument holds for all calls with a handle"
+)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
 use std::path::Path;
@@ -38,8 +42,13 @@ unsafe extern "C" {
     fn rocksdb_readoptions_create() -> Handle;
     fn rocksdb_readoptions_destroy(options: Handle);
     fn rocksdb_readoptions_set_iterate_upper_bound(options: Handle, key: Bytes, len: usize);
-    fn rocksdb_get_pinned(db: Handle, options: Handle, key: Bytes, len: usize, error: *mut *mut c_char)
-    -> Handle;
+    fn rocksdb_get_pinned(
+        db: Handle,
+        options: Handle,
+        key: Bytes,
+        len: usize,
+        error: *mut *mut c_char,
+    ) -> Handle;
     fn rocksdb_pinnableslice_value(slice: Handle, len: *mut usize) -> Bytes;
     fn rocksdb_pinnableslice_destroy(slice: Handle);
     fn rocksdb_create_iterator(db: Handle, options: Handle) -> Handle;
@@ -105,7 +114,13 @@ impl RowStore for RocksDb {
             let batch = rocksdb_writebatch_create();
             for (&time, row) in rows.times.iter().zip(rows.bytes.chunks_exact(ROW_BYTES)) {
                 let key = key(time);
-                rocksdb_writebatch_put(batch, key.as_ptr().cast(), key.len(), row.as_ptr().cast(), row.len());
+                rocksdb_writebatch_put(
+                    batch,
+                    key.as_ptr().cast(),
+                    key.len(),
+                    row.as_ptr().cast(),
+                    row.len(),
+                );
             }
             rocksdb_write(self.db, self.writing, batch, &mut error);
             rocksdb_writebatch_destroy(batch);

@@ -5,6 +5,10 @@
 //! a bucket writes it anew. A batch is a transaction whose log record is synced.
 
 #![expect(unsafe_code, reason = "WiredTiger is called through C")]
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one argument holds for all calls with a handle"
+)]
 
 use std::ffi::{CString, c_char, c_int, c_longlong, c_void};
 use std::path::Path;

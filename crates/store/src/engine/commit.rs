@@ -101,7 +101,10 @@ impl Engine {
                 Ok(Some(first))
             }
             // Somebody was quicker; what is in the way is merged by the next flush.
-            Ok(None) => target.give_up(&direct).map(|()| None).map_err(|error| self.fail(error)),
+            Ok(None) => target
+                .give_up(&direct)
+                .map(|()| None)
+                .map_err(|error| self.fail(error)),
             Err(error) => {
                 target.give_up(&direct).map_err(|error| self.fail(error))?;
                 Err(error)

@@ -62,10 +62,8 @@ fn rows_in(store: &Store) -> u64 {
 /// The newest of the files with an extension.
 fn file_of(disk: &SimDisk, extension: &str) -> (PathBuf, Vec<u8>) {
     let files = disk.files().into_iter();
-    let mut of_kind = files.filter(|(path, _)| path.extension().is_some_and(|found| found == extension));
-    let mut newest = of_kind.next().expect("there is one");
-    newest = of_kind.last().unwrap_or(newest);
-    newest
+    let of_kind = files.filter(|(path, _)| path.extension().is_some_and(|found| found == extension));
+    of_kind.max().expect("there is one")
 }
 
 /// Puts back what a file was.
@@ -95,12 +93,18 @@ fn a_batch_of_which_one_file_lost_its_part_was_never_committed() {
             .and_then(|table| table.append(&batch(NEW.start + 1..NEW.end)))
             .expect("a sound disk");
         drop(store);
-        assert_eq!(rows_on(&part), NEW.end.unsigned_abs(), "after the {lost} were lost");
+        assert_eq!(
+            rows_on(&part),
+            NEW.end.unsigned_abs(),
+            "after the {lost} were lost"
+        );
     }
     // One sector of one block is enough.
     let part = all.copy();
     let (path, now) = file_of(&part, "blocks");
-    let changed = (0..now.len()).rev().find(|&at| blocks.1.get(at) != Some(&now[at]));
+    let changed = (0..now.len())
+        .rev()
+        .find(|&at| blocks.1.get(at) != Some(&now[at]));
     part.change(&path, changed.expect("something was written"), 0xFF);
     assert_eq!(rows_on(&part), OLD.unsigned_abs());
 }
@@ -139,12 +143,19 @@ fn power_cuts_between_two_files_leave_a_batch_whole_or_not_at_all() {
                 assert!([OLD, NEW.end].contains(&rows.cast_signed()), "{rows} rows");
                 let is_last = event == trace.len() as u64 && durability == Durability::Always;
                 assert!(!is_last || rows.cast_signed() == NEW.end, "it was acknowledged");
-                *(if rows.cast_signed() == OLD { &mut without } else { &mut with }) += 1;
+                *(if rows.cast_signed() == OLD {
+                    &mut without
+                } else {
+                    &mut with
+                }) += 1;
             }
             replay.step(&mut rng);
         }
     }
-    assert!(with > 20 && without > 100, "{with} with the batch, {without} without");
+    assert!(
+        with > 20 && without > 100,
+        "{with} with the batch, {without} without"
+    );
 }
 
 #[test]

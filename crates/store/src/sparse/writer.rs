@@ -17,7 +17,11 @@ const WRITE_BYTES: usize = 256 << 10;
 /// Writes that wait for the thread that does them.
 const WAITING_WRITES: usize = 4;
 /// From so many bytes on a thread syncs them while the log is synced. Tests want everything in one order.
-const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 2 << 20 } else { 0 };
+const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
+    2 << 20
+} else {
+    32 << 10
+};
 /// From so many bytes on it writes, too, while blocks are made.
 const WRITE_HELPER_BYTES_MIN: usize = 512 << 10;
 

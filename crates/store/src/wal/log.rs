@@ -220,7 +220,9 @@ impl Log {
     /// Reads the log from `position` on as recovery would; returns the number of records.
     pub(crate) fn check(&self, position: u64) -> Result<u64> {
         self.write_to(self.end())?;
-        let end = replay(&*self.disk, &self.dir, self.store_id, position, |_, _, _| Ok(true))?;
+        let end = replay(&*self.disk, &self.dir, self.store_id, position, |_, _, _| {
+            Ok(true)
+        })?;
         Ok(end.records)
     }
 

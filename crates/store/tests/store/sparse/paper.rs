@@ -151,8 +151,15 @@ fn dense_rows_take_no_more_space_than_their_bytes() {
 #[derive(Debug, Clone)]
 enum Change {
     /// Rows of some times from one on, each so many apart; every column is null in some.
-    Write { from: i64, step: i64, rows: i64 },
-    Delete { from: i64, len: i64 },
+    Write {
+        from: i64,
+        step: i64,
+        rows: i64,
+    },
+    Delete {
+        from: i64,
+        len: i64,
+    },
     Flush,
     Reopen,
 }
@@ -218,21 +225,32 @@ fn like_the_model(widths: &[i32], changes: &[Change]) -> Result<(), TestCaseErro
         for found in table.range(..).expect("there") {
             let found = found.expect("reads");
             let times = found.column(0).to_data();
-            for (row, &time) in times.buffers()[0].typed_data::<i64>()[..found.num_rows()].iter().enumerate() {
+            for (row, &time) in times.buffers()[0].typed_data::<i64>()[..found.num_rows()]
+                .iter()
+                .enumerate()
+            {
                 let next = expected.next();
                 prop_assert_eq!(next.map(|(time, _)| *time), Some(time));
                 let round = next.map_or(0, |(_, round)| *round);
                 for (column, &width) in widths.iter().enumerate() {
                     let values = found.column(column + 1).as_fixed_size_binary();
                     let value_there = (!values.is_null(row)).then(|| values.value(row).to_vec());
-                    prop_assert_eq!(value_there, value(time, column, width, round), "time {}, column {}", time, column);
+                    prop_assert_eq!(
+                        value_there,
+                        value(time, column, width, round),
+                        "time {}, column {}",
+                        time,
+                        column
+                    );
                 }
             }
         }
         prop_assert_eq!(expected.next(), None);
         for time in [-400, -1, 0, 1, 399] {
             let row = table.get(time).expect("reads");
-            let there = row.as_ref().map(|row| row.value(1).map(|value| format!("{value:?}")));
+            let there = row
+                .as_ref()
+                .map(|row| row.value(1).map(|value| format!("{value:?}")));
             let wanted = model.get(&time).map(|&round| {
                 value(time, 0, widths[0], round).map(|bytes| format!("{:?}", Value::Bytes(&bytes)))
             });
