@@ -180,7 +180,7 @@ impl Joined {
 #[target_feature(enable = "avx512f")]
 fn spread_column(mut late: &[u64], mut stored: &[u64], masks: &[u64; MASKS], joined: &mut [u64]) {
     use std::arch::x86_64::{
-        _mm512_mask_expandloadu_epi64, _mm512_maskz_expandloadu_epi64, _mm512_storeu_epi64,
+        _mm512_mask_expand_epi64, _mm512_maskz_expand_epi64, _mm512_maskz_loadu_epi64, _mm512_storeu_epi64,
     };
 
     let masks = masks.map(u64::to_le_bytes);
@@ -199,12 +199,23 @@ fn spread_column(mut late: &[u64], mut stored: &[u64], masks: &[u64; MASKS], joi
         };
         let (late_now, late_then) = late.split_at(late_here);
         let (stored_now, stored_then) = stored.split_at(from_stored.count_ones() as usize);
+        // Loaded first and then spread in the register: spreading while loading is slow on some processors.
         // SAFETY: as many are read as the mask has bits, which is the length of the slice.
-        let spread = unsafe { _mm512_maskz_expandloadu_epi64(from_stored, stored_now.as_ptr().cast()) };
+        let spread =
+            unsafe { _mm512_maskz_loadu_epi64(lowest_bits(from_stored), stored_now.as_ptr().cast()) };
         // SAFETY: as before.
-        let spread = unsafe { _mm512_mask_expandloadu_epi64(spread, mask, late_now.as_ptr().cast()) };
+        let late_lanes = unsafe { _mm512_maskz_loadu_epi64(lowest_bits(mask), late_now.as_ptr().cast()) };
+        let spread = _mm512_maskz_expand_epi64(from_stored, spread);
+        let spread = _mm512_mask_expand_epi64(spread, mask, late_lanes);
         // SAFETY: there are as many lanes as are written.
         unsafe { _mm512_storeu_epi64(lanes.as_mut_ptr().cast(), spread) };
         (late, stored) = (late_then, stored_then);
     }
+}
+
+/// As many bits, from the lowest on.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn lowest_bits(mask: u8) -> u8 {
+    u8::MAX.checked_shr(mask.count_zeros()).unwrap_or(0)
 }
