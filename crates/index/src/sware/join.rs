@@ -219,3 +219,74 @@ fn spread_column(mut late: &[u64], mut stored: &[u64], masks: &[u64; MASKS], joi
 fn lowest_bits(mask: u8) -> u8 {
     u8::MAX.checked_shr(mask.count_zeros()).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bedload_testkit::Rng;
+
+    use super::*;
+
+    /// As many keys below `end`, ascending, of this residue modulo 2.
+    fn keys(rng: &mut Rng, count: usize, end: u64, residue: u64) -> Vec<u64> {
+        let mut keys = BTreeMap::new();
+        while keys.len() < count {
+            keys.insert(rng.below(end / 2) * 2 + residue, ());
+        }
+        keys.into_keys().collect()
+    }
+
+    #[test]
+    fn joining_with_and_without_vectors_is_merging() {
+        let mut rng = Rng::new(7);
+        for round in 0..if cfg!(miri) { 10 } else { 2_000 } {
+            let stored = keys(&mut rng, round % LEAF_ENTRIES, 4_000, 0);
+            let mut leaf = Leaf::new();
+            for &key in &stored {
+                leaf.push(key, key + 1);
+            }
+            // Every other time some late keys are there already, and replaced.
+            let late_keys = keys(&mut rng, 1 + round % LATE, 4_000, (round % 2) as u64);
+            let late_values: Vec<u64> = late_keys.iter().map(|key| key + 2).collect();
+            let mut from = rng.index(stored.len() + 1);
+            let mut to = rng.index(stored.len() + 1);
+            if from > to {
+                (from, to) = (to, from);
+            }
+            // Late keys belong between the neighbours of the stretch.
+            let lower = if from > 0 { stored[from - 1] + 1 } else { 0 };
+            let upper = stored.get(to).copied().unwrap_or(u64::MAX);
+            let here =
+                late_keys.partition_point(|&key| key < lower)..late_keys.partition_point(|&key| key < upper);
+            let late = (&late_keys[here.clone()], &late_values[here]);
+
+            let mut model: BTreeMap<u64, u64> = stored[from..to].iter().map(|&key| (key, key + 1)).collect();
+            model.extend(late.0.iter().copied().zip(late.1.iter().copied()));
+            let (model_keys, model_values): (Vec<u64>, Vec<u64>) = model.into_iter().unzip();
+
+            let mut joined = Joined::new();
+            let places = Places::find(&leaf, &(from..to), late.0);
+            joined.copy_between(&leaf, from..to, late, &places);
+            assert_eq!(
+                joined.keys[..joined.len],
+                model_keys,
+                "keys of round {round}, copied"
+            );
+            assert_eq!(
+                joined.values[..joined.len],
+                model_values,
+                "values of round {round}, copied"
+            );
+
+            let mut joined = Joined::new();
+            joined.join(&leaf, from..to, late);
+            assert_eq!(joined.keys[..joined.len], model_keys, "keys of round {round}");
+            assert_eq!(
+                joined.values[..joined.len],
+                model_values,
+                "values of round {round}"
+            );
+        }
+    }
+}
