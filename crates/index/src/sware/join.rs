@@ -180,7 +180,7 @@ impl Joined {
 #[target_feature(enable = "avx512f")]
 fn spread_column(mut late: &[u64], mut stored: &[u64], masks: &[u64; MASKS], joined: &mut [u64]) {
     use std::arch::x86_64::{
-        _mm512_mask_expandloadu_epi64, _mm512_maskz_expandloadu_epi64, _mm512_storeu_epi64,
+        _mm512_mask_expand_epi64, _mm512_maskz_expand_epi64, _mm512_maskz_loadu_epi64, _mm512_storeu_epi64,
     };
 
     let masks = masks.map(u64::to_le_bytes);
@@ -199,12 +199,94 @@ fn spread_column(mut late: &[u64], mut stored: &[u64], masks: &[u64; MASKS], joi
         };
         let (late_now, late_then) = late.split_at(late_here);
         let (stored_now, stored_then) = stored.split_at(from_stored.count_ones() as usize);
+        // Loaded first and then spread in the register: spreading while loading is slow on some processors.
         // SAFETY: as many are read as the mask has bits, which is the length of the slice.
-        let spread = unsafe { _mm512_maskz_expandloadu_epi64(from_stored, stored_now.as_ptr().cast()) };
+        let spread =
+            unsafe { _mm512_maskz_loadu_epi64(lowest_bits(from_stored), stored_now.as_ptr().cast()) };
         // SAFETY: as before.
-        let spread = unsafe { _mm512_mask_expandloadu_epi64(spread, mask, late_now.as_ptr().cast()) };
+        let late_lanes = unsafe { _mm512_maskz_loadu_epi64(lowest_bits(mask), late_now.as_ptr().cast()) };
+        let spread = _mm512_maskz_expand_epi64(from_stored, spread);
+        let spread = _mm512_mask_expand_epi64(spread, mask, late_lanes);
         // SAFETY: there are as many lanes as are written.
         unsafe { _mm512_storeu_epi64(lanes.as_mut_ptr().cast(), spread) };
         (late, stored) = (late_then, stored_then);
+    }
+}
+
+/// As many bits, from the lowest on.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn lowest_bits(mask: u8) -> u8 {
+    u8::MAX.checked_shr(mask.count_zeros()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bedload_testkit::Rng;
+
+    use super::*;
+
+    /// As many keys below `end`, ascending, of this residue modulo 2.
+    fn keys(rng: &mut Rng, count: usize, end: u64, residue: u64) -> Vec<u64> {
+        let mut keys = BTreeMap::new();
+        while keys.len() < count {
+            keys.insert(rng.below(end / 2) * 2 + residue, ());
+        }
+        keys.into_keys().collect()
+    }
+
+    #[test]
+    fn joining_with_and_without_vectors_is_merging() {
+        let mut rng = Rng::new(7);
+        for round in 0..if cfg!(miri) { 10 } else { 2_000 } {
+            let stored = keys(&mut rng, round % LEAF_ENTRIES, 4_000, 0);
+            let mut leaf = Leaf::new();
+            for &key in &stored {
+                leaf.push(key, key + 1);
+            }
+            // Every other time some late keys are there already, and replaced.
+            let late_keys = keys(&mut rng, 1 + round % LATE, 4_000, (round % 2) as u64);
+            let late_values: Vec<u64> = late_keys.iter().map(|key| key + 2).collect();
+            let mut from = rng.index(stored.len() + 1);
+            let mut to = rng.index(stored.len() + 1);
+            if from > to {
+                (from, to) = (to, from);
+            }
+            // Late keys belong between the neighbours of the stretch.
+            let lower = if from > 0 { stored[from - 1] + 1 } else { 0 };
+            let upper = stored.get(to).copied().unwrap_or(u64::MAX);
+            let here =
+                late_keys.partition_point(|&key| key < lower)..late_keys.partition_point(|&key| key < upper);
+            let late = (&late_keys[here.clone()], &late_values[here]);
+
+            let mut model: BTreeMap<u64, u64> = stored[from..to].iter().map(|&key| (key, key + 1)).collect();
+            model.extend(late.0.iter().copied().zip(late.1.iter().copied()));
+            let (model_keys, model_values): (Vec<u64>, Vec<u64>) = model.into_iter().unzip();
+
+            let mut joined = Joined::new();
+            let places = Places::find(&leaf, &(from..to), late.0);
+            joined.copy_between(&leaf, from..to, late, &places);
+            assert_eq!(
+                joined.keys[..joined.len],
+                model_keys,
+                "keys of round {round}, copied"
+            );
+            assert_eq!(
+                joined.values[..joined.len],
+                model_values,
+                "values of round {round}, copied"
+            );
+
+            let mut joined = Joined::new();
+            joined.join(&leaf, from..to, late);
+            assert_eq!(joined.keys[..joined.len], model_keys, "keys of round {round}");
+            assert_eq!(
+                joined.values[..joined.len],
+                model_values,
+                "values of round {round}"
+            );
+        }
     }
 }
