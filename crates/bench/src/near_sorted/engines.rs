@@ -81,14 +81,12 @@ impl SerialSubject for Lmdb {
 
     fn new(_: usize) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        // SAFETY: the file was just created in a directory of this run, and nobody else maps it; without syncs it need not
-        // outlive the process.
-        let env = unsafe {
-            EnvOpenOptions::new()
-                .map_size(MAP_BYTES)
-                .flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP)
-                .open(dir.path())
-        };
+        let mut options = EnvOpenOptions::new();
+        options.map_size(MAP_BYTES);
+        // SAFETY: without syncs a crash may spoil the file, which is not read after this run.
+        unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP) };
+        // SAFETY: the file was just created in a directory of this run, and nobody else maps it.
+        let env = unsafe { options.open(dir.path()) };
         let env = Box::into_raw(Box::new(env.expect("a fresh directory")));
         let mut writing = Self::begin(env);
         // SAFETY: as in `begin`.

@@ -39,8 +39,8 @@ pub(super) fn subjects() -> Vec<&'static str> {
 }
 
 enum Tree<'p> {
-    Plain(PagedTree<&'p FilePages>),
-    Buffered(SaTree<PagedTree<&'p FilePages>>),
+    Plain(Box<PagedTree<&'p FilePages>>),
+    Buffered(Box<SaTree<PagedTree<&'p FilePages>>>),
 }
 
 impl<'p> Tree<'p> {
@@ -48,8 +48,8 @@ impl<'p> Tree<'p> {
         let config = Config::new().split_percent(setting.1);
         let tree = PagedTree::create(pages, config).expect("an empty tree");
         match setting.2 {
-            None => Self::Plain(tree),
-            Some(buffer) => Self::Buffered(SaTree::new(tree, buffer(entries))),
+            None => Self::Plain(Box::new(tree)),
+            Some(buffer) => Self::Buffered(Box::new(SaTree::new(tree, buffer(entries)))),
         }
     }
 
