@@ -13,6 +13,8 @@ mod page_stores;
 mod read_ahead;
 mod run;
 mod snapshot;
+mod sortedness;
 mod suite;
 mod sware;
+mod sware_latched;
 mod sware_rules;

@@ -1,17 +1,13 @@
 //! The trees for nearly sorted keys, in every combination of the settings that change what they do.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 
-use bedload_index::mem::OrderedMap;
 use bedload_index::mem::contract::Subject;
 use bedload_index::paged::bplus_tree::Config;
 use bedload_index::paged::{Fault, FaultyPages, HeapPages, MimicPages, PageStore};
-use bedload_index::sortedness::{Estimate, Estimator, SavedOrder, Sortedness};
+use bedload_index::sortedness::Sortedness;
 use bedload_index::sware::{
-    BPlusTree, BaseTree, BufferOptions, Filters, LatchedSaTree, Locked, NearSortedTree, PagedTree, SaTree,
-    SerialMap, TreeOptions,
+    BPlusTree, BufferOptions, Filters, Locked, NearSortedTree, PagedTree, SaTree, SerialMap, TreeOptions,
 };
 use bedload_testkit::Rng;
 use bedload_testkit::contract::{
@@ -20,7 +16,7 @@ use bedload_testkit::contract::{
 };
 use bedload_testkit::workload::{NearlySorted, scattered, scrambled};
 
-const PLAN: Plan = Plan {
+pub(crate) const PLAN: Plan = Plan {
     seed: 0x5a5a,
     operations: 100_000,
 };
@@ -32,7 +28,7 @@ fn combinations() -> impl Iterator<Item = TreeOptions> {
     let pending = [1, 7, 2000];
     let staged = [1, 10, 1000];
     let fills = [50, 95, 100];
-    let splits = [10, 80];
+    let splits = [10, 50, 80];
     let count = leaves.len() * branches.len() * pending.len() * staged.len() * fills.len() * splits.len() * 2;
     (0..count).map(move |mut at| {
         let mut choose = |from: &[usize]| {
@@ -52,7 +48,7 @@ fn combinations() -> impl Iterator<Item = TreeOptions> {
 }
 
 /// Every combination of few values of each setting of a buffer.
-fn buffers() -> impl Iterator<Item = BufferOptions> {
+pub(crate) fn buffers() -> impl Iterator<Item = BufferOptions> {
     let sizes = [4, 10, 100];
     let pages = [1, 4, 256];
     let drains = [25, 50, 100];
@@ -77,7 +73,7 @@ fn buffers() -> impl Iterator<Item = BufferOptions> {
     )
 }
 
-fn small() -> TreeOptions {
+pub(crate) fn small() -> TreeOptions {
     TreeOptions::new()
         .leaf_entries(4)
         .branch_leaves(4)
@@ -122,163 +118,6 @@ fn sa_trees() {
     });
 }
 
-fn latched_suite<T: BaseTree>(new: impl Fn() -> T, options: BufferOptions) {
-    let make = || Subject(LatchedSaTree::new(new(), options), U64Keys);
-    let plan = Plan {
-        operations: 20_000,
-        ..PLAN
-    };
-    check(|| OneThread(make()), PLAN);
-    check_shrinking(|| OneThread(make()), plan);
-    check_disjoint_writers(make, 4, plan);
-    check_ascending_writers(make, 4, plan);
-    check_ranges_over_writers(make, 3, 2, plan);
-    check_histories(make, 4, plan);
-}
-
-#[test]
-fn sa_trees_with_latches_of_two_levels() {
-    latched_suite(BPlusTree::new, BufferOptions::new(300).page_entries(8));
-    let few = BufferOptions::new(10).page_entries(3);
-    latched_suite(|| BPlusTree::with_options(small()), few);
-    latched_suite(
-        || paged(HeapPages::new(512), Config::new().max_entries(4)),
-        BufferOptions::new(50).page_entries(4).held_percent(50),
-    );
-}
-
-/// Some of the settings of a buffer, so that every pair of values of two of them is among them.
-fn pairwise() -> Vec<BufferOptions> {
-    let radixes = [3, 3, 3, 3, 3, 2, 2];
-    let digits = |mut at: usize| {
-        radixes.map(|radix| {
-            let digit = at % radix;
-            at /= radix;
-            digit
-        })
-    };
-    let pairs =
-        |digits: [usize; 7]| (0..7).flat_map(move |a| (a + 1..7).map(move |b| (a, digits[a], b, digits[b])));
-    let all: Vec<BufferOptions> = buffers().collect();
-    let mut missing: BTreeSet<_> = (0..all.len()).flat_map(|at| pairs(digits(at))).collect();
-    let mut chosen = Vec::new();
-    while !missing.is_empty() {
-        let gain = |at: &usize| pairs(digits(*at)).filter(|pair| missing.contains(pair)).count();
-        let best = (0..all.len()).max_by_key(gain).expect("there are some");
-        pairs(digits(best)).for_each(|pair| {
-            missing.remove(&pair);
-        });
-        chosen.push(all[best]);
-    }
-    chosen
-}
-
-/// Two threads insert, each its half of the keys, in nearly sorted order and some keys again; two threads look up and count
-/// what was there before they asked.
-fn insert_and_query(map: &impl OrderedMap<u64>, ranks: &[u64]) {
-    const WRITERS: u64 = 2;
-    let of_writer = |writer: u64| -> Vec<u64> {
-        let own = ranks.iter().copied().filter(|rank| rank % WRITERS == writer);
-        // Each third arrival is followed by an earlier key, with a new value.
-        let own: Vec<u64> = own.collect();
-        own.iter()
-            .enumerate()
-            .flat_map(|(at, &key)| std::iter::once(key).chain((at % 3 == 0).then(|| own[at / 2])))
-            .collect()
-    };
-    let arrivals = [of_writer(0), of_writer(1)];
-    let done = [AtomicUsize::new(0), AtomicUsize::new(0)];
-    std::thread::scope(|scope| {
-        for (keys, done) in arrivals.iter().zip(&done) {
-            scope.spawn(move || {
-                for (number, &key) in (1..).zip(keys) {
-                    map.insert(key, number as u64 - 1);
-                    done.store(number, Ordering::Release);
-                }
-            });
-        }
-        for seed in 0..2 {
-            let (arrivals, done) = (&arrivals, &done);
-            scope.spawn(move || {
-                let mut rng = Rng::new(seed);
-                while done
-                    .iter()
-                    .zip(arrivals)
-                    .any(|(done, keys)| done.load(Ordering::Acquire) < keys.len())
-                {
-                    let writer = rng.index(2);
-                    let inserted = done[writer].load(Ordering::Acquire);
-                    if inserted == 0 {
-                        continue;
-                    }
-                    let at = rng.index(inserted);
-                    let key = arrivals[writer][at];
-                    let found = map.get(key).expect("it was inserted");
-                    assert!(found >= at as u64, "{key}: an older value came back");
-                    let (lower, upper) = (key, key + 200);
-                    let known = |number: usize| {
-                        let keys = &arrivals[writer][..number];
-                        keys.iter()
-                            .filter(|key| (lower..=upper).contains(key))
-                            .collect::<BTreeSet<_>>()
-                            .len()
-                    };
-                    let entries: Vec<(u64, u64)> = map
-                        .range((Bound::Included(lower), Bound::Included(upper)))
-                        .collect();
-                    let after = (done[writer].load(Ordering::Acquire) + 1).min(arrivals[writer].len());
-                    assert!(
-                        entries.is_sorted_by(|a, b| a.0 < b.0),
-                        "keys come once, ascending"
-                    );
-                    let own = entries
-                        .iter()
-                        .filter(|entry| entry.0 % WRITERS == writer as u64)
-                        .count();
-                    assert!((known(inserted)..=known(after)).contains(&own), "{own} keys");
-                }
-            });
-        }
-    });
-    let mut oracle = BTreeMap::new();
-    for keys in &arrivals {
-        oracle.extend(keys.iter().copied().zip(0..));
-    }
-    map.check_structure().expect("the structure holds");
-    assert!(
-        map.range((Bound::Unbounded, Bound::Unbounded))
-            .eq(oracle.iter().map(|(&key, &value)| (key, value)))
-    );
-    for (&key, &value) in &oracle {
-        assert_eq!(map.get(key), Some(value));
-    }
-    for (lower, upper) in [(0, 99), (1_000, 1_777), (2_990, u64::MAX)] {
-        assert_eq!(
-            map.range((Bound::Included(lower), Bound::Included(upper)))
-                .count(),
-            oracle.range(lower..=upper).count()
-        );
-    }
-}
-
-#[test]
-fn inserts_and_queries_at_once_with_every_pair_of_settings_at_every_degree_of_order() {
-    let pairwise = pairwise();
-    assert!((9..40).contains(&pairwise.len()), "{}", pairwise.len());
-    for ranks in arrivals(3_000) {
-        for &options in &pairwise {
-            insert_and_query(
-                &LatchedSaTree::new(BPlusTree::with_options(small()), options),
-                &ranks,
-            );
-            insert_and_query(&Locked::new(SaTree::new(BPlusTree::new(), options)), &ranks);
-        }
-        let on_pages = || paged(HeapPages::new(512), Config::new().split_percent(80));
-        let options = BufferOptions::new(100).page_entries(4);
-        insert_and_query(&LatchedSaTree::new(on_pages(), options), &ranks);
-    }
-}
-
 /// On heap pages, and on pages with what PostgreSQL's lack.
 #[test]
 fn sa_trees_on_pages() {
@@ -294,7 +133,7 @@ fn sa_trees_on_pages() {
     });
 }
 
-fn paged<S: PageStore>(pages: S, config: Config) -> PagedTree<S> {
+pub(crate) fn paged<S: PageStore>(pages: S, config: Config) -> PagedTree<S> {
     PagedTree::create(pages, config).expect("an empty tree")
 }
 
@@ -359,7 +198,7 @@ const DEGREES: [(f64, f64); 7] = [
     (96.67, 0.1),
 ];
 
-fn arrivals(len: usize) -> impl Iterator<Item = Vec<u64>> {
+pub(crate) fn arrivals(len: usize) -> impl Iterator<Item = Vec<u64>> {
     let made = move |(k, l)| NearlySorted {
         swapped_percent: k,
         displacement_percent: l,
@@ -593,103 +432,6 @@ fn ranges_visit_what_lies_between_the_bounds() {
             tree.range(..)
                 .eq(oracle.iter().map(|(&key, &value)| (key, value)))
         );
-    }
-}
-
-#[test]
-fn estimates_keep_to_their_stated_error() {
-    let len = 40_000;
-    for ranks in arrivals(len) {
-        let mut order = Estimator::with_window(5_000);
-        let mut restored = order.clone();
-        for (number, &rank) in (0..).zip(&ranks) {
-            order.observe(rank);
-            restored.observe(rank);
-            if number % 3_001 == 0 {
-                let saved = restored.save();
-                restored = Estimator::restore(&saved).expect("as it was saved");
-                assert_eq!(restored.save(), saved);
-            }
-            // Keys ahead of their time are under way.
-            if number % 6_007 == 6_000 {
-                check_under_way(&ranks[..=number], &order);
-            }
-        }
-        for order in [order, restored] {
-            check_estimate(&ranks, &order);
-        }
-    }
-}
-
-fn check_under_way(ranks: &[u64], order: &Estimator) {
-    let (exact, estimate) = (Sortedness::of_keys(ranks), order.total());
-    let rows = ranks.len() as u64;
-    assert!(
-        estimate.k >= exact.k && estimate.k - exact.k <= rows / 100,
-        "{estimate:?} {exact:?}"
-    );
-    assert!(estimate.l <= exact.l + rows / 10, "{estimate:?} {exact:?}");
-}
-
-fn check_estimate(ranks: &[u64], order: &Estimator) {
-    let (exact, estimate) = (Sortedness::of_keys(ranks), order.total());
-    let rows = ranks.len() as u64;
-    assert_eq!(estimate.rows, exact.rows);
-    assert_eq!(estimate.below_running_max, exact.below_running_max);
-    assert!(estimate.k >= exact.k, "{estimate:?} {exact:?}");
-    assert!(estimate.k - exact.k <= rows / 100, "{estimate:?} {exact:?}");
-    let error = estimate.l.abs_diff(exact.l) as f64 / rows as f64;
-    let stated = if exact.k_share() <= 0.2 { 0.05 } else { 0.1 };
-    assert!(error <= stated, "{estimate:?} {exact:?}");
-    assert!(order.window().rows == 5_000 && order.window().k <= 5_000);
-}
-
-#[test]
-fn what_overlaps_with_what_is_stored_is_counted() {
-    for ranks in arrivals(10_000) {
-        let (mut order, mut stored, mut overlapping) = (Estimator::new(), None, 0);
-        for part in ranks.chunks(700) {
-            for &rank in part {
-                overlapping += u64::from(Some(rank) < stored);
-                order.observe(rank);
-            }
-            stored = stored.max(part.iter().max().copied());
-            order.note_stored(stored.unwrap_or(0));
-        }
-        assert_eq!(order.total().overlapping, overlapping);
-        assert_eq!(order.max(), ranks.iter().max().copied());
-    }
-}
-
-#[test]
-fn only_what_was_saved_is_restored() {
-    let mut order = Estimator::new();
-    scrambled(3_000, 3).into_iter().for_each(|key| order.observe(key));
-    let saved = order.save();
-    assert_eq!(
-        Estimator::restore(&saved).map(|order| order.save()),
-        Some(saved.clone())
-    );
-    let damages: [fn(&mut SavedOrder); 9] = [
-        |saved| saved.total.rows = u64::MAX,
-        |saved| saved.total.k = saved.total.rows + 1,
-        |saved| saved.since_window.k = u64::MAX,
-        |saved| {
-            saved.window = Some(Estimate {
-                rows: 5_000,
-                ..Estimate::default()
-            })
-        },
-        |saved| saved.piles.clear(),
-        |saved| saved.piles.reverse(),
-        |saved| saved.samples.extend([u64::MAX; 200]),
-        |saved| saved.stride = 0,
-        |saved| saved.max_arrival = 3_001,
-    ];
-    for damage in damages {
-        let mut damaged = saved.clone();
-        damage(&mut damaged);
-        assert!(Estimator::restore(&damaged).is_none(), "{damaged:?}");
     }
 }
 
