@@ -89,7 +89,7 @@ mod x86_64 {
     ///
     /// # Safety
     ///
-    /// The processor has AVX-512. Both are the first of so many words of a column that only the caller writes to.
+    /// The processor has AVX-512. Both are the first of so many words, and only the caller writes to the destination.
     #[inline]
     pub(super) unsafe fn move_vector(source: *const AtomicU64, destination: *const AtomicU64) {
         // SAFETY: the words are there. Registers from 16 on have no counterpart in older instruction sets.
@@ -115,17 +115,8 @@ mod x86_64 {
         let (mut source, mut destination) = (column.as_ptr(), target.as_mut_ptr());
         let (chunks, rest) = (target.len() / LANES, target.len() % LANES);
         for _ in 0..chunks {
-            // SAFETY: both have so many words left. Registers from 16 on have no counterpart in older instruction sets.
-            unsafe {
-                asm!(
-                    "vmovdqu64 zmm16, [{source}]",
-                    "vmovdqu64 [{destination}], zmm16",
-                    source = in(reg) source,
-                    destination = in(reg) destination,
-                    out("xmm16") _,
-                    options(nostack, preserves_flags)
-                );
-            }
+            // SAFETY: the processor has the feature, and both have so many words left.
+            unsafe { move_vector(source, destination.cast()) };
             (source, destination) = (source.wrapping_add(LANES), destination.wrapping_add(LANES));
         }
         // SAFETY: both have so many words left as the mask has bits; masked-off lanes touch no memory.

@@ -36,7 +36,13 @@ pub trait OrderedMap<K: Key>: Send + Sync {
 
     /// Copies the least entries between the bounds, ascending, to the beginning of `keys` and `values`; returns how
     /// many. It stops where the range or the shorter slice ends.
-    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize;
+    fn scan(&self, bounds: (Bound<K>, Bound<K>), keys: &mut [K], values: &mut [u64]) -> usize {
+        let places = keys.iter_mut().zip(values);
+        places
+            .zip(self.range(bounds))
+            .map(|((key_place, value_place), (key, value))| (*key_place, *value_place) = (key, value))
+            .count()
+    }
 
     /// Checks the index's invariants. No other operation may be under way.
     ///
@@ -46,10 +52,36 @@ pub trait OrderedMap<K: Key>: Send + Sync {
     fn check_structure(&self) -> Result<(), String>;
 }
 
-/// What an index of this name has in common with all others, of its own methods: `new`, `range`, and those of
-/// [`OrderedMap`] and [`Measured`](super::Measured).
+/// What an index of this name has in common with all others, of its own methods: `new`, and those of [`OrderedMap`] but
+/// `range`, and of [`Measured`](super::Measured). It is read by its [`Leaves`](super::Leaves).
 macro_rules! ordered_map {
     ($index:ident) => {
+        impl<K: Key> $index<K> {
+            /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that
+            /// no key can lie between yield nothing.
+            pub fn range(&self, bounds: impl std::ops::RangeBounds<K>) -> crate::mem::Range<'_, K> {
+                crate::mem::Range::new(self, bounds)
+            }
+
+            /// The entry with the least key.
+            #[must_use]
+            pub fn first(&self) -> Option<(K, u64)> {
+                self.range(..).next()
+            }
+
+            /// The entry with the greatest key.
+            #[must_use]
+            pub fn last(&self) -> Option<(K, u64)> {
+                self.range(..).next_back()
+            }
+
+            /// Whether there is no entry.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.first().is_none()
+            }
+        }
+
         impl<K: Key> Default for $index<K> {
             fn default() -> Self {
                 Self::new()

@@ -122,16 +122,6 @@ impl<M: SerialMap> OrderedMap<u64> for Locked<M> {
         Range::new(self, bounds)
     }
 
-    fn scan(&self, bounds: (Bound<u64>, Bound<u64>), keys: &mut [u64], values: &mut [u64]) -> usize {
-        let room = keys.len().min(values.len());
-        let mut filled = 0;
-        for (place, (key, value)) in self.range(bounds).take(room).enumerate() {
-            (keys[place], values[place]) = (key, value);
-            filled = place + 1;
-        }
-        filled
-    }
-
     fn check_structure(&self) -> Result<(), String> {
         self.map.read().check_structure()
     }

@@ -1,7 +1,6 @@
 //! The index, and the operations on one key.
 
 use std::collections::VecDeque;
-use std::ops::RangeBounds;
 
 use crossbeam_epoch::{self as epoch, Guard};
 use parking_lot::Mutex;
@@ -11,7 +10,6 @@ use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
 use super::super::ordered_map::ordered_map;
 use super::super::primitive::Backoff;
-use super::super::range::Range;
 use super::super::sorted_leaf::SortedLeaf;
 use super::super::trunk::{Aim, Found, Trunk, get_sorted};
 use super::BlinkHashOptions;
@@ -153,24 +151,6 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
-    /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that no
-    /// key can lie between yield nothing.
-    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'_, K> {
-        Range::new(self, bounds)
-    }
-
-    /// The entry with the least key.
-    #[must_use]
-    pub fn first(&self) -> Option<(K, u64)> {
-        self.range(..).next()
-    }
-
-    /// The entry with the greatest key.
-    #[must_use]
-    pub fn last(&self) -> Option<(K, u64)> {
-        self.range(..).next_back()
-    }
-
     /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
@@ -181,12 +161,6 @@ impl<K: Key> BlinkHash<K> {
         });
         memory.metadata += self.spare.bytes();
         memory
-    }
-
-    /// Whether there is no entry.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first().is_none()
     }
 
     /// The right-most leaf, if the key belongs there.

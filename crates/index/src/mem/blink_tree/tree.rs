@@ -1,14 +1,11 @@
 //! The tree, and the operations on one key.
 
-use std::ops::RangeBounds;
-
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
 use super::super::ordered_map::ordered_map;
-use super::super::range::Range;
 use super::super::sorted_leaf::SortedLeaf;
 use super::super::trunk::{Aim, Found, Trunk, get_sorted};
 
@@ -98,34 +95,10 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that no
-    /// key can lie between yield nothing.
-    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'_, K> {
-        Range::new(self, bounds)
-    }
-
-    /// The entry with the least key.
-    #[must_use]
-    pub fn first(&self) -> Option<(K, u64)> {
-        self.range(..).next()
-    }
-
-    /// The entry with the greatest key.
-    #[must_use]
-    pub fn last(&self) -> Option<(K, u64)> {
-        self.range(..).next_back()
-    }
-
     /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
         self.trunk.memory_use(&epoch::pin(), |_, _| ())
-    }
-
-    /// Whether there is no entry.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first().is_none()
     }
 
     /// Checks the tree's invariants: order, fences, links, reachability. Takes O(n). No other operation may be under

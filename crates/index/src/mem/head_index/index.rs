@@ -1,6 +1,6 @@
 //! The index, and the operations on one key.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 use std::sync::PoisonError;
 
 use crossbeam_epoch as epoch;
@@ -10,7 +10,6 @@ use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
 use super::super::ordered_map::ordered_map;
 use super::super::primitive::{Backoff, Mutex, MutexGuard, Ordering, interleave};
-use super::super::range::Range;
 use super::super::sb_tree::{WRITERS, writer_number};
 use super::layout::{Home, Layout, Part};
 use super::maps::Maps;
@@ -273,30 +272,6 @@ impl<K: Key> HeadIndex<K> {
             self.help(writer, slot, &words);
         }
         removed
-    }
-
-    /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that no
-    /// key can lie between yield nothing.
-    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'_, K> {
-        Range::new(self, bounds)
-    }
-
-    /// The entry with the least key.
-    #[must_use]
-    pub fn first(&self) -> Option<(K, u64)> {
-        self.range(..).next()
-    }
-
-    /// The entry with the greatest key.
-    #[must_use]
-    pub fn last(&self) -> Option<(K, u64)> {
-        self.range(..).next_back()
-    }
-
-    /// Whether there is no entry.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first().is_none()
     }
 
     /// What the head is.

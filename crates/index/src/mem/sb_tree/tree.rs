@@ -1,12 +1,9 @@
 //! The index, and the operations on one key.
 
-use std::ops::RangeBounds;
-
 use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
 use super::super::ordered_map::ordered_map;
 use super::super::primitive::{Backoff, Mutex};
-use super::super::range::Range;
 use super::blocks::Blocks;
 use super::convert::{HELP_EVERY, Home, Segments};
 use super::log::{Append, Kind, Log};
@@ -234,30 +231,6 @@ impl<K: Key> SbTree<K> {
             self.get_newest(&words)?;
             self.segments.convert_up_to(&words, &self.blocks);
         }
-    }
-
-    /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that no
-    /// key can lie between yield nothing.
-    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'_, K> {
-        Range::new(self, bounds)
-    }
-
-    /// The entry with the least key.
-    #[must_use]
-    pub fn first(&self) -> Option<(K, u64)> {
-        self.range(..).next()
-    }
-
-    /// The entry with the greatest key.
-    #[must_use]
-    pub fn last(&self) -> Option<(K, u64)> {
-        self.range(..).next_back()
-    }
-
-    /// Whether there is no entry.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first().is_none()
     }
 
     /// Converts all that is sealed: then only the open segment's entries are not in blocks, and the search layer knows

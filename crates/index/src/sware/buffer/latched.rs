@@ -245,16 +245,6 @@ impl<T: BaseTree> OrderedMap<u64> for LatchedSaTree<T> {
         Range::new(self, bounds)
     }
 
-    fn scan(&self, bounds: (Bound<u64>, Bound<u64>), keys: &mut [u64], values: &mut [u64]) -> usize {
-        let room = keys.len().min(values.len());
-        let mut filled = 0;
-        for (place, (key, value)) in self.range(bounds).take(room).enumerate() {
-            (keys[place], values[place]) = (key, value);
-            filled = place + 1;
-        }
-        filled
-    }
-
     fn check_structure(&self) -> Result<(), String> {
         let inner = self.inner.write();
         let lens: Vec<usize> = inner.pages.iter().map(|page| page.read().entries.len()).collect();
