@@ -174,6 +174,27 @@ fn loom_a_descent_ends_at_the_right_block_while_the_search_layer_grows() {
     });
 }
 
+/// A separator is seen before the child behind it: what is at that place is a block all the same.
+#[test]
+fn loom_a_descent_between_two_stores_ends_at_a_block() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=4_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                let found = blocks.0.get(&[6]);
+                assert!(found.is_none_or(|value| value == Some(6)), "{found:?}");
+            })
+        };
+        let more: Vec<_> = (5..=8_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&more, &blocks.1);
+        reader.join().expect("the reader ends");
+        assert_eq!(blocks.0.get(&[6]), Some(Some(6)));
+    });
+}
+
 /// A late key splits a block in the middle of a full node.
 #[test]
 fn loom_a_reader_finds_its_key_while_blocks_and_nodes_split() {

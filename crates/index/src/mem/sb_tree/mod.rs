@@ -53,6 +53,7 @@
 mod block;
 mod block_pool;
 mod blocks;
+mod check;
 mod convert;
 mod edge;
 mod log;
