@@ -204,6 +204,14 @@ impl<W: Words> Block<W> {
         }
     }
 
+    /// Asks for the fences and the table, to change what is here.
+    #[inline]
+    pub(super) fn prefetch_to_write(&self) {
+        super::super::prefetch::prefetch_to_write(self);
+        super::prefetch(Some(&self.table));
+        super::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
+    }
+
     /// Asks for the fences and the table.
     #[inline]
     pub(super) fn prefetch(&self) {
@@ -305,6 +313,30 @@ impl<W: Words> Block<W> {
     pub(super) fn split_off(&self, middle: usize, right: &Self, writer: Writer<'_>) {
         right.append(self.entries(middle..self.len()), writer);
         self.set_top(self.key(middle - 1), writer);
+        self.set_len(middle);
+    }
+
+    /// Whether there is room for a quarter of a block: for a hint it may be asked without the latch.
+    pub(super) fn has_much_room(&self) -> bool {
+        self.state() == State::Inner && self.len() <= BLOCK_CAP / 4 * 3
+    }
+
+    /// Moves the last entries to the right neighbour, with what they cover, so that both have about as many. Both are
+    /// latched.
+    pub(super) fn spread(&self, right: &Self, writer: Writer<'_>) {
+        let (len, right_len) = (self.len(), right.len());
+        let moved = len.saturating_sub(right_len) / 2;
+        let middle = len - moved;
+        for place in (0..right_len).rev() {
+            right.store(place + moved, right.key(place), right.value(place));
+        }
+        for (place, (key, value)) in self.entries(middle..len).enumerate() {
+            right.store(place, key, value);
+        }
+        right.set_len(right_len + moved);
+        let top = self.key(middle - 1);
+        top.store(&right.below, 0);
+        self.set_top(top, writer);
         self.set_len(middle);
     }
 

@@ -236,21 +236,43 @@ impl<W: Words> Blocks<W> {
         }
     }
 
+    /// The block that covers `key`, latched; none if `key` lies above all blocks.
+    #[inline]
+    fn latch(&self, key: &W) -> Option<(&Block<W>, Latched<'_>)> {
+        let block = self.search.descend(key);
+        block.prefetch_to_write();
+        if let Some(version) = block.latch.optimistic_now()
+            && block.covers(key) == Covers::Yes
+            && let Some(latched) = block.latch.try_latch(version)
+        {
+            return Some((block, latched));
+        }
+        loop {
+            let (block, version) = self.find_further(key)?;
+            interleave();
+            if let Some(latched) = block.latch.try_latch(version) {
+                return Some((block, latched));
+            }
+        }
+    }
+
     /// Puts an entry in place; false if no block covers the key.
     pub(super) fn insert(&self, key: W, value: u64) -> bool {
+        let mut may_spread = true;
         loop {
-            let Some((block, version)) = self.find(&key) else {
+            let Some((block, latched)) = self.latch(&key) else {
                 return false;
             };
             let (place, is_there) = block.search(&key);
-            interleave();
-            let Some(latched) = block.latch.try_latch(version) else {
-                continue;
-            };
             if is_there {
                 block.set_value(place, value, latched.writer());
             } else if !block.is_full() {
                 block.insert(place, key, value, latched.writer());
+            } else if may_spread && self.right_of(block).is_some_and(Block::has_much_room) {
+                drop(latched);
+                self.spread(&key);
+                may_spread = false;
+                continue;
             } else {
                 self.split(block, &latched, (place, key, value));
                 drop(latched);
@@ -259,6 +281,33 @@ impl<W: Words> Blocks<W> {
             }
             return true;
         }
+    }
+
+    /// Moves entries of the full block that covers `key` to its right neighbour, so that both have about as many, unless
+    /// somebody is in the way. What moves right is found by way of the left block's fences until the search layer knows.
+    fn spread(&self, key: &W) {
+        let Ok(growth) = self.growth.try_lock() else {
+            return;
+        };
+        let Some((left, right)) = self.search.with_right_neighbour(key, &growth) else {
+            return;
+        };
+        let Some(left_latched) = left.latch.try_latch_now() else {
+            return;
+        };
+        if !std::ptr::eq(left.right(), right) || left.covers(key) != Covers::Yes {
+            return;
+        }
+        interleave();
+        let Some(right_latched) = right.latch.try_latch_now() else {
+            return;
+        };
+        if !left.is_full() || !right.has_much_room() {
+            return;
+        }
+        left.spread(right, left_latched.writer());
+        self.search.lower_top(key, left.top(), &growth);
+        drop(right_latched);
     }
 
     /// Splits a full block to make room for an entry.

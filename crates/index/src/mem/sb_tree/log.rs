@@ -20,6 +20,7 @@ use std::ops::Range;
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::lower_bound;
+use super::segment::place_of;
 
 /// Entries of a log. Small under test, so that segments are sealed all the time.
 pub(super) const LOG_CAP: usize = if cfg!(loom) {
@@ -92,7 +93,7 @@ impl Counted {
 }
 
 /// Where an entry stands among those of the same key: the greatest counts. The stamp or sequence number, 0 where there is
-/// none; the writer; the place.
+/// none; the place of the writer's log; the place in it.
 pub(super) type Order = (u64, usize, usize);
 
 /// An entry of a log.
@@ -235,7 +236,7 @@ impl<W: Words> Log<W> {
         } else {
             0
         };
-        (stamp, writer, index)
+        (stamp, place_of(writer), index)
     }
 
     /// Asks for the entries at these places, which another thread has written perhaps.
@@ -291,6 +292,11 @@ impl<W: Words> Log<W> {
         base + (base..base + len)
             .filter(|&index| self.key(index) <= *key)
             .count()
+    }
+
+    /// Whether a key lies too low for the generation that the log holds.
+    pub(super) fn is_late(&self, key: &W) -> bool {
+        *key <= W::load(&self.floor, 0)
     }
 
     /// The greatest of the first `len` keys.

@@ -195,6 +195,51 @@ fn loom_a_descent_between_two_stores_ends_at_a_block() {
     });
 }
 
+/// A late key makes a full block leave entries to its right neighbour.
+#[test]
+fn loom_a_reader_finds_its_key_while_it_moves_to_the_right_neighbour() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=6_u64).map(|key| ([2 * key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                assert_eq!(blocks.0.get(&[8]), Some(Some(4)));
+                assert_eq!(blocks.0.get(&[10]), Some(Some(5)));
+            })
+        };
+        assert!(blocks.0.insert([3], 0));
+        reader.join().expect("the reader ends");
+        assert_eq!(
+            [3, 6, 8].map(|key| blocks.0.get(&[key])),
+            [Some(Some(0)), Some(Some(3)), Some(Some(4))]
+        );
+        assert_eq!(blocks.0.check(), Ok([12]));
+    });
+}
+
+/// Two late keys for the same full block.
+#[test]
+fn loom_writers_of_a_full_block_lose_nothing() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=6_u64).map(|key| ([2 * key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let writer = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || assert!(blocks.0.insert([7], 7)))
+        };
+        assert!(blocks.0.insert([3], 3));
+        writer.join().expect("the writer ends");
+        for key in [2, 3, 4, 6, 7, 8, 10, 12] {
+            let value = if key % 2 == 0 { key / 2 } else { key };
+            assert_eq!(blocks.0.get(&[key]), Some(Some(value)), "key {key}");
+        }
+        assert_eq!(blocks.0.check(), Ok([12]));
+    });
+}
+
 /// A late key splits a block in the middle of a full node.
 #[test]
 fn loom_a_reader_finds_its_key_while_blocks_and_nodes_split() {

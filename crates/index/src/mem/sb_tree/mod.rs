@@ -33,7 +33,8 @@
 //!    stamp they see never falls.
 //!
 //! 7. The last entries of a sealed segment are in the next one too, in a log that nobody writes to, where it goes on with the
-//!    same writers. The floor between the two lies below them: to the sealed segment belongs only what is at or below.
+//!    same writers and several write or keys are in disorder. The floor between the two lies below them: to the sealed segment
+//!    belongs only what is at or below.
 //!
 //! # Departures from the paper, and why
 //!
@@ -46,7 +47,7 @@
 //! - *A log is two columns*, not pairs: it is searched while it is filled.
 //! - *Stamps*: the paper does not say which of two threads' values for one key counts.
 //! - *A segment takes entries over* from the one before: the keys that other threads are about to insert when it is
-//!   sealed lie a few entries back, and would be late.
+//!   sealed lie a few entries back, as do those that arrive a little late, and would be late for blocks.
 //! - *Where a scan's entries lie is guessed* between two separators of a search node, so that they are asked for together
 //!   with the block's header.
 
@@ -64,6 +65,7 @@ mod owners;
 mod scan;
 mod search_layer;
 mod segment;
+mod sorting;
 mod stamps;
 mod tree;
 mod writer_number;

@@ -343,6 +343,31 @@ impl<W: Words> SearchLayer<W> {
         Some((block(left), block(right)))
     }
 
+    /// The block that a descent for `key` ends at and its right neighbour, if both are in the same node.
+    pub(super) fn with_right_neighbour(
+        &self,
+        key: &W,
+        _growth: &Growth<W>,
+    ) -> Option<(&Block<W>, &Block<W>)> {
+        let (node, place) = self.path(key).pop()?;
+        let [left, right] = [place, place + 1].map(|place| {
+            (place < node.len()).then(|| {
+                // SAFETY: a child at level 0 is a block (rule 2).
+                unsafe { &*node.child(place).cast::<Block<W>>() }
+            })
+        });
+        left.zip(right)
+    }
+
+    /// Leads keys above `top` past the block that a descent for `key` ends at, which has a right neighbour in its node.
+    pub(super) fn lower_top(&self, key: &W, top: W, _growth: &Growth<W>) {
+        if let Some((node, place)) = self.path(key).pop()
+            && place + 1 < node.len()
+        {
+            node.set_separator(place, top);
+        }
+    }
+
     /// Forgets the right one of the pair that a descent for `key` leads to, and merges nodes that have become empty enough.
     pub(super) fn remove_right_of_pair(&self, key: &W, growth: &mut Growth<W>) {
         if let Some((node, place)) = self.path(key).pop() {

@@ -162,6 +162,11 @@ impl<K: Key> SbTree<K> {
     #[cold]
     fn insert_elsewhere(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
         let kind = sequence.map_or(Kind::Stamped, |_| Kind::Sequenced);
+        // What a block covers is at home there: that tells more quickly than segments and edge.
+        let is_late = self.own_logs[writer].get().is_some_and(|log| log.is_late(&key));
+        if is_late && self.blocks.insert(key, value) {
+            return;
+        }
         let mut backoff = Backoff::default();
         loop {
             match self.segments.home(&key) {
