@@ -184,14 +184,21 @@ impl<W: Words> Log<W> {
         Counted(self.word.load(Ordering::Acquire))
     }
 
-    /// Appends an entry; only its owner does (rule 1). `stamp` is asked where there are other writers.
+    /// Appends an entry; only its owner does (rule 1), if `may` still says so after the log was found to be open. `stamp`
+    /// is asked where there are other writers.
     #[inline]
-    pub(super) fn append(&self, key: W, value: u64, kind: Kind, stamp: impl FnOnce() -> u64) -> Append {
+    pub(super) fn append(
+        &self,
+        (key, value): (W, u64),
+        kind: Kind,
+        may: impl FnOnce() -> bool,
+        stamp: impl FnOnce() -> u64,
+    ) -> Append {
         let word = self.word.load(Ordering::Acquire);
         let len = (word & LEN_MASK) as usize;
         let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
-        if word & (CLOSED | kind.other()) != 0 || is_full || len >= LOG_CAP || key <= W::load(&self.floor, 0)
-        {
+        let is_open = word & (CLOSED | kind.other()) == 0 && !is_full && len < LOG_CAP;
+        if !is_open || key <= W::load(&self.floor, 0) || !may() {
             return Append::Refused;
         }
         if len > 0 && key < W::load(&self.keys, len - 1) {

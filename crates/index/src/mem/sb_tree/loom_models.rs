@@ -46,7 +46,7 @@ fn loom_what_is_counted_at_the_close_is_what_was_appended() {
         let writer = {
             let log = Arc::clone(&log);
             thread::spawn(move || {
-                let appended = [5, 6].map(|key| log.append([key], key, Kind::Stamped, || key));
+                let appended = [5, 6].map(|key| log.append(([key], key), Kind::Stamped, || true, || key));
                 appended
                     .iter()
                     .filter(|append| **append != Append::Refused)
