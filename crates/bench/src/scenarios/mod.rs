@@ -11,6 +11,7 @@ mod near_sorted;
 mod newest_scan;
 mod segment;
 mod sparse;
+mod splits;
 mod sware;
 mod sware_disk;
 mod sware_scale;
@@ -102,6 +103,12 @@ pub const ALL: &[Scenario] = &[
         run: delayed::run,
     },
     Scenario {
+        name: "delayed-mixed",
+        about: "the mix, mostly of long scans, with inserts late by 1 us to 1 s, beside buffered straw men",
+        subjects: concurrent_subjects,
+        run: delayed::mixed,
+    },
+    Scenario {
         name: "ycsb",
         about: "Load, A, B, C and E, with integers and with e-mail addresses, with latencies",
         subjects: concurrent_subjects,
@@ -124,6 +131,12 @@ pub const ALL: &[Scenario] = &[
         about: "Blink-hash with one parameter changed at a time",
         subjects: baseline,
         run: factors::tuning,
+    },
+    Scenario {
+        name: "blink-hash-splits",
+        about: "how far from the middle sampled medians divide hash leaves, and how full those were",
+        subjects: splits::subjects,
+        run: splits::run,
     },
     #[cfg(feature = "coherence")]
     Scenario {

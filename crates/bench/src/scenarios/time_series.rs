@@ -97,7 +97,7 @@ pub(super) fn insert(plan: &Plan) -> Vec<Record> {
 pub(super) fn lookup(plan: &Plan) -> Vec<Record> {
     rounds("timeseries-lookup", plan, INDEXES, |subject, threads, round| {
         let (keys, _) = load(subject, threads, plan.entries(), &Stamps::new(), round);
-        let share = keys.len() / threads;
+        let share = plan.share(keys.len(), threads);
         let (_, seconds) = on_threads(threads, |thread| {
             for key in &keys[thread * share..(thread + 1) * share] {
                 black_box(subject.get(*key));
@@ -110,7 +110,7 @@ pub(super) fn lookup(plan: &Plan) -> Vec<Record> {
 pub(super) fn scan(plan: &Plan) -> Vec<Record> {
     rounds("timeseries-scan", plan, INDEXES, |subject, threads, round| {
         let (keys, _) = load(subject, threads, plan.entries(), &Stamps::new(), round);
-        let share = keys.len() / threads / 2;
+        let share = plan.share(keys.len() / 2, threads);
         let (_, seconds) = on_threads(threads, |thread| {
             let mut rng = Rng::stream(round, thread as u64);
             for key in &keys[thread * share..(thread + 1) * share] {
@@ -144,11 +144,35 @@ pub(super) fn draw(rng: &mut Rng, mostly_long: bool) -> Operation {
     }
 }
 
+/// An operation of the mix for each of these keys, which are there; what is inserted is asked for one by one.
+pub(super) fn mix(
+    subject: &dyn Subject,
+    keys: &[u64],
+    rng: &mut Rng,
+    mostly_long: bool,
+    mut next: impl FnMut() -> u64,
+) {
+    for key in keys {
+        match draw(rng, mostly_long) {
+            Operation::Insert => {
+                let key = next();
+                subject.insert(key, !key);
+            }
+            Operation::Lookup => {
+                black_box(subject.get(*key));
+            }
+            Operation::Scan(limit) => {
+                black_box(subject.scan(*key, limit));
+            }
+        }
+    }
+}
+
 pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
     rounds("timeseries-mixed", plan, INDEXES, |subject, threads, round| {
         let stamps = Stamps::new();
         let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
-        let share = keys.len() / threads / 2;
+        let share = plan.share(keys.len() / 2, threads);
         let mut figures = Vec::new();
         for (metric, mostly_long) in [
             ("mix, mostly short scans", false),
@@ -157,20 +181,10 @@ pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
             let (_, seconds) = on_threads(threads, |thread| {
                 let mut rng = Rng::stream(round, thread as u64);
                 let mut stream = sensors(thread);
-                for key in &keys[thread * share..(thread + 1) * share] {
-                    match draw(&mut rng, mostly_long) {
-                        Operation::Insert => {
-                            let key = stream.key_at(stamps.now());
-                            subject.insert(key, !key);
-                        }
-                        Operation::Lookup => {
-                            black_box(subject.get(*key));
-                        }
-                        Operation::Scan(limit) => {
-                            black_box(subject.scan(*key, limit));
-                        }
-                    }
-                }
+                let own = &keys[thread * share..(thread + 1) * share];
+                mix(subject, own, &mut rng, mostly_long, || {
+                    stream.key_at(stamps.now())
+                });
             });
             figures.push(throughput(metric, share * threads, seconds));
         }
