@@ -30,14 +30,13 @@ impl<W: Words> Blocks<W> {
         entries: &mut Vec<(W, u64)>,
     ) -> Option<Option<W>> {
         loop {
-            let (block, version) = self.find(match from {
+            let found = self.find(match from {
                 End::Least => &start,
                 End::Greatest => &end,
             })?;
-            if !block.is_settled() {
-                Self::settle((block, version));
+            let Some((block, version)) = Self::in_order(found) else {
                 continue;
-            }
+            };
             let before = entries.len();
             entries.extend(block.entries(block.places((start, end))));
             let next = match (from, block.state()) {
@@ -58,13 +57,12 @@ impl<W: Words> Blocks<W> {
         (start, end): (W, W),
         output: &mut Output<'_, K>,
     ) -> Scanned<W> {
-        let Some((block, version)) = self.find_for_scan(&start, output.room()) else {
+        let Some(found) = self.find_for_scan(&start, output.room()) else {
             return Scanned::Beyond(start);
         };
-        if !block.is_settled() {
-            Self::settle((block, version));
+        let Some((block, version)) = Self::in_order(found) else {
             return Scanned::From(start);
-        }
+        };
         let (from, room) = (block.search(&start).0, output.room());
         if from + room > block.places_up_to(&end) {
             return self.scan_further((block, version), from, (start, end), output);
@@ -130,12 +128,21 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Puts a block's entries in order, if its version still stands.
-    #[cold]
-    fn settle((block, version): Found<'_, W>) {
-        if let Some(latched) = block.latch.try_latch(version) {
-            block.settle(latched.writer());
+    /// The block, whose entries are put in order if they are not; none if its version does not stand.
+    #[inline]
+    fn in_order<'b>(found: Found<'b, W>) -> Option<Found<'b, W>> {
+        if found.0.is_settled() {
+            Some(found)
+        } else {
+            Self::settle(found)
         }
+    }
+
+    #[cold]
+    fn settle<'b>((block, version): Found<'b, W>) -> Option<Found<'b, W>> {
+        let latched = block.latch.try_latch(version)?;
+        block.settle(latched.writer());
+        Some((block, latched.release()))
     }
 
     /// As [`find`](Self::find), and asks for `count` entries where they may be expected.
