@@ -1,25 +1,23 @@
 //! What each part of Blink-hash contributes (Figure 12 of the paper), and what each of its parameters does (Tables 2 and
 //! 3).
 
-use std::hint::black_box;
-
 use bedload_testkit::Rng;
 
-use super::time_series::{load, mix, sensors, throughput};
+use super::time_series::{one_after_another, throughput};
 use crate::record::Record;
-use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
-use crate::subjects::{FACTORS, SCAN_MAX, Subject, TUNINGS};
+use crate::runner::{Figure, Plan, on_threads, rounds};
+use crate::subjects::{FACTORS, Subject, TUNINGS};
 
 pub(super) fn factor_analysis(plan: &Plan) -> Vec<Record> {
     rounds("factor-analysis", plan, FACTORS, |subject, threads, round| {
-        inserts_and_queries(plan, subject, threads, round)
+        one_after_another(plan, subject, threads, round)
     })
 }
 
 /// The share of memory that holds entries is there too; Figures 13 and 14 are the scenario `blink-hash-splits`.
 pub(super) fn tuning(plan: &Plan) -> Vec<Record> {
     rounds("blink-hash-tuning", plan, TUNINGS, |subject, threads, round| {
-        let mut figures = inserts_and_queries(plan, subject, threads, round);
+        let mut figures = one_after_another(plan, subject, threads, round);
         figures.extend(fill(subject));
         let share = plan.entries() / threads / 2;
         let (_, seconds) = on_threads(threads, |thread| {
@@ -36,36 +34,6 @@ pub(super) fn tuning(plan: &Plan) -> Vec<Record> {
 
 /// Above every time stamp: leaves that hold such keys hold no others, but for one.
 const ABOVE_ALL: u64 = 1 << 63;
-
-fn inserts_and_queries(plan: &Plan, subject: &dyn Subject, threads: usize, round: u64) -> Vec<Figure> {
-    let stamps = Stamps::new();
-    let (keys, seconds) = load(subject, threads, plan.entries(), &stamps, round);
-    let mut figures = vec![throughput("insert", keys.len(), seconds)];
-    let mut timed = |metric, operations: usize, work: &(dyn Fn(&[u64], usize) + Sync)| {
-        let share = plan.share(operations, threads);
-        let (_, seconds) = on_threads(threads, |thread| {
-            work(&keys[thread * share..(thread + 1) * share], thread);
-        });
-        figures.push(throughput(metric, share * threads, seconds));
-    };
-    timed("lookup", keys.len(), &|own, _| {
-        for key in own {
-            black_box(subject.get(*key));
-        }
-    });
-    timed("scan", keys.len() / 2, &|own, thread| {
-        let mut rng = Rng::stream(round, thread as u64);
-        for key in own {
-            black_box(subject.scan(*key, rng.index(SCAN_MAX)));
-        }
-    });
-    timed("mix", keys.len() / 2, &|own, thread| {
-        let mut rng = Rng::stream(round, thread as u64);
-        let mut stream = sensors(thread);
-        mix(subject, own, &mut rng, true, || stream.key_at(stamps.now()));
-    });
-    figures
-}
 
 fn fill(subject: &dyn Subject) -> Option<Figure> {
     let memory = subject.memory_use()?;

@@ -73,6 +73,12 @@ pub const ALL: &[Scenario] = &[
         run: time_series::mixed,
     },
     Scenario {
+        name: "timeseries",
+        about: "the four before, of one load: for sizes that take long to load",
+        subjects: concurrent_subjects,
+        run: time_series::all,
+    },
+    Scenario {
         name: "timeseries-latency",
         about: "latencies of inserts, and of queries under the mix, beside an empty operation",
         subjects: concurrent_subjects,

@@ -17,15 +17,7 @@ const SAMPLES: [(&str, u8); 4] = [
 /// Neighbouring buckets that are tried; the first is the default.
 const PROBES: [(&str, u8); 3] = [("probes-4", 4), ("probes-2", 2), ("probes-8", 8)];
 
-const QUANTILES: [(&str, f64); 7] = [
-    ("p10", 0.1),
-    ("p25", 0.25),
-    ("p50", 0.5),
-    ("p75", 0.75),
-    ("p90", 0.9),
-    ("p95", 0.95),
-    ("p99", 0.99),
-];
+const PERCENTILES: [usize; 7] = [10, 25, 50, 75, 90, 95, 99];
 
 const ENTRY_BYTES: usize = 16;
 
@@ -102,12 +94,14 @@ fn first_split(options: BlinkHashOptions, mut next: impl FnMut() -> u64) -> Spli
 fn distribution(metric: &str, mut values: Vec<f64>) -> Vec<Figure> {
     values.sort_by(f64::total_cmp);
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let figure = |what: &str, value: f64| Figure {
+    let figure = |what: String, value: f64| Figure {
         metric: format!("{metric}, {what}"),
         unit: "%",
         value,
     };
-    let at = |quantile: f64| values[((values.len() - 1) as f64 * quantile).round() as usize];
-    let quantiles = QUANTILES.map(|(name, quantile)| figure(name, at(quantile)));
-    [&[figure("mean", mean)][..], &quantiles].concat()
+    let percentiles = PERCENTILES.map(|percentile| {
+        let place = (values.len() - 1) * percentile / 100;
+        figure(format!("p{percentile}"), values[place])
+    });
+    [&[figure("mean".to_owned(), mean)][..], &percentiles].concat()
 }

@@ -1,8 +1,7 @@
 //! Sorting the entries of a hash leaf, of which most often thousands are put in order at once.
 //!
 //! Time stamps lie about evenly between the least and the greatest. So each entry goes to the part of that range in which its
-//! key lies, and what is left to be sorted are a few entries a part: a fifth of the time that sorting by comparisons takes.
-//! Keys that lie unevenly are many in one part, and sorted by comparisons there.
+//! key lies, and what is left to be sorted by comparisons are a few entries a part; or many, where keys lie unevenly.
 
 use super::super::columns::Words;
 
@@ -35,7 +34,8 @@ pub(super) fn sort<W: Words>(entries: &mut [(W, u64)]) {
     for part in 1..next.len() {
         next[part] += next[part - 1];
     }
-    for entry in entries.to_vec() {
+    let as_they_came = entries.to_vec();
+    for entry in as_they_came {
         let place = &mut next[part_of(&entry)];
         entries[*place] = entry;
         *place += 1;

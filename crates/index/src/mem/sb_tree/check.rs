@@ -38,8 +38,9 @@ impl<W: Words> Blocks<W> {
         if block.state() != state {
             return Err(format!("it is {:?}", block.state()));
         }
-        if block.latch.try_latch_now().is_none() {
-            return Err("it is latched".into());
+        match block.latch.try_latch_now() {
+            Some(latched) => block.settle(latched.writer()),
+            None => return Err("it is latched".into()),
         }
         if below.is_some_and(|below| below != block.below() || below >= block.top()) {
             return Err(format!(

@@ -48,11 +48,13 @@
 //! - *Stamps*: the paper does not say which of two threads' values for one key counts.
 //! - *A segment takes entries over* from the one before: the keys that other threads are about to insert when it is
 //!   sealed lie a few entries back, as do those that arrive a little late, and would be late for blocks.
+//! - *A block keeps the last late keys as they came*, behind those in order, and *fills its right neighbour before it splits*.
 //! - *Where a scan's entries lie is guessed* between two separators of a search node, so that they are asked for together
 //!   with the block's header.
 
 mod block;
 mod block_pool;
+mod block_scan;
 mod blocks;
 mod check;
 mod convert;
