@@ -114,7 +114,7 @@ fn levels(index: &BlinkHash<u64>) -> u8 {
 #[test]
 fn a_conversion_overflows_parents_and_the_root() {
     let index =
-        BlinkHash::<u64>::with_options(options().node_bytes(64 << 10).scans_before_conversion(u32::MAX));
+        BlinkHash::<u64>::with_options(options().node_bytes(16 << 10).scans_before_conversion(u32::MAX));
     let mut keys = 0;
     while leaves(&index).0 < 4 {
         index.insert(keys, keys);
