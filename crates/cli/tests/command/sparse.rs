@@ -73,7 +73,7 @@ fn a_time_off_the_grid_is_an_error_or_moved_on_request() {
     let report = place.output("ingest s down a.csv --time t --time-unit s --interval 10s --snap down --json");
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["moved"], &report["collided"]), (&json!(1), &json!(1)));
-    let text = place.output("ingest s down a.csv --snap down");
+    let text = place.output("ingest s down a.csv --time-unit s --snap down");
     assert!(text.contains("1 rows moved to a time of the grid"), "{text}");
     assert_eq!(info(&place, "down")["rows"], json!(1));
     // What was created with one interval has it for good.
@@ -157,7 +157,7 @@ fn scattered_rows_take_no_more_space_converted_than_in_a_table_that_was_always_i
     };
     let place = Place::new();
     place.write("a.csv", csv(40_000, 40));
-    place.write("none.csv", "t,x\n");
+    place.write("one.csv", "t,x\n1,0.5\n");
     place
         .run("ingest s scattered a.csv --time t --time-unit s --interval 1s")
         .succeeds();
@@ -170,9 +170,9 @@ fn scattered_rows_take_no_more_space_converted_than_in_a_table_that_was_always_i
         .succeeds();
     let converted = used(&place, "s") - before;
 
-    place.run("ingest d t none.csv --time t --time-unit s").succeeds();
+    place.run("ingest d t one.csv --time t --time-unit s").succeeds();
     let before = used(&place, "d");
-    place.run("ingest d t a.csv").succeeds();
+    place.run("ingest d t a.csv --time-unit s").succeeds();
     let indexed = used(&place, "d") - before;
     assert!(indexed > 40_000.0 * 16.0, "{indexed} bytes");
     assert!(converted <= 1.2 * indexed, "{converted} and {indexed} bytes");
