@@ -1,5 +1,5 @@
-//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--rounds N] [--only SUBJECT,…]
-//! [--degrees DEGREE,…] [--json FILE]`.
+//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
+//! [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE]`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,8 +10,8 @@ use bedload_bench::runner::{Plan, Scale};
 use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
-       bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--rounds N] [--only SUBJECT,...]
-           [--degrees DEGREE,...] [--json FILE]";
+       bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
+           [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE]";
 
 /// What the command line asks for.
 enum Command {
@@ -41,6 +41,10 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
                     "--entries" => {
                         let entries = value.parse().map_err(|_| format!("{value} is no number"))?;
                         plan = plan.with_entries(entries);
+                    }
+                    "--operations" => {
+                        let operations = value.parse().map_err(|_| format!("{value} is no number"))?;
+                        plan = plan.with_operations_max(operations);
                     }
                     "--rounds" => {
                         let rounds = value.parse().map_err(|_| format!("{value} is no number"))?;

@@ -39,6 +39,7 @@ impl Scale {
 pub struct Plan {
     scale: Scale,
     entries: Option<usize>,
+    operations_max: Option<usize>,
     rounds: Option<usize>,
     threads_max: Option<usize>,
     only: Vec<String>,
@@ -52,6 +53,7 @@ impl Plan {
         Self {
             scale,
             entries: None,
+            operations_max: None,
             rounds: None,
             threads_max: None,
             only: Vec::new(),
@@ -70,6 +72,13 @@ impl Plan {
     #[must_use]
     pub const fn with_entries(mut self, entries: usize) -> Self {
         self.entries = Some(entries);
+        self
+    }
+
+    /// Times no more than so many lookups, scans or operations of a mix, of all threads together, whatever is loaded.
+    #[must_use]
+    pub const fn with_operations_max(mut self, operations: usize) -> Self {
+        self.operations_max = Some(operations);
         self
     }
 
@@ -115,6 +124,12 @@ impl Plan {
             Scale::Small => 1_000_000,
             Scale::Full => 10_000_000,
         })
+    }
+
+    /// Operations that each of the threads times in a scenario that would have them time so many together.
+    #[must_use]
+    pub fn share(&self, operations: usize, threads: usize) -> usize {
+        operations.min(self.operations_max.unwrap_or(operations)) / threads
     }
 
     /// Rounds of all subjects.
@@ -197,10 +212,14 @@ pub fn rounds<K>(
                 samples.add(entrant.name, figures);
             }
         }
-        let params = [
+        let mut params = vec![
             ("threads", threads.to_string()),
             ("entries", plan.entries().to_string()),
         ];
+        params.extend(
+            plan.operations_max
+                .map(|most| ("operations at most", most.to_string())),
+        );
         records.extend(summarise(scenario, BASELINE, &params, &samples));
     }
     records
@@ -336,8 +355,14 @@ impl Stamps {
     /// Begins at zero.
     #[must_use]
     pub fn new() -> Self {
+        Self::beginning_at(0)
+    }
+
+    /// Begins at so many ticks, for keys that are set back by as many.
+    #[must_use]
+    pub fn beginning_at(ticks: u64) -> Self {
         let clock = Clock::new();
-        let start = clock.raw();
+        let start = clock.raw().wrapping_sub(ticks);
         Self { clock, start }
     }
 
@@ -345,7 +370,7 @@ impl Stamps {
     #[inline]
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.clock.raw().saturating_sub(self.start)
+        self.clock.raw().wrapping_sub(self.start)
     }
 
     /// About how many ticks there are in so many nanoseconds.

@@ -1,68 +1,39 @@
 //! What each part of Blink-hash contributes (Figure 12 of the paper), and what each of its parameters does (Tables 2 and
 //! 3).
 
-use std::hint::black_box;
-
 use bedload_testkit::Rng;
 
-use super::time_series::{Operation, draw, load, sensors, throughput};
+use super::time_series::{one_after_another, throughput};
 use crate::record::Record;
-use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
-use crate::subjects::{Entrant, FACTORS, SCAN_MAX, Subject, TUNINGS};
+use crate::runner::{Figure, Plan, on_threads, rounds};
+use crate::subjects::{FACTORS, Subject, TUNINGS};
 
 pub(super) fn factor_analysis(plan: &Plan) -> Vec<Record> {
-    inserts_and_queries("factor-analysis", plan, FACTORS)
+    rounds("factor-analysis", plan, FACTORS, |subject, threads, round| {
+        one_after_another(plan, subject, threads, round)
+    })
 }
 
-/// Figures 13 and 14 are there as the share of memory that holds entries.
+/// The share of memory that holds entries is there too; Figures 13 and 14 are the scenario `blink-hash-splits`.
 pub(super) fn tuning(plan: &Plan) -> Vec<Record> {
-    inserts_and_queries("blink-hash-tuning", plan, TUNINGS)
-}
-
-fn inserts_and_queries(scenario: &'static str, plan: &Plan, entrants: &[Entrant]) -> Vec<Record> {
-    rounds(scenario, plan, entrants, |subject, threads, round| {
-        let stamps = Stamps::new();
-        let (keys, seconds) = load(subject, threads, plan.entries(), &stamps, round);
-        let mut figures = vec![throughput("insert", keys.len(), seconds)];
+    rounds("blink-hash-tuning", plan, TUNINGS, |subject, threads, round| {
+        let mut figures = one_after_another(plan, subject, threads, round);
         figures.extend(fill(subject));
-        // A hash leaf that is never converted is slow to scan, which a part of the keys shows as well.
-        let share = keys.len() / threads / 20;
-        let own = |thread: usize| &keys[thread * share..(thread + 1) * share];
-        let (_, seconds) = on_threads(threads, |thread| {
-            for key in own(thread) {
-                black_box(subject.get(*key));
-            }
-        });
-        figures.push(throughput("lookup", share * threads, seconds));
+        let share = plan.entries() / threads / 2;
         let (_, seconds) = on_threads(threads, |thread| {
             let mut rng = Rng::stream(round, thread as u64);
-            for key in own(thread) {
-                black_box(subject.scan(*key, rng.index(SCAN_MAX)));
+            for _ in 0..share {
+                let key = ABOVE_ALL | rng.next_u64();
+                subject.insert(key, !key);
             }
         });
-        figures.push(throughput("scan", share * threads, seconds));
-        let (_, seconds) = on_threads(threads, |thread| {
-            let mut rng = Rng::stream(round, thread as u64);
-            let mut stream = sensors(thread);
-            for key in own(thread) {
-                match draw(&mut rng, true) {
-                    Operation::Insert => {
-                        let key = stream.key_at(stamps.now());
-                        subject.insert(key, !key);
-                    }
-                    Operation::Lookup => {
-                        black_box(subject.get(*key));
-                    }
-                    Operation::Scan(limit) => {
-                        black_box(subject.scan(*key, limit));
-                    }
-                }
-            }
-        });
-        figures.push(throughput("mix", share * threads, seconds));
+        figures.push(throughput("random insert", share * threads, seconds));
         figures
     })
 }
+
+/// Above every time stamp: leaves that hold such keys hold no others, but for one.
+const ABOVE_ALL: u64 = 1 << 63;
 
 fn fill(subject: &dyn Subject) -> Option<Figure> {
     let memory = subject.memory_use()?;

@@ -81,7 +81,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
     rounds("timeseries-latency", plan, INDEXES, |subject, threads, round| {
         let stamps = Stamps::new();
         let (keys, _) = load(subject, threads, plan.entries() / 2, &stamps, round);
-        let share = keys.len() / threads;
+        let share = plan.share(keys.len(), threads);
         let (measured, _) = on_threads(threads, |thread| {
             let (mut inserts, mut queries, mut nothing) =
                 (Latencies::new(), Latencies::new(), Latencies::new());

@@ -12,6 +12,7 @@ mod newest_scan;
 mod segment;
 mod sparse;
 mod sparse_growth;
+mod splits;
 mod sware;
 mod sware_disk;
 mod sware_scale;
@@ -73,6 +74,12 @@ pub const ALL: &[Scenario] = &[
         run: time_series::mixed,
     },
     Scenario {
+        name: "timeseries",
+        about: "the four before, of one load: for sizes that take long to load",
+        subjects: concurrent_subjects,
+        run: time_series::all,
+    },
+    Scenario {
         name: "timeseries-latency",
         about: "latencies of inserts, and of queries under the mix, beside an empty operation",
         subjects: concurrent_subjects,
@@ -103,6 +110,12 @@ pub const ALL: &[Scenario] = &[
         run: delayed::run,
     },
     Scenario {
+        name: "delayed-mixed",
+        about: "the mix, mostly of long scans, with inserts late by 1 us to 1 s, beside buffered straw men",
+        subjects: concurrent_subjects,
+        run: delayed::mixed,
+    },
+    Scenario {
         name: "ycsb",
         about: "Load, A, B, C and E, with integers and with e-mail addresses, with latencies",
         subjects: concurrent_subjects,
@@ -125,6 +138,12 @@ pub const ALL: &[Scenario] = &[
         about: "Blink-hash with one parameter changed at a time",
         subjects: baseline,
         run: factors::tuning,
+    },
+    Scenario {
+        name: "blink-hash-splits",
+        about: "how far from the middle sampled medians divide hash leaves, and how full those were",
+        subjects: splits::subjects,
+        run: splits::run,
     },
     #[cfg(feature = "coherence")]
     Scenario {

@@ -17,7 +17,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
     rounds("newest-scan", plan, INDEXES, |subject, threads, round| {
         let stamps = Stamps::new();
         let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
-        let share = keys.len() / threads / 64;
+        let share = plan.share(keys.len() / 64, threads);
         let (seconds, _) = on_threads(threads, |thread| {
             let mut stream = sensors(thread);
             let mut recent = Vec::with_capacity(share * INSERTS);

@@ -97,27 +97,94 @@ pub(super) fn insert(plan: &Plan) -> Vec<Record> {
 pub(super) fn lookup(plan: &Plan) -> Vec<Record> {
     rounds("timeseries-lookup", plan, INDEXES, |subject, threads, round| {
         let (keys, _) = load(subject, threads, plan.entries(), &Stamps::new(), round);
-        let share = keys.len() / threads;
-        let (_, seconds) = on_threads(threads, |thread| {
-            for key in &keys[thread * share..(thread + 1) * share] {
-                black_box(subject.get(*key));
-            }
-        });
-        vec![throughput("lookup", share * threads, seconds)]
+        vec![lookups(plan, subject, threads, &keys)]
     })
 }
 
 pub(super) fn scan(plan: &Plan) -> Vec<Record> {
     rounds("timeseries-scan", plan, INDEXES, |subject, threads, round| {
         let (keys, _) = load(subject, threads, plan.entries(), &Stamps::new(), round);
-        let share = keys.len() / threads / 2;
+        vec![scans(plan, subject, threads, round, &keys)]
+    })
+}
+
+pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
+    rounds("timeseries-mixed", plan, INDEXES, |subject, threads, round| {
+        let stamps = Stamps::new();
+        let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
+        mixes(plan, subject, threads, round, (&keys, &stamps)).to_vec()
+    })
+}
+
+pub(super) fn all(plan: &Plan) -> Vec<Record> {
+    rounds("timeseries", plan, INDEXES, |subject, threads, round| {
+        one_after_another(plan, subject, threads, round)
+    })
+}
+
+/// Inserts, lookups, scans and the mixes, of one load.
+pub(super) fn one_after_another(
+    plan: &Plan,
+    subject: &dyn Subject,
+    threads: usize,
+    round: u64,
+) -> Vec<Figure> {
+    let stamps = Stamps::new();
+    let (keys, seconds) = load(subject, threads, plan.entries(), &stamps, round);
+    let mut figures = vec![
+        throughput("insert", keys.len(), seconds),
+        lookups(plan, subject, threads, &keys),
+    ];
+    if subject.answers() == Answers::Scans {
+        figures.push(scans(plan, subject, threads, round, &keys));
+        figures.extend(mixes(plan, subject, threads, round, (&keys, &stamps)));
+    }
+    figures
+}
+
+fn lookups(plan: &Plan, subject: &dyn Subject, threads: usize, keys: &[u64]) -> Figure {
+    let share = plan.share(keys.len(), threads);
+    let (_, seconds) = on_threads(threads, |thread| {
+        for key in &keys[thread * share..(thread + 1) * share] {
+            black_box(subject.get(*key));
+        }
+    });
+    throughput("lookup", share * threads, seconds)
+}
+
+fn scans(plan: &Plan, subject: &dyn Subject, threads: usize, round: u64, keys: &[u64]) -> Figure {
+    let share = plan.share(keys.len() / 2, threads);
+    let (_, seconds) = on_threads(threads, |thread| {
+        let mut rng = Rng::stream(round, thread as u64);
+        for key in &keys[thread * share..(thread + 1) * share] {
+            black_box(subject.scan(*key, rng.index(SCAN_MAX)));
+        }
+    });
+    throughput("scan", share * threads, seconds)
+}
+
+fn mixes(
+    plan: &Plan,
+    subject: &dyn Subject,
+    threads: usize,
+    round: u64,
+    (keys, stamps): (&[u64], &Stamps),
+) -> [Figure; 2] {
+    let share = plan.share(keys.len() / 2, threads);
+    [
+        ("mix, mostly short scans", false),
+        ("mix, mostly long scans", true),
+    ]
+    .map(|(metric, mostly_long)| {
         let (_, seconds) = on_threads(threads, |thread| {
             let mut rng = Rng::stream(round, thread as u64);
-            for key in &keys[thread * share..(thread + 1) * share] {
-                black_box(subject.scan(*key, rng.index(SCAN_MAX)));
-            }
+            let mut stream = sensors(thread);
+            let own = &keys[thread * share..(thread + 1) * share];
+            mix(subject, own, &mut rng, mostly_long, || {
+                stream.key_at(stamps.now())
+            });
         });
-        vec![throughput("scan", share * threads, seconds)]
+        throughput(metric, share * threads, seconds)
     })
 }
 
@@ -144,36 +211,26 @@ pub(super) fn draw(rng: &mut Rng, mostly_long: bool) -> Operation {
     }
 }
 
-pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
-    rounds("timeseries-mixed", plan, INDEXES, |subject, threads, round| {
-        let stamps = Stamps::new();
-        let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
-        let share = keys.len() / threads / 2;
-        let mut figures = Vec::new();
-        for (metric, mostly_long) in [
-            ("mix, mostly short scans", false),
-            ("mix, mostly long scans", true),
-        ] {
-            let (_, seconds) = on_threads(threads, |thread| {
-                let mut rng = Rng::stream(round, thread as u64);
-                let mut stream = sensors(thread);
-                for key in &keys[thread * share..(thread + 1) * share] {
-                    match draw(&mut rng, mostly_long) {
-                        Operation::Insert => {
-                            let key = stream.key_at(stamps.now());
-                            subject.insert(key, !key);
-                        }
-                        Operation::Lookup => {
-                            black_box(subject.get(*key));
-                        }
-                        Operation::Scan(limit) => {
-                            black_box(subject.scan(*key, limit));
-                        }
-                    }
-                }
-            });
-            figures.push(throughput(metric, share * threads, seconds));
+/// An operation of the mix for each of these keys, which are there; what is inserted is asked for one by one.
+pub(super) fn mix(
+    subject: &dyn Subject,
+    keys: &[u64],
+    rng: &mut Rng,
+    mostly_long: bool,
+    mut next: impl FnMut() -> u64,
+) {
+    for key in keys {
+        match draw(rng, mostly_long) {
+            Operation::Insert => {
+                let key = next();
+                subject.insert(key, !key);
+            }
+            Operation::Lookup => {
+                black_box(subject.get(*key));
+            }
+            Operation::Scan(limit) => {
+                black_box(subject.scan(*key, limit));
+            }
         }
-        figures
-    })
+    }
 }

@@ -1,5 +1,7 @@
 //! Every scenario runs, tiny, with every subject.
 
+use std::process::Command;
+
 use bedload_bench::runner::{Plan, Scale};
 use bedload_bench::scenarios;
 
@@ -24,6 +26,70 @@ fn every_scenario_runs_with_every_subject() {
         }
         assert!(scenarios::by_name(scenario.name).is_some());
     }
+}
+
+/// What is timed can be bounded, whatever is loaded; and records tell.
+#[test]
+fn operations_are_bounded() {
+    let plan = Plan::new(Scale::Tiny);
+    assert_eq!(plan.share(4_000, 2), 2_000);
+    let bounded = plan.with_operations_max(10);
+    assert_eq!(bounded.share(4_000, 2), 5);
+    assert_eq!(bounded.share(4, 2), 2, "it is no more than there is to do");
+    let lookup = scenarios::by_name("timeseries-lookup").expect("it is listed");
+    for record in (lookup.run)(&bounded) {
+        assert_eq!(record.params["entries"], "4000", "{record}");
+        assert_eq!(record.params["operations at most"], "10", "{record}");
+    }
+}
+
+#[test]
+fn the_command_takes_every_option() {
+    let run = |options: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_bedload-bench"))
+            .args([
+                "run",
+                "timeseries-lookup",
+                "--scale",
+                "tiny",
+                "--only",
+                "blink-hash",
+            ])
+            .args(options)
+            .output()
+            .expect("the command runs");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let json = tempfile::NamedTempFile::new().expect("there is room");
+    let path = json.path().to_str().expect("it is text");
+    let options = [
+        "--entries",
+        "2000",
+        "--operations",
+        "64",
+        "--rounds",
+        "2",
+        "--json",
+        path,
+    ];
+    assert_eq!(run(&options).0, Some(0));
+    let written = std::fs::read_to_string(path).expect("it was written");
+    let records: Vec<serde_json::Value> = written
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("each line is a record"))
+        .collect();
+    assert!(records.iter().any(|record| record["subject"] == "blink-hash"));
+    for record in records {
+        assert_eq!(record["params"]["entries"], "2000");
+        assert_eq!(record["params"]["operations at most"], "64");
+        assert_eq!(record["rounds"], 2);
+    }
+    let (status, message) = run(&["--operations", "many"]);
+    assert_eq!(status, Some(2));
+    assert!(message.contains("many is no number"), "{message}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 )]
 
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 use crossbeam_epoch::Guard;
@@ -16,8 +16,9 @@ use super::primitive::{AtomicPtr, AtomicU32, Ordering};
 use super::version_latch::{Latched, VersionLatch, Writer};
 
 /// The header's cache line and 64 words behind it.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-const PREFETCHED_LINES: usize = 9;
+const KEY_BYTES: usize = 9 * LINE_BYTES;
+
+const LINE_BYTES: usize = 64;
 
 /// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,10 +190,16 @@ impl<'g, W: Words> NodePtr<'g, W> {
     /// Asks for the header and the keys behind it, so that their cache lines arrive together.
     #[inline]
     pub(crate) fn prefetch(self) {
+        self.prefetch_bytes(0..KEY_BYTES);
+    }
+
+    /// Asks for these bytes, counted from the node's beginning, whatever lies there.
+    #[inline]
+    pub(crate) fn prefetch_bytes(self, _bytes: Range<usize>) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        for line in 0..PREFETCHED_LINES {
+        for byte in _bytes.step_by(LINE_BYTES) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self.node.as_ptr().cast::<i8>().wrapping_add(64 * line);
+            let address = self.node.as_ptr().cast::<i8>().wrapping_add(byte);
             // SAFETY: a prefetch is a hint and faults on no address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
         }

@@ -5,12 +5,15 @@
     reason = "declares the layout that lets a header stand for its node"
 )]
 
+use std::mem::offset_of;
 use std::ops::{Bound, Range};
 
 use crossbeam_epoch::Guard;
 
 use super::columns::Words;
+use super::key::Key;
 use super::node::{Header, Kind, Node, NodePtr};
+use super::output::Output;
 use super::primitive::{AtomicU64, Ordering};
 use super::version_latch::Writer;
 
@@ -97,6 +100,23 @@ impl<W: Words> SortedLeaf<W> {
     pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (W, u64)> {
         let places = places.start..places.end.min(LEAF_CAP);
         places.map(|index| (self.key(index), self.values[index].load(Ordering::Relaxed)))
+    }
+
+    /// Appends the entries at these places to what was read, as many as there is room for.
+    #[inline]
+    pub(crate) fn copy_to<K: Key<Words = W>>(&self, places: Range<usize>, output: &mut Output<'_, K>) {
+        let from = places.start.min(LEAF_CAP);
+        let count = places.end.min(LEAF_CAP).saturating_sub(from).min(output.room());
+        output.copy(&self.keys, &self.values, from, count);
+    }
+
+    /// Asks for the first `count` entries of a node that is likely a sorted leaf, and of which nothing has been read yet.
+    #[inline]
+    pub(crate) fn prefetch_first(node: NodePtr<'_, W>, count: usize) {
+        let bytes = count.min(LEAF_CAP) * size_of::<u64>();
+        let values = offset_of!(Self, values);
+        node.prefetch_bytes(0..offset_of!(Self, keys) + bytes);
+        node.prefetch_bytes(values..values + bytes);
     }
 
     pub(crate) fn set_value(&self, index: usize, value: u64, _writer: Writer<'_>) {

@@ -140,6 +140,11 @@ impl Latched<'_> {
         Writer(PhantomData)
     }
 
+    /// Releases the latch; returns the version that this makes.
+    pub(crate) fn release(self) -> Version {
+        Version(self.before.wrapping_add(STEP))
+    }
+
     /// Releases the latch and makes it obsolete.
     pub(crate) fn retire(self) {
         self.latch.0.store(OBSOLETE, Ordering::Release);
@@ -170,6 +175,9 @@ mod tests {
         drop(held);
         assert!(!latch.validate(first));
         let second = latch.optimistic().expect("not obsolete");
+        let third = latch.try_latch(second).expect("free").release();
+        assert!(!latch.validate(second) && latch.validate(third));
+        let second = third;
         assert_ne!(first, second);
         assert!(latch.validate(second));
     }

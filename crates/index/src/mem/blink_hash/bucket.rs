@@ -112,6 +112,16 @@ impl<W: Words> Bucket<W> {
         prefetch(&self.entries.0[line.first_slot()]);
     }
 
+    /// Asks for all of it: for whoever moves entries.
+    #[inline]
+    pub(super) fn prefetch_all(&self) {
+        prefetch(&self.latch);
+        self.entries
+            .0
+            .chunks(LINE_SLOTS)
+            .for_each(|line| prefetch(&line[0]));
+    }
+
     pub(super) fn key(&self, slot: usize) -> W {
         W::load(&self.entries.0[slot].key, 0)
     }

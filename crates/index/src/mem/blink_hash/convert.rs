@@ -92,7 +92,12 @@ impl<K: Key> BlinkHash<K> {
 
     /// Leaves of what a frozen leaf holds, filled as the options ask, linked left to right, each with its least key.
     fn sorted_leaves(&self, leaf: &HashLeaf<K::Words>) -> Vec<(K::Words, NodePtr<'static, K::Words>)> {
-        let fill = (LEAF_CAP * usize::from(self.options.fill_percent) / 100).max(1);
+        let percent = if leaf.is_left_behind() {
+            self.options.append_fill_percent
+        } else {
+            self.options.fill_percent
+        };
+        let fill = (LEAF_CAP * usize::from(percent) / 100).max(1);
         let mut leaves: Vec<(K::Words, NodePtr<'static, K::Words>)> = Vec::new();
         loop {
             // Locked anew for each leaf, so that readers come in between; nothing else changes the view any more.

@@ -28,6 +28,8 @@ pub(super) struct HashLeaf<W: Words> {
     left: AtomicPtr<Header<W>>,
     /// Splits this leaf has been part of. Written under the leaf's latch.
     generation: AtomicU32,
+    /// 1 if the last split left the keys that ascend on the right. Written under the leaf's latch.
+    left_behind: AtomicU32,
     /// 1 while a conversion reads the leaf: writers wait for what replaces it. Written under the leaf's latch.
     frozen: AtomicU32,
     probes: u32,
@@ -130,6 +132,7 @@ impl<W: Words> HashLeaf<W> {
             low,
             left: AtomicPtr::new(left),
             generation: AtomicU32::new(1),
+            left_behind: AtomicU32::new(0),
             frozen: AtomicU32::new(0),
             probes: options.probes.into(),
             progress: Progress {
@@ -186,6 +189,15 @@ impl<W: Words> HashLeaf<W> {
     pub(super) fn note_settled(&self, bucket: usize, writer: Writer<'_>) {
         self.buckets[bucket].set_settled(self.generation(), writer);
         self.progress.unsettled.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether keys ascend, and have left this leaf behind.
+    pub(super) fn is_left_behind(&self) -> bool {
+        self.left_behind.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn set_left_behind(&self, is_left_behind: bool, _writer: Writer<'_>) {
+        self.left_behind.store(is_left_behind.into(), Ordering::Relaxed);
     }
 
     pub(super) fn is_frozen(&self) -> bool {
@@ -329,6 +341,7 @@ impl<W: Words> HashLeaf<W> {
     fn latch_home(&self, key: &W, place: &Place) -> Result<(Latched<'_>, Option<Entry>), Unsettled> {
         let home_index = self.probe(place, 0);
         let home = &self.buckets[home_index];
+        home.prefetch(place.line);
         let Some(latched) = home.latch.latch() else {
             return Err(Unsettled::Leaf);
         };

@@ -28,6 +28,8 @@
 //!   quickly as old ones.
 //! - *Conversion waits for a writer*: a scan of a hash leaf that is not the right-most asks for it to be converted at the
 //!   next split; only where none comes does a later scan convert. A leaf that is being converted stays readable.
+//! - *Leaves that ascending keys have left behind* are converted to fuller sorted leaves than others, as full as a B-link
+//!   tree's are.
 //! - *Left siblings* are found by a descent when they are needed, at conversion. The left pointer names the leaf that
 //!   a leaf was split from, for settling. So sorted leaves need not maintain it.
 
@@ -40,6 +42,7 @@ mod options;
 mod ordered_view;
 mod scan;
 mod settle;
+mod sort;
 mod spare_buckets;
 mod split;
 mod tree;

@@ -17,6 +17,7 @@ pub struct BlinkHashOptions {
     pub(super) sample_percent: u8,
     pub(super) probes: u8,
     pub(super) fill_percent: u8,
+    pub(super) append_fill_percent: u8,
     pub(super) scans_before_conversion: u32,
 }
 
@@ -32,6 +33,7 @@ impl BlinkHashOptions {
             sample_percent: 3,
             probes: 4,
             fill_percent: 80,
+            append_fill_percent: 94,
             scans_before_conversion: 16,
         }
     }
@@ -87,6 +89,14 @@ impl BlinkHashOptions {
     #[must_use]
     pub const fn fill_percent(mut self, percent: u8) -> Self {
         self.fill_percent = clamp(percent, 10, 100);
+        self
+    }
+
+    /// How full they are made of a hash leaf that ascending keys have left behind, in percent, 10 to 100; 94, which is what
+    /// a B-link tree's leaves keep there: few keys will come back to them. The paper makes no difference.
+    #[must_use]
+    pub const fn append_fill_percent(mut self, percent: u8) -> Self {
+        self.append_fill_percent = clamp(percent, 10, 100);
         self
     }
 

@@ -24,6 +24,7 @@ use super::super::version_latch::{Version, Writer};
 use super::bucket::{BUCKET_CAP, Bits};
 use super::hash_leaf::HashLeaf;
 use super::settle::settle;
+use super::sort::sort;
 
 /// Entries in ascending order of their keys.
 pub(super) type Entries<W> = Vec<(W, u64)>;
@@ -174,7 +175,7 @@ fn buckets_of(marks: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
 /// Sorts entries of which the first `known` ascend.
 fn put_in_order<W: Words>(entries: &mut Entries<W>, known: usize) {
     let (before, new) = entries.split_at_mut(known);
-    new.sort_unstable_by_key(|entry| entry.0);
+    sort(new);
     let Some(least) = new.first() else { return };
     let displaced = before.partition_point(|entry| entry.0 < least.0);
     if displaced < known {

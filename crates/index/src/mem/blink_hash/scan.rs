@@ -57,7 +57,7 @@ impl<K: Key> BlinkHash<K> {
         let mut output = Output::new(keys, values);
         let guard = &epoch::pin();
         while output.room() > 0 && !is_empty(lower, upper) {
-            let Some(found) = self.trunk.find_leaf(&Aim::least(lower), guard) else {
+            let Some(found) = self.trunk.find_leaf_to_scan(&Aim::least(lower), guard) else {
                 continue;
             };
             if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>() {
@@ -108,7 +108,7 @@ impl<K: Key> Leaves<K::Words> for BlinkHash<K> {
     ) -> Option<K::Words> {
         let guard = &epoch::pin();
         loop {
-            let found = self.trunk.find_leaf(&Aim::end(from, bounds), guard)?;
+            let found = self.trunk.find_leaf_to_scan(&Aim::end(from, bounds), guard)?;
             if let Some(leaf) = found.node.downcast::<SortedLeaf<K::Words>>() {
                 if let Some(fences) = read_sorted(&found, leaf, bounds, entries, guard) {
                     return fences.behind(from);

@@ -70,6 +70,7 @@ pub(super) fn settle<W: Words>(leaf: &HashLeaf<W>, bucket: usize, version: Versi
         return false;
     };
     let (from, to) = (&left.buckets()[bucket], &right.buckets()[bucket]);
+    from.prefetch_all();
     let Some(from_latched) = from.latch.latch() else {
         return false;
     };

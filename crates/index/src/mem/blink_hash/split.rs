@@ -34,7 +34,7 @@ impl<K: Key> BlinkHash<K> {
         if leaf.is_frozen() || !settle_all(leaf, version, guard) {
             return;
         }
-        let Some(fence) = self.fence(leaf, key) else {
+        let Some((fence, keys_ascend)) = self.fence(leaf, key) else {
             return;
         };
         let right = HashLeaf::right_of(&self.options, self.spare.take(), fence, node);
@@ -52,6 +52,7 @@ impl<K: Key> BlinkHash<K> {
             self.trunk.set_rightmost(right, latched.writer());
         }
         leaf.begin_generation(latched.writer());
+        leaf.set_left_behind(keys_ascend, latched.writer());
         node.set_right(Some((fence, right)), latched.writer());
         drop(latched);
         drop(view);
@@ -65,8 +66,9 @@ impl<K: Key> BlinkHash<K> {
     }
 
     /// A key that divides the leaf's entries about as the options ask, from a sample: hashing has put the keys into
-    /// random buckets, so the first buckets are a random sample (§4.1). None if the leaf is nearly empty.
-    fn fence(&self, leaf: &HashLeaf<K::Words>, key: K::Words) -> Option<K::Words> {
+    /// random buckets, so the first buckets are a random sample (§4.1); and whether keys ascend. None if the leaf is nearly
+    /// empty.
+    fn fence(&self, leaf: &HashLeaf<K::Words>, key: K::Words) -> Option<(K::Words, bool)> {
         let mut sample = self.sample(leaf)?;
         let last = sample.len().checked_sub(1).filter(|&last| last >= 1)?;
         let mut divide_at = |percentile: u8| {
@@ -76,10 +78,10 @@ impl<K: Key> BlinkHash<K> {
         if leaf.header().is_rightmost() {
             let fence = divide_at(self.options.append_percentile);
             if fence <= key {
-                return Some(fence);
+                return Some((fence, true));
             }
         }
-        Some(divide_at(self.options.split_percentile))
+        Some((divide_at(self.options.split_percentile), false))
     }
 
     /// Some of a leaf's keys. None if somebody is in the way.

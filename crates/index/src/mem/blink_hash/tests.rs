@@ -6,7 +6,9 @@ use bedload_testkit::Rng;
 use bedload_testkit::contract::Keys;
 
 use super::super::contract::Subject;
+use super::super::inner::INNER_CAP;
 use super::super::small_nodes::keeps_the_contract;
+use super::super::sorted_leaf::LEAF_CAP;
 use super::super::trunk::Aim;
 use super::super::{BlinkHash, BlinkHashOptions, Key};
 use super::bucket::BUCKET_CAP;
@@ -94,6 +96,109 @@ fn convert_all_leaves_the_rightmost_alone() {
     assert_eq!(leaves(&index).0, 1);
     assert!(index.range(..).rev().map(|(key, _)| key).eq((0..KEYS).rev()));
     (0..KEYS).for_each(|key| assert_eq!(index.get(key), Some(key)));
+}
+
+/// How many levels there are, that of the leaves included.
+fn levels(index: &BlinkHash<u64>) -> u8 {
+    let guard = &crossbeam_epoch::pin();
+    let level_is_there = |level: &u8| index.trunk.find(&Aim::Last, *level, guard).is_some();
+    (0..)
+        .take_while(level_is_there)
+        .count()
+        .try_into()
+        .expect("a few")
+}
+
+/// A conversion brings more leaves than one parent takes: it overflows, and the root above it, which was one node, as often
+/// as it takes.
+#[test]
+fn a_conversion_overflows_parents_and_the_root() {
+    let index =
+        BlinkHash::<u64>::with_options(options().node_bytes(64 << 10).scans_before_conversion(u32::MAX));
+    let mut keys = 0;
+    while leaves(&index).0 < 4 {
+        index.insert(keys, keys);
+        keys += 1;
+    }
+    assert_eq!(levels(&index), 2, "one root above the leaves");
+    let guard = &crossbeam_epoch::pin();
+    let fences = index.fences();
+    let lows = [None, Some([fences[0]]), Some([fences[1]])];
+    let roots_overflowed = lows.map(|low| {
+        let before = levels(&index);
+        assert!(index.convert(low, guard));
+        assert_eq!(index.check_structure(), Ok(()));
+        assert!(index.range(..).map(|(key, _)| key).eq(0..keys));
+        levels(&index) - before
+    });
+    assert!(roots_overflowed[0] >= 2, "{roots_overflowed:?}");
+    assert_eq!(leaves(&index).0, 1, "the right-most");
+    assert!(leaves(&index).1 > 8 * INNER_CAP, "many parents overflowed, too");
+    (0..keys).for_each(|key| assert_eq!(index.get(key), Some(key)));
+    assert!(index.range(..).rev().map(|(key, _)| key).eq((0..keys).rev()));
+}
+
+/// The same while others insert, look up and scan: two conversions at a time, whose parents, and roots, are the same.
+#[test]
+fn roots_overflow_under_everyones_hands() {
+    const ROUNDS: u64 = if cfg!(miri) { 1 } else { 40 };
+    let mut roots_overflowed = 0;
+    for round in 0..ROUNDS {
+        let index = BlinkHash::<u64>::with_options(options().node_bytes(16 << 10));
+        let mut keys = 0;
+        while leaves(&index).0 < 5 {
+            index.insert(4 * keys, keys);
+            keys += 1;
+        }
+        let fences = index.fences();
+        let before = levels(&index);
+        std::thread::scope(|scope| {
+            let index = &index;
+            for low in [None, Some([fences[0]]), Some([fences[1]])] {
+                scope.spawn(move || index.convert(low, &crossbeam_epoch::pin()));
+            }
+            for thread in 1..3 {
+                scope.spawn(move || {
+                    let mut rng = Rng::stream(round, thread);
+                    for _ in 0..keys {
+                        let key = 4 * rng.below(keys);
+                        index.insert(key + thread, key);
+                        assert_eq!(index.get(key), Some(key / 4));
+                        let found = index.range(key..).take(9).filter(|(key, _)| key % 4 == 0);
+                        let expected = (key / 4..keys).map(|number| (4 * number, number));
+                        let found: Vec<_> = found.collect();
+                        assert!(expected.take(found.len()).eq(found.into_iter()));
+                    }
+                });
+            }
+        });
+        assert_eq!(index.check_structure(), Ok(()));
+        let loaded = index.range(..).filter(|(key, _)| key % 4 == 0);
+        assert!(loaded.eq((0..keys).map(|number| (4 * number, number))));
+        roots_overflowed += u64::from(levels(&index) - before);
+    }
+    assert!(
+        roots_overflowed >= ROUNDS,
+        "{roots_overflowed} in {ROUNDS} rounds"
+    );
+}
+
+/// What ascending keys have left behind is packed as a B-link tree's leaves are; elsewhere room is left for more.
+#[test]
+fn conversion_packs_what_ascending_keys_left_behind() {
+    let entries_a_leaf = |index: &BlinkHash<u64>, entries: u64| {
+        let hashed = leaves(index).0;
+        assert_eq!(index.convert_all(), hashed - 1);
+        entries as f64 / leaves(index).1 as f64
+    };
+    let packed = entries_a_leaf(&ascending(), KEYS);
+    let scattered = BlinkHash::<u64>::with_options(options());
+    let mut keys: Vec<u64> = (0..KEYS).collect();
+    Rng::new(6).shuffle(&mut keys);
+    keys.iter().for_each(|&key| scattered.insert(key, key));
+    let loose = entries_a_leaf(&scattered, KEYS);
+    assert!(packed > 6.0, "{packed} entries a leaf, of {LEAF_CAP}");
+    assert!(loose < 6.0, "{loose} entries a leaf, of {LEAF_CAP}");
 }
 
 #[test]

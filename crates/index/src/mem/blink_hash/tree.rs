@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crossbeam_epoch::{self as epoch, Guard};
 use parking_lot::Mutex;
 
+use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
@@ -151,6 +152,34 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
+    /// The keys at which the index is divided into leaves, ascending: each is the least that its leaf may hold. While others
+    /// write, some may be missed. Takes O(log n) for each leaf.
+    ///
+    /// ```
+    /// use bedload_index::mem::{BlinkHash, BlinkHashOptions};
+    /// let index = BlinkHash::<u64>::with_options(BlinkHashOptions::new().node_bytes(8 << 10));
+    /// index.insert(7, 1);
+    /// assert!(index.fences().is_empty());
+    /// (0..1_000).for_each(|key| index.insert(key, key));
+    /// assert!(index.fences().is_sorted());
+    /// assert!(index.fences()[0] < 1_000);
+    /// ```
+    #[must_use]
+    pub fn fences(&self) -> Vec<K> {
+        let guard = &epoch::pin();
+        let (mut fences, mut low) = (Vec::new(), K::Words::MIN);
+        while let Some(found) = self.trunk.find_leaf(&Aim::At(low), guard) {
+            let right = found.node.right(guard);
+            if !found.node.latch.validate(found.version) {
+                continue;
+            }
+            let Some((high, _)) = right else { break };
+            fences.push(K::from_words(high));
+            low = high;
+        }
+        fences
+    }
+
     /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
@@ -195,7 +224,7 @@ impl<K: Key> BlinkHash<K> {
 }
 
 /// Does what an operation found undone, or waits for who was in the way.
-fn look_again<W: super::super::columns::Words>(
+fn look_again<W: Words>(
     why: Unsettled,
     found: &Found<'_, W>,
     leaf: &HashLeaf<W>,

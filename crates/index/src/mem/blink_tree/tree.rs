@@ -127,15 +127,18 @@ impl<K: Key> BlinkTree<K> {
     }
 
     fn leaf_of<'g>(&self, key: K::Words, guard: &'g Guard) -> Option<LeafFound<'g, K::Words>> {
-        self.leaf_at(&Aim::At(key), guard)
+        let found = self.trunk.find_leaf(&Aim::At(key), guard)?;
+        let leaf = found.node.downcast()?;
+        Some((found, leaf))
     }
 
+    /// A leaf of which many entries are going to be read.
     pub(super) fn leaf_at<'g>(
         &self,
         aim: &Aim<K::Words>,
         guard: &'g Guard,
     ) -> Option<LeafFound<'g, K::Words>> {
-        let found = self.trunk.find_leaf(aim, guard)?;
+        let found = self.trunk.find_leaf_to_scan(aim, guard)?;
         let leaf = found.node.downcast()?;
         Some((found, leaf))
     }

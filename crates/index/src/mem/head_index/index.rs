@@ -13,7 +13,7 @@ use super::super::primitive::{Backoff, Mutex, MutexGuard, Ordering, interleave};
 use super::super::sb_tree::{WRITERS, writer_number};
 use super::layout::{Home, Layout, Part};
 use super::maps::Maps;
-use super::measure::WINDOW;
+use super::measure::{WINDOW, Window};
 use super::moving::{Role, UNITED_FROM};
 use super::options::{HeadIndexOptions, HeadKind, HeadWork};
 use super::presence::{Barrier, Present, Slot};
@@ -21,8 +21,7 @@ use super::presence::{Barrier, Present, Slot};
 /// The slot of all threads for which there is none of their own.
 const SHARED_SLOT: usize = WRITERS - 1;
 /// Writes of a thread between two occasions to move a chunk. Divides [`WINDOW`].
-const HELP_EVERY: u64 = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
-const _: () = assert!(WINDOW.is_multiple_of(HELP_EVERY));
+const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values that chooses by its input where new keys go: an
 /// [`SbTree`](crate::mem::SbTree) as long as most keys arrive nearly in order, a [`BlinkHash`](crate::mem::BlinkHash) when most
@@ -112,9 +111,24 @@ impl<K: Key> HeadIndex<K> {
     pub(super) fn insert_as(&self, writer: usize, key: K, value: u64) {
         let slot = &self.slots[writer];
         let words = key.to_words();
+        let leases = || slot.leases(&words, self.layout.generation());
+        match self.maps.sb_tree.append_as(writer, (words, value), None, leases) {
+            Some(number) if number % HELP_EVERY == HELP_EVERY - 1 => {
+                slot.note_appended(HELP_EVERY as u64);
+                self.help(Some(writer), slot, &words);
+            }
+            Some(_) => {}
+            None => self.insert_refused(writer, slot, (key, value)),
+        }
+    }
+
+    /// Inserts what the writer's log has not taken.
+    #[inline(never)]
+    fn insert_refused(&self, writer: usize, slot: &Slot<K::Words>, (key, value): (K, u64)) {
+        let words = key.to_words();
         let present = slot.enter(self.barrier);
         if slot.leases(&words, self.layout.generation()) {
-            self.maps.sb_tree.insert_as(writer, words, value, None);
+            self.maps.sb_tree.insert_refused(writer, words, value, None);
             drop(present);
             self.note(Some(writer), slot, &words);
         } else {
@@ -129,7 +143,6 @@ impl<K: Key> HeadIndex<K> {
     }
 
     /// Inserts a key that the slot has no lease of.
-    #[inline(never)]
     fn insert_elsewhere<'s>(
         &self,
         writer: Option<usize>,
@@ -176,7 +189,7 @@ impl<K: Key> HeadIndex<K> {
     #[inline]
     fn note(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: &K::Words) {
         slot.note_late(key);
-        if slot.writes().is_multiple_of(HELP_EVERY) {
+        if slot.may_help() {
             self.help(writer, slot, key);
         }
     }
@@ -184,15 +197,14 @@ impl<K: Key> HeadIndex<K> {
     /// Looks at what the last window was, and moves a chunk, if there is anything to move and nobody else is at it.
     #[cold]
     fn help(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: &K::Words) {
-        let is_window = slot.writes().is_multiple_of(WINDOW);
+        slot.note_help();
         let Ok(mut role) = self.role.try_lock() else {
             return;
         };
-        if is_window {
-            let counts = slot.end_window(key);
+        if let Some(window) = slot.end_window(key) {
             let head = self.head();
             let number = writer.unwrap_or(SHARED_SLOT);
-            if let Some(kind) = role.gauge.take(number, counts, head, &self.options)
+            if let Some(kind) = role.gauge.take(number, &window, head, &self.options)
                 && self.options.adapts
             {
                 self.switch(&mut role, kind);
@@ -268,7 +280,7 @@ impl<K: Key> HeadIndex<K> {
             }
         };
         slot.note_removal(&words);
-        if slot.writes().is_multiple_of(HELP_EVERY) {
+        if slot.may_help() {
             self.help(writer, slot, &words);
         }
         removed
@@ -418,18 +430,39 @@ impl<W: Words> Slot<W> {
         }
     }
 
-    /// Begins another window; returns how many keys of the last one were late, and how many recent ones removed.
-    fn end_window(&self, key: &W) -> (u64, u64) {
+    fn note_appended(&self, entries: u64) {
+        let appended = self.appended.load(Ordering::Relaxed);
+        self.appended.store(appended + entries, Ordering::Relaxed);
+    }
+
+    /// Whether it is time for an occasion to help.
+    #[inline]
+    fn may_help(&self) -> bool {
+        self.writes() - self.helped_at.load(Ordering::Relaxed) >= HELP_EVERY as u64
+    }
+
+    fn note_help(&self) {
+        self.helped_at.store(self.writes(), Ordering::Relaxed);
+    }
+
+    /// Ends the window and begins another, if it is time.
+    fn end_window(&self, key: &W) -> Option<Window> {
+        let writes = self.writes();
+        let window = Window {
+            writes: writes - self.window_at.load(Ordering::Relaxed),
+            late: self.late.load(Ordering::Relaxed),
+            removed: self.removed.load(Ordering::Relaxed),
+        };
+        if window.writes < WINDOW {
+            return None;
+        }
         let mark = W::load(&self.next_mark, 0);
         mark.store(&self.mark, 0);
         mark.max(*key).store(&self.next_mark, 0);
-        let counts = (
-            self.late.load(Ordering::Relaxed),
-            self.removed.load(Ordering::Relaxed),
-        );
+        self.window_at.store(writes, Ordering::Relaxed);
         self.late.store(0, Ordering::Relaxed);
         self.removed.store(0, Ordering::Relaxed);
-        counts
+        Some(window)
     }
 }
 

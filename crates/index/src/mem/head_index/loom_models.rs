@@ -95,6 +95,28 @@ fn loom_inserts_during_a_switch_are_not_lost() {
     });
 }
 
+/// An append that has begun in an SB-tree's head is not lost when the head is switched and what was the head is moved.
+#[test]
+fn loom_an_append_during_a_switch_and_a_move_is_not_lost() {
+    explore(2, || {
+        let options = HeadIndexOptions::new().adapts(false).first(HeadKind::BlinkTree);
+        let index = Arc::new(HeadIndex::<u64>::with_options(options));
+        index.insert_as(0, 1, 10);
+        assert!(index.switch_head(HeadKind::SbTree));
+        // It has a log and a lease, which covers the next.
+        index.insert_as(1, 8, 80);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || index.insert_as(1, 9, 90))
+        };
+        assert!(index.switch_head(HeadKind::BlinkTree));
+        unite(&index);
+        writer.join().expect("the writer ends");
+        assert_eq!(index.get(9), Some(90));
+        assert_eq!(index.check_structure(), Ok(()));
+    });
+}
+
 #[test]
 fn loom_an_insert_during_a_move_is_not_lost() {
     explore(1, || {

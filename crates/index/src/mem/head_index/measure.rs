@@ -1,12 +1,12 @@
 //! How much is late, and what the head should be.
 //!
 //! A key is *late* if it lies below the *mark* of its writer: a key that this one inserted at least a window before. So keys that
-//! come out of order, but soon, are not late: an SB-tree sorts them before they reach a block. At the end of each window a writer
+//! come out of order, but soon, are not late: an SB-tree sorts them before they reach a block. What its logs take is never late. At the end of each window a writer
 //! hands its counts to the *gauge*, if nobody else is just doing so.
 
 use super::options::{HeadIndexOptions, HeadKind};
 
-/// Writes of one thread between two looks at what they were.
+/// Writes of one thread between two looks at what they were, at least.
 pub(super) const WINDOW: u64 = if cfg!(any(test, miri, loom)) { 64 } else { 1024 };
 /// Windows in a row after which the head is switched.
 const AGREEING: u32 = 8;
@@ -17,6 +17,16 @@ const REST_MAX: u32 = 1 << 16;
 const CALM: u32 = 16;
 /// Windows in which writers are counted.
 const COUNTED: u32 = 64;
+
+/// What the writes of a thread were since the last window ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) writes: u64,
+    /// Inserts of late keys.
+    pub(super) late: u64,
+    /// Removals of recent keys.
+    pub(super) removed: u64,
+}
 
 /// What the windows of all writers were.
 #[derive(Debug)]
@@ -51,17 +61,17 @@ impl Gauge {
         self.late
     }
 
-    /// Takes the counts of a window of the slot of this number; answers what to switch to, if it is time.
+    /// Takes a window of the slot of this number; answers what to switch to, if it is time.
     pub(super) fn take(
         &mut self,
         slot: usize,
-        (late, removed): (u64, u64),
+        window: &Window,
         head: HeadKind,
         options: &HeadIndexOptions,
     ) -> Option<HeadKind> {
-        let share = |count: u64| count as f32 / WINDOW as f32;
-        self.late += (share(late) - self.late) / 4.0;
-        self.removed += (share(removed) - self.removed) / 4.0;
+        let share = |count: u64| count as f32 / window.writes.max(1) as f32;
+        self.late += (share(window.late) - self.late) / 4.0;
+        self.removed += (share(window.removed) - self.removed) / 4.0;
         self.seen |= 1 << (slot % 64);
         self.windows += 1;
         if self.windows.is_multiple_of(COUNTED) {
@@ -112,8 +122,12 @@ mod tests {
         let options = HeadIndexOptions::new();
         let mut head = HeadKind::SbTree;
         let next = |(number, share): (usize, u64)| {
-            let counts = (share * WINDOW / 100, 0);
-            if let Some(wanted) = gauge.take(number % writers, counts, head, &options) {
+            let window = Window {
+                writes: WINDOW,
+                late: share * WINDOW / 100,
+                removed: 0,
+            };
+            if let Some(wanted) = gauge.take(number % writers, &window, head, &options) {
                 gauge.note_switch();
                 head = wanted;
             }

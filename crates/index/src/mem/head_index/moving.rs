@@ -63,12 +63,17 @@ impl<K: Key> HeadIndex<K> {
     /// Makes sure that the head is of this kind: ends it, if it is not, and begins another. False if there are as many parts as
     /// there may be.
     pub(super) fn switch(&self, role: &mut Role<K::Words>, kind: HeadKind) -> bool {
-        if self.head() == kind {
+        let before = self.head();
+        if before == kind {
             return true;
         }
         self.maps.make(kind);
         if !self.layout.switch(kind) {
             return false;
+        }
+        if before == HeadKind::SbTree {
+            // Nobody appends any more who believes that this is the head (rule 4).
+            self.maps.sb_tree.seal();
         }
         let written: u64 = self.slots.iter().map(|slot| slot.writes()).sum();
         role.sizes.push(written.saturating_sub(role.written));

@@ -34,6 +34,11 @@ pub(super) struct Slot<W: Words> {
     /// The mark of the next window.
     pub(super) next_mark: W::Columns<1>,
     pub(super) removed: AtomicU64,
+    /// Entries appended without being present.
+    pub(super) appended: AtomicU64,
+    /// Writes until the thread had its last occasion to help, and until the last window ended.
+    pub(super) helped_at: AtomicU64,
+    pub(super) window_at: AtomicU64,
     /// Writes until the last time this writer raised the limit.
     pub(super) raised_at: AtomicU64,
 }
@@ -58,6 +63,9 @@ impl<W: Words> Slot<W> {
             late: AtomicU64::new(0),
             next_mark,
             removed: AtomicU64::new(0),
+            appended: AtomicU64::new(0),
+            helped_at: AtomicU64::new(0),
+            window_at: AtomicU64::new(0),
             raised_at: AtomicU64::new(0),
         }
     }
@@ -71,10 +79,11 @@ impl<W: Words> Slot<W> {
         Present { slot: self, turn }
     }
 
-    /// How often the thread has been present: once for each write, and again when it met a frozen chunk.
+    /// How often the thread has been present, once for each write and again when it met a frozen chunk; and what it has
+    /// appended otherwise, the last few left out.
     #[inline]
     pub(super) fn writes(&self) -> u64 {
-        self.turn.load(Ordering::Relaxed) / 2
+        self.turn.load(Ordering::Relaxed) / 2 + self.appended.load(Ordering::Relaxed)
     }
 
     /// The present turn, if the thread is present.

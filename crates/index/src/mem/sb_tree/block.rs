@@ -1,4 +1,5 @@
-//! A data block: entries in ascending order, keys and values apart, and a table of every sixteenth key.
+//! A data block: entries in ascending order, keys and values apart, and a table of every sixteenth key. Behind them lie up to
+//! sixteen *recent* ones as they came, until somebody needs them in order.
 //!
 //! # Rules
 //!
@@ -6,7 +7,10 @@
 //! 2. A live block covers the keys above `below` up to and including `top`, the first block all up to `top`. A dead one
 //!    covers nothing. Which block a key belongs to is told by these fences alone, not by the way that led there.
 //! 3. `right` is the block that covers what comes next; none if nothing above `top` is in a block.
-//! 4. The memory of a block is a block for as long as the index lives. What dies is used again under its latch, so
+//! 4. Recent entries' keys are not among those in order, and each is there once. Whoever finds no room for another, or has to
+//!    read or change entries in order, puts them in order before, under the latch. So of sixteen late keys for one block
+//!    fifteen change three cache lines, and not every line behind their place.
+//! 5. The memory of a block is a block for as long as the index lives. What dies is used again under its latch, so
 //!    whoever came on an outdated way finds the version changed, or fences that do not cover the key.
 
 use std::ops::Range;
@@ -31,6 +35,14 @@ pub(super) const BLOCK_CAP: usize = if cfg!(loom) {
 /// Entries between two keys of the table.
 const BUCKET: usize = if cfg!(any(test, miri, loom)) { 2 } else { 16 };
 const BUCKETS: usize = BLOCK_CAP / BUCKET;
+/// Entries that wait to be put in order, at most.
+const RECENT: usize = if cfg!(loom) {
+    2
+} else if cfg!(any(test, miri)) {
+    3
+} else {
+    16
+};
 const _: () = assert!(BUCKETS * BUCKET == BLOCK_CAP);
 
 /// What a block is at a moment.
@@ -64,6 +76,8 @@ pub(super) struct Block<W: Words> {
     pub(super) latch: VersionLatch,
     right: AtomicPtr<Self>,
     len: AtomicU32,
+    /// How many of the entries are in order.
+    in_order: AtomicU32,
     state: AtomicU32,
     below: W::Columns<1>,
     top: W::Columns<1>,
@@ -80,6 +94,7 @@ impl<W: Words> Block<W> {
             latch: VersionLatch::new(),
             right: AtomicPtr::default(),
             len: AtomicU32::new(0),
+            in_order: AtomicU32::new(0),
             state: AtomicU32::new(State::Dead as u32),
             below: W::new_columns(),
             top: W::new_columns(),
@@ -94,8 +109,22 @@ impl<W: Words> Block<W> {
         (self.len.load(Ordering::Relaxed) as usize).min(BLOCK_CAP)
     }
 
+    /// All of so many entries are in order.
     fn set_len(&self, len: usize) {
-        self.len.store(u32::try_from(len).unwrap_or(0), Ordering::Relaxed);
+        let len = u32::try_from(len).unwrap_or(0);
+        self.len.store(len, Ordering::Relaxed);
+        self.in_order.store(len, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn in_order(&self) -> usize {
+        (self.in_order.load(Ordering::Relaxed) as usize).min(BLOCK_CAP)
+    }
+
+    /// Whether all entries are in order.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.in_order() == self.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -167,11 +196,24 @@ impl<W: Words> Block<W> {
         }
     }
 
-    /// How many entries lie below `key`, and whether the next is its.
+    /// The place of `key`, and whether it is there; otherwise where it would be among the entries in order.
+    #[inline]
+    pub(super) fn find(&self, key: &W) -> (usize, bool) {
+        let (place, is_there) = self.search(key);
+        if is_there || self.is_settled() {
+            return (place, is_there);
+        }
+        let mut recent = self.in_order()..self.len();
+        recent
+            .find(|&recent| self.key(recent) == *key)
+            .map_or((place, false), |recent| (recent, true))
+    }
+
+    /// How many of the entries in order lie below `key`, and whether the next is its.
     #[inline]
     pub(super) fn search(&self, key: &W) -> (usize, bool) {
         let lanes = Lanes::of_this_processor();
-        let len = self.len();
+        let len = self.in_order();
         // What lies below the first key of the first bucket is found below it in the bucket.
         let bucket = key
             .rank_above(&self.table.0, len.div_ceil(BUCKET), lanes)
@@ -202,6 +244,14 @@ impl<W: Words> Block<W> {
             super::prefetch(W::only_column(&self.keys).map(|column| &column[place]));
             super::prefetch(Some(&self.values[place]));
         }
+    }
+
+    /// Asks for the fences and the table, to change what is here.
+    #[inline]
+    pub(super) fn prefetch_to_write(&self) {
+        super::super::prefetch::prefetch_to_write(self);
+        super::prefetch(Some(&self.table));
+        super::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
     }
 
     /// Asks for the fences and the table.
@@ -241,7 +291,7 @@ impl<W: Words> Block<W> {
         output.copy(&self.keys, &self.values, from, count);
     }
 
-    /// How many entries have keys up to `end`.
+    /// How many entries have keys up to `end`, if all are in order.
     #[inline]
     pub(super) fn places_up_to(&self, end: &W) -> usize {
         if *end >= self.top() {
@@ -251,7 +301,7 @@ impl<W: Words> Block<W> {
         place + usize::from(is_there)
     }
 
-    /// The places of entries with keys from `start` to `end`.
+    /// The places of entries with keys from `start` to `end`, if all are in order.
     #[inline]
     pub(super) fn places(&self, (start, end): (W, W)) -> Range<usize> {
         self.search(&start).0..self.places_up_to(&end)
@@ -267,7 +317,8 @@ impl<W: Words> Block<W> {
     }
 
     /// Appends entries that lie above all that there are; there is room.
-    pub(super) fn append(&self, entries: impl Iterator<Item = (W, u64)>, _writer: Writer<'_>) {
+    pub(super) fn append(&self, entries: impl Iterator<Item = (W, u64)>, writer: Writer<'_>) {
+        self.settle(writer);
         let mut len = self.len();
         for (key, value) in entries {
             self.store(len, key, value);
@@ -276,7 +327,49 @@ impl<W: Words> Block<W> {
         self.set_len(len);
     }
 
-    /// Puts an entry at `place`. The block is not full.
+    /// Adds an entry that is not there, whose place among those in order is `place`. The block is not full.
+    pub(super) fn add(&self, place: usize, key: W, value: u64, writer: Writer<'_>) {
+        let (in_order, len) = (self.in_order(), self.len());
+        if in_order == len && len - place < RECENT {
+            return self.insert(place, key, value, writer);
+        }
+        key.store(&self.keys, len);
+        self.values[len].store(value, Ordering::Relaxed);
+        self.len
+            .store(u32::try_from(len + 1).unwrap_or(0), Ordering::Relaxed);
+        if len + 1 - in_order == RECENT {
+            self.settle(writer);
+        }
+    }
+
+    /// Puts the recent entries in order.
+    pub(super) fn settle(&self, _writer: Writer<'_>) {
+        let (in_order, len) = (self.in_order(), self.len());
+        if in_order >= len {
+            return;
+        }
+        let mut recent = [(W::MIN, 0, 0); RECENT];
+        let recent = &mut recent[..(len - in_order).min(RECENT)];
+        for (recent, (key, value)) in recent.iter_mut().zip(self.entries(in_order..len)) {
+            *recent = (key, value, self.search(&key).0);
+        }
+        recent.sort_unstable_by_key(|recent| recent.0);
+        // From behind: as many recent ones as are left come before what is moved.
+        let mut end = in_order;
+        for (left, &(key, value, place)) in recent.iter().enumerate().rev() {
+            for from in (place..end).rev() {
+                self.key(from).store(&self.keys, from + left + 1);
+                self.values[from + left + 1].store(self.value(from), Ordering::Relaxed);
+            }
+            key.store(&self.keys, place + left);
+            self.values[place + left].store(value, Ordering::Relaxed);
+            end = place;
+        }
+        self.tabulate(end, len);
+        self.set_len(len);
+    }
+
+    /// Puts an entry at `place`. The block is not full, and its entries are in order.
     pub(super) fn insert(&self, place: usize, key: W, value: u64, _writer: Writer<'_>) {
         let len = self.len();
         W::move_up(&self.keys, place, len);
@@ -286,6 +379,7 @@ impl<W: Words> Block<W> {
         self.set_len(len + 1);
     }
 
+    /// Removes the entry at `place`. The entries are in order.
     pub(super) fn remove(&self, place: usize, _writer: Writer<'_>) {
         let len = self.len();
         W::move_down(&self.keys, place, len);
@@ -301,10 +395,37 @@ impl<W: Words> Block<W> {
         }
     }
 
-    /// Moves the entries from `middle` on to a block that has just begun, together with what they cover.
+    /// Moves the entries from `middle` on to a block that has just begun, together with what they cover. All are in order.
     pub(super) fn split_off(&self, middle: usize, right: &Self, writer: Writer<'_>) {
         right.append(self.entries(middle..self.len()), writer);
         self.set_top(self.key(middle - 1), writer);
+        self.set_len(middle);
+    }
+
+    /// Whether there is room for more than a few entries: for a hint it may be asked without the latch.
+    pub(super) fn has_much_room(&self) -> bool {
+        const ROOM: usize = if BLOCK_CAP / 8 > 2 { BLOCK_CAP / 8 } else { 2 };
+        self.state() == State::Inner && self.len() <= BLOCK_CAP - ROOM
+    }
+
+    /// Moves the last entries to the right neighbour, with what they cover, so that both have about as many. Both are
+    /// latched.
+    pub(super) fn spread(&self, right: &Self, writer: Writer<'_>) {
+        self.settle(writer);
+        right.settle(writer);
+        let (len, right_len) = (self.len(), right.len());
+        let moved = len.saturating_sub(right_len) / 2;
+        let middle = len - moved;
+        for place in (0..right_len).rev() {
+            right.store(place + moved, right.key(place), right.value(place));
+        }
+        for (place, (key, value)) in self.entries(middle..len).enumerate() {
+            right.store(place, key, value);
+        }
+        right.set_len(right_len + moved);
+        let top = self.key(middle - 1);
+        top.store(&right.below, 0);
+        self.set_top(top, writer);
         self.set_len(middle);
     }
 
@@ -316,9 +437,54 @@ impl<W: Words> Block<W> {
 
     /// Takes over everything that the right neighbour covers, which dies. Both are latched.
     pub(super) fn absorb(&self, right: &Self, writer: Writer<'_>) {
+        right.settle(writer);
         self.append(right.entries(0..right.len()), writer);
         self.set_top(right.top(), writer);
         self.set_right(right.right(), writer);
         right.die(writer);
     }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use bedload_testkit::Rng;
+
+    use super::*;
+
+    /// Whatever order keys come in, each is found at once, before and after those before it are put in order.
+    #[test]
+    fn recent_entries_are_found_and_put_in_order() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let block = Block::<[u64; 1]>::new();
+            let writer = Writer::UNPUBLISHED;
+            block.begin(State::First, ([0], [u64::MAX]), std::ptr::null_mut(), writer);
+            let mut keys: Vec<u64> = (0..BLOCK_CAP as u64).map(|key| 10 * key).collect();
+            rng.shuffle(&mut keys);
+            for (number, &key) in keys.iter().enumerate() {
+                let (place, is_there) = block.find(&[key]);
+                assert!(!is_there);
+                block.add(place, [key], !key, writer);
+                assert_eq!(block.len(), number + 1);
+                for &known in &keys[..=number] {
+                    let (place, is_there) = block.find(&[known]);
+                    assert!(is_there && block.key(place) == [known] && block.value(place) == !known);
+                }
+                assert!(!block.find(&[key + 1]).1);
+                if rng.percent(10.0) {
+                    block.settle(writer);
+                }
+            }
+            block.settle(writer);
+            assert!(block.is_settled());
+            let expected = (0..BLOCK_CAP as u64).map(|key| ([10 * key], !(10 * key)));
+            assert!(block.entries(0..BLOCK_CAP).eq(expected));
+            assert!(
+                (0..BUCKETS)
+                    .all(|bucket| W1::load(&block.table.0, bucket) == [10 * (bucket * BUCKET) as u64])
+            );
+        }
+    }
+
+    type W1 = [u64; 1];
 }

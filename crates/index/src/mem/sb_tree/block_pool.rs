@@ -1,5 +1,5 @@
 //! The block allocator: memory for blocks, taken in large pieces and used again, but given back only when the index goes
-//! (rule 4 of [`block`](super::block)). So whoever reads needs nothing to keep a block alive.
+//! (rule 5 of [`block`](super::block)). So whoever reads needs nothing to keep a block alive.
 
 #![expect(
     unsafe_code,

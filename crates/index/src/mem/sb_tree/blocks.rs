@@ -18,21 +18,18 @@ use std::ptr::NonNull;
 use std::sync::PoisonError;
 
 use super::super::columns::Words;
-use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
-use super::super::output::Output;
 use super::super::primitive::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering, interleave};
-use super::super::range::End;
 use super::super::version_latch::{Latched, Version, Writer};
 use super::block::{BLOCK_CAP, Block, Covers, State};
 use super::block_pool::BlockPool;
 use super::edge::Edge;
-use super::search_layer::{Approach, Growth, SearchLayer};
+use super::search_layer::{Growth, SearchLayer};
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Blocks<W: Words> {
-    search: SearchLayer<W>,
+    pub(super) search: SearchLayer<W>,
     growth: Mutex<Growth<W>>,
     pool: Mutex<BlockPool<W>>,
     walks: AtomicU64,
@@ -40,18 +37,7 @@ pub(super) struct Blocks<W: Words> {
 }
 
 /// A block that covers a key, if its version still stands.
-type Found<'b, W> = (&'b Block<W>, Version);
-
-/// How far a scan came.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Scanned<W> {
-    /// The room or the range is at its end.
-    Done,
-    /// All up to this key is read, and the block beyond has changed.
-    From(W),
-    /// No block covers this key; what is before it is read.
-    Beyond(W),
-}
+pub(super) type Found<'b, W> = (&'b Block<W>, Version);
 
 impl<W: Words> Blocks<W> {
     /// One block, which covers the least key.
@@ -76,15 +62,15 @@ impl<W: Words> Blocks<W> {
     }
 
     fn at(&self, block: NonNull<Block<W>>) -> &Block<W> {
-        // SAFETY: blocks last as long as the index, and are only shared (rule 4 of `block`).
+        // SAFETY: blocks last as long as the index, and are only shared (rule 5 of `block`).
         unsafe { block.as_ref() }
     }
 
-    fn right_of<'b>(&'b self, block: &Block<W>) -> Option<&'b Block<W>> {
+    pub(super) fn right_of<'b>(&'b self, block: &Block<W>) -> Option<&'b Block<W>> {
         NonNull::new(block.right()).map(|right| self.at(right))
     }
 
-    fn growth(&self) -> MutexGuard<'_, Growth<W>> {
+    pub(super) fn growth(&self) -> MutexGuard<'_, Growth<W>> {
         let mut backoff = Backoff::default();
         loop {
             match self.growth.try_lock() {
@@ -112,7 +98,7 @@ impl<W: Words> Blocks<W> {
 
     /// The block that covers `key`; none if `key` lies above all blocks.
     #[inline]
-    fn find(&self, key: &W) -> Option<Found<'_, W>> {
+    pub(super) fn find(&self, key: &W) -> Option<Found<'_, W>> {
         let block = self.search.descend(key);
         block.prefetch();
         if let Some(version) = block.latch.optimistic_now()
@@ -124,7 +110,7 @@ impl<W: Words> Blocks<W> {
     }
 
     #[cold]
-    fn find_further(&self, key: &W) -> Option<Found<'_, W>> {
+    pub(super) fn find_further(&self, key: &W) -> Option<Found<'_, W>> {
         let mut backoff = Backoff::default();
         'again: loop {
             let mut block = self.search.descend(key);
@@ -214,7 +200,7 @@ impl<W: Words> Blocks<W> {
         let block = self.search.descend(key);
         block.prefetch();
         if let Some(version) = block.latch.optimistic_now() {
-            let (place, is_there) = block.search(key);
+            let (place, is_there) = block.find(key);
             let value = block.value(place);
             // An entry lies between the fences.
             if (is_there || block.covers(key) == Covers::Yes) && block.latch.validate(version) {
@@ -228,7 +214,7 @@ impl<W: Words> Blocks<W> {
     fn get_further(&self, key: &W) -> Option<Option<u64>> {
         loop {
             let (block, version) = self.find_further(key)?;
-            let (place, is_there) = block.search(key);
+            let (place, is_there) = block.find(key);
             let value = block.value(place);
             if block.latch.validate(version) {
                 return Some(is_there.then_some(value));
@@ -236,23 +222,45 @@ impl<W: Words> Blocks<W> {
         }
     }
 
+    /// The block that covers `key`, latched; none if `key` lies above all blocks.
+    #[inline]
+    fn latch(&self, key: &W) -> Option<(&Block<W>, Latched<'_>)> {
+        let block = self.search.descend(key);
+        block.prefetch_to_write();
+        if let Some(version) = block.latch.optimistic_now()
+            && block.covers(key) == Covers::Yes
+            && let Some(latched) = block.latch.try_latch(version)
+        {
+            return Some((block, latched));
+        }
+        loop {
+            let (block, version) = self.find_further(key)?;
+            interleave();
+            if let Some(latched) = block.latch.try_latch(version) {
+                return Some((block, latched));
+            }
+        }
+    }
+
     /// Puts an entry in place; false if no block covers the key.
     pub(super) fn insert(&self, key: W, value: u64) -> bool {
+        let mut may_spread = true;
         loop {
-            let Some((block, version)) = self.find(&key) else {
+            let Some((block, latched)) = self.latch(&key) else {
                 return false;
             };
-            let (place, is_there) = block.search(&key);
-            interleave();
-            let Some(latched) = block.latch.try_latch(version) else {
-                continue;
-            };
+            let (place, is_there) = block.find(&key);
             if is_there {
                 block.set_value(place, value, latched.writer());
             } else if !block.is_full() {
-                block.insert(place, key, value, latched.writer());
+                block.add(place, key, value, latched.writer());
+            } else if may_spread && self.right_of(block).is_some_and(Block::has_much_room) {
+                drop(latched);
+                self.spread(&key);
+                may_spread = false;
+                continue;
             } else {
-                self.split(block, &latched, (place, key, value));
+                self.split(block, &latched, (key, value));
                 drop(latched);
                 interleave();
                 self.make_known(&key, false);
@@ -261,9 +269,38 @@ impl<W: Words> Blocks<W> {
         }
     }
 
+    /// Moves entries of the full block that covers `key` to its right neighbour, so that both have about as many, unless
+    /// somebody is in the way. What moves right is found by way of the left block's fences until the search layer knows.
+    fn spread(&self, key: &W) {
+        let Ok(growth) = self.growth.try_lock() else {
+            return;
+        };
+        let Some((left, right)) = self.search.with_right_neighbour(key, &growth) else {
+            return;
+        };
+        let Some(left_latched) = left.latch.try_latch_now() else {
+            return;
+        };
+        if !std::ptr::eq(left.right(), right) || left.covers(key) != Covers::Yes {
+            return;
+        }
+        interleave();
+        let Some(right_latched) = right.latch.try_latch_now() else {
+            return;
+        };
+        if !left.is_full() || !right.has_much_room() {
+            return;
+        }
+        left.spread(right, left_latched.writer());
+        self.search.lower_top(key, left.top(), &growth);
+        drop(right_latched);
+    }
+
     /// Splits a full block to make room for an entry.
-    fn split(&self, block: &Block<W>, latched: &Latched<'_>, (place, key, value): (usize, W, u64)) {
+    fn split(&self, block: &Block<W>, latched: &Latched<'_>, (key, value): (W, u64)) {
         let writer = latched.writer();
+        block.settle(writer);
+        let place = block.search(&key).0;
         let middle = BLOCK_CAP / 2;
         let new = self.take_block();
         let right = self.at(new);
@@ -289,7 +326,7 @@ impl<W: Words> Blocks<W> {
     pub(super) fn remove(&self, key: &W) -> Option<Option<u64>> {
         loop {
             let (block, version) = self.find(key)?;
-            let (place, is_there) = block.search(key);
+            let (_, is_there) = block.find(key);
             if !is_there {
                 if block.latch.validate(version) {
                     return Some(None);
@@ -300,6 +337,8 @@ impl<W: Words> Blocks<W> {
             let Some(latched) = block.latch.try_latch(version) else {
                 continue;
             };
+            block.settle(latched.writer());
+            let (place, _) = block.search(key);
             let value = block.value(place);
             block.remove(place, latched.writer());
             let is_underfull = block.is_underfull();
@@ -425,127 +464,6 @@ impl<W: Words> Blocks<W> {
         true
     }
 
-    /// Reads the entries with keys from `start` to `end` that are nearest to an end of these; `None` if no block covers that. The
-    /// second answer is the key from which on, or below which, nothing was read.
-    pub(super) fn read(
-        &self,
-        from: End,
-        (start, end): (W, W),
-        entries: &mut Vec<(W, u64)>,
-    ) -> Option<Option<W>> {
-        loop {
-            let (block, version) = self.find(match from {
-                End::Least => &start,
-                End::Greatest => &end,
-            })?;
-            let before = entries.len();
-            entries.extend(block.entries(block.places((start, end))));
-            let next = match (from, block.state()) {
-                (End::Least, _) => block.top().successor(),
-                (End::Greatest, State::First) => None,
-                (End::Greatest, State::Dead | State::Inner) => block.below().successor(),
-            };
-            if block.latch.validate(version) {
-                return Some(next);
-            }
-            entries.truncate(before);
-        }
-    }
-
-    /// Copies entries with keys from `start` to `end`, from block to block.
-    pub(super) fn scan<K: Key<Words = W>>(
-        &self,
-        (start, end): (W, W),
-        output: &mut Output<'_, K>,
-    ) -> Scanned<W> {
-        let Some((block, version)) = self.find_for_scan(&start, output.room()) else {
-            return Scanned::Beyond(start);
-        };
-        let (from, room) = (block.search(&start).0, output.room());
-        if from + room > block.places_up_to(&end) {
-            return self.scan_further((block, version), from, (start, end), output);
-        }
-        // How many entries there will be is a prediction here, and not a number to wait for.
-        let before = output.filled();
-        block.copy(from, room, output);
-        if block.latch.validate(version) {
-            Scanned::Done
-        } else {
-            output.truncate(before);
-            Scanned::From(start)
-        }
-    }
-
-    /// Copies entries from place `from` of a block on, which is that of `start`.
-    #[inline(never)]
-    fn scan_further<K: Key<Words = W>>(
-        &self,
-        (mut block, mut version): Found<'_, W>,
-        mut from: usize,
-        (mut start, end): (W, W),
-        output: &mut Output<'_, K>,
-    ) -> Scanned<W> {
-        loop {
-            let before = output.filled();
-            let count = block.places_up_to(&end).saturating_sub(from).min(output.room());
-            let (top, right) = (block.top(), self.right_of(block));
-            if count < output.room()
-                && let Some(right) = right
-            {
-                right.prefetch();
-                right.prefetch_entries(0, output.room() - count);
-            }
-            block.copy(from, count, output);
-            if !block.latch.validate(version) {
-                output.truncate(before);
-                return Scanned::From(start);
-            }
-            if output.room() == 0 || end <= top {
-                return Scanned::Done;
-            }
-            let Some(next) = top.successor() else {
-                return Scanned::Done;
-            };
-            start = next;
-            let Some(right) = right else {
-                return Scanned::Beyond(start);
-            };
-            interleave();
-            let Some(right_version) = right.latch.optimistic_now() else {
-                return Scanned::From(start);
-            };
-            if right.covers(&start) != Covers::Yes {
-                return Scanned::From(start);
-            }
-            from = if right.below() == top {
-                0
-            } else {
-                right.search(&start).0
-            };
-            (block, version) = (right, right_version);
-        }
-    }
-
-    /// As [`find`](Self::find), and asks for `count` entries where they may be expected.
-    #[inline]
-    fn find_for_scan(&self, start: &W, count: usize) -> Option<Found<'_, W>> {
-        /// How far entries may be from where they are expected: two cache lines.
-        const LEEWAY: usize = 16;
-        let Approach { block, right, guess } = self.search.approach(start);
-        block.prefetch();
-        block.prefetch_entries(guess.saturating_sub(LEEWAY), count + 2 * LEEWAY);
-        if let Some(beyond) = (guess + count + LEEWAY).checked_sub(BLOCK_CAP) {
-            right.prefetch();
-            right.prefetch_entries(0, beyond);
-        }
-        if let Some(version) = block.latch.optimistic_now()
-            && block.covers(start) == Covers::Yes
-        {
-            return Some((block, version));
-        }
-        self.find_further(start)
-    }
-
     /// Where the memory goes.
     pub(super) fn add_memory_use(&self, memory: &mut MemoryUse) {
         let growth = self.growth();
@@ -558,64 +476,5 @@ impl<W: Words> Blocks<W> {
         }
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         memory.metadata += pool.bytes() - blocks * size_of::<Block<W>>();
-    }
-
-    /// Checks the rules; returns the last block's top. No other operation may be under way.
-    pub(super) fn check(&self) -> Result<W, String> {
-        let known = self.search.blocks();
-        let mut known = known.iter().copied().peekable();
-        let mut block = *known.peek().ok_or("there is no block")?;
-        let (mut led_to, mut below) = (block, None);
-        loop {
-            if let Some(next) = known.next_if(|next| std::ptr::eq(*next, block)) {
-                led_to = next;
-            }
-            self.check_block(block, led_to, below)
-                .map_err(|what| format!("block up to {:?}: {what}", block.top()))?;
-            below = Some(block.top());
-            let Some(right) = self.right_of(block) else { break };
-            block = right;
-        }
-        match known.next() {
-            None => Ok(block.top()),
-            Some(_) => Err("the search layer knows blocks that are not in the data layer".into()),
-        }
-    }
-
-    /// Checks a block to which a descent leads by way of `led_to`.
-    fn check_block(&self, block: &Block<W>, led_to: &Block<W>, below: Option<W>) -> Result<(), String> {
-        let state = if below.is_some() {
-            State::Inner
-        } else {
-            State::First
-        };
-        if block.state() != state {
-            return Err(format!("it is {:?}", block.state()));
-        }
-        if block.latch.try_latch_now().is_none() {
-            return Err("it is latched".into());
-        }
-        if below.is_some_and(|below| below != block.below() || below >= block.top()) {
-            return Err(format!(
-                "it begins above {:?}, its neighbour ends at {below:?}",
-                block.below()
-            ));
-        }
-        let keys: Vec<W> = block.entries(0..block.len()).map(|(key, _)| key).collect();
-        if !keys.is_sorted_by(|a, b| a < b) {
-            return Err("keys do not ascend".into());
-        }
-        for (place, key) in keys.iter().enumerate() {
-            if block.covers(key) != Covers::Yes {
-                return Err(format!("{key:?} lies outside"));
-            }
-            if block.search(key) != (place, true) {
-                return Err(format!("{key:?} is not found"));
-            }
-            if !std::ptr::eq(self.search.descend(key), led_to) {
-                return Err(format!("{key:?} leads elsewhere"));
-            }
-        }
-        Ok(())
     }
 }

@@ -22,6 +22,8 @@ const HELP_MARGIN: usize = 2;
 /// entries behind those of who was ahead. It would be late, and all of the sealed segment would have to be converted
 /// for it.
 const TAKEN_OVER_MAX: usize = 32;
+/// The same where keys are a little late, so that those to come are, too.
+const TAKEN_OVER_IN_DISORDER: usize = 256;
 /// Steps at each occasion that one writer may do alone.
 const STEPS_OF_ONE: u32 = 4;
 /// Segments after which it is tried anew whether classes of keys have writers of their own.
@@ -234,18 +236,21 @@ impl<W: Words> Segments<W> {
             self.owners.forget_shared();
         }
         // Stamps go on where they were if neither kind nor owners change.
-        let goes_on = mode == mode_before && matches!(mode, Writers::All(_)) && !forgets;
-        let takes_over = next.is_some() && goes_on && closed.iter().all(|log| !log.is_disordered);
-        let spared = if takes_over {
-            TAKEN_OVER_MAX.min(role.capacity / 2 / closed.len())
-        } else {
-            0
+        let goes_on = next.is_some() && mode == mode_before && !forgets;
+        let spared = match mode {
+            _ if !goes_on => 0,
+            _ if closed.iter().any(|log| log.is_disordered) => TAKEN_OVER_IN_DISORDER,
+            Writers::All(_) => TAKEN_OVER_MAX,
+            // The next key of a sole writer lies above its last.
+            Writers::Sole(_) | Writers::Nobody => 0,
         };
+        let spared = spared.min(role.capacity / 2 / closed.len().max(1));
         let next_floor = closed
             .iter()
             .filter_map(|log| log.greatest(open, spared))
             .fold(floor, W::max);
-        let mut taken_over = if takes_over {
+        let mut taken_over = if spared > 0 {
+            self.make_room_to_take_over();
             open.entries_above(&next_floor)
         } else {
             Vec::new()
@@ -307,14 +312,20 @@ impl<W: Words> Segments<W> {
         self.slot(generation + 1).log(writer)
     }
 
+    /// Gives both segments a log for what the one leaves to the other, if they have none.
+    fn make_room_to_take_over(&self) {
+        for slot in self.slots.iter().filter(|slot| slot.log(TAKEN_OVER).is_none()) {
+            slot.add_log(TAKEN_OVER, Log::new());
+        }
+    }
+
     fn add_writer(&self, role: &mut Role<W>, writer: usize, generation: u64) {
         if role.mode == Writers::Nobody {
             role.mode = Writers::Sole(writer);
         }
         let (_, floor) = self.slot(generation).held();
         if self.slot(generation).logs().count() == 1 {
-            self.slot(generation).add_log(TAKEN_OVER, Log::new());
-            self.slot(generation + 1).add_log(TAKEN_OVER, Log::new());
+            self.make_room_to_take_over();
         }
         let log = Log::new();
         log.prepare(generation, floor, role.capacity, role.mode.mode_of(writer));

@@ -20,6 +20,7 @@ use std::ops::Range;
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::lower_bound;
+use super::segment::place_of;
 
 /// Entries of a log. Small under test, so that segments are sealed all the time.
 pub(super) const LOG_CAP: usize = if cfg!(loom) {
@@ -92,7 +93,7 @@ impl Counted {
 }
 
 /// Where an entry stands among those of the same key: the greatest counts. The stamp or sequence number, 0 where there is
-/// none; the writer; the place.
+/// none; the place of the writer's log; the place in it.
 pub(super) type Order = (u64, usize, usize);
 
 /// An entry of a log.
@@ -183,14 +184,21 @@ impl<W: Words> Log<W> {
         Counted(self.word.load(Ordering::Acquire))
     }
 
-    /// Appends an entry; only its owner does (rule 1). `stamp` is asked where there are other writers.
+    /// Appends an entry; only its owner does (rule 1), if `may` still says so after the log was found to be open. `stamp`
+    /// is asked where there are other writers.
     #[inline]
-    pub(super) fn append(&self, key: W, value: u64, kind: Kind, stamp: impl FnOnce() -> u64) -> Append {
+    pub(super) fn append(
+        &self,
+        (key, value): (W, u64),
+        kind: Kind,
+        may: impl FnOnce() -> bool,
+        stamp: impl FnOnce() -> u64,
+    ) -> Append {
         let word = self.word.load(Ordering::Acquire);
         let len = (word & LEN_MASK) as usize;
         let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
-        if word & (CLOSED | kind.other()) != 0 || is_full || len >= LOG_CAP || key <= W::load(&self.floor, 0)
-        {
+        let is_open = word & (CLOSED | kind.other()) == 0 && !is_full && len < LOG_CAP;
+        if !is_open || key <= W::load(&self.floor, 0) || !may() {
             return Append::Refused;
         }
         if len > 0 && key < W::load(&self.keys, len - 1) {
@@ -235,7 +243,7 @@ impl<W: Words> Log<W> {
         } else {
             0
         };
-        (stamp, writer, index)
+        (stamp, place_of(writer), index)
     }
 
     /// Asks for the entries at these places, which another thread has written perhaps.
@@ -291,6 +299,11 @@ impl<W: Words> Log<W> {
         base + (base..base + len)
             .filter(|&index| self.key(index) <= *key)
             .count()
+    }
+
+    /// Whether a key lies too low for the generation that the log holds.
+    pub(super) fn is_late(&self, key: &W) -> bool {
+        *key <= W::load(&self.floor, 0)
     }
 
     /// The greatest of the first `len` keys.

@@ -46,7 +46,7 @@ fn loom_what_is_counted_at_the_close_is_what_was_appended() {
         let writer = {
             let log = Arc::clone(&log);
             thread::spawn(move || {
-                let appended = [5, 6].map(|key| log.append([key], key, Kind::Stamped, || key));
+                let appended = [5, 6].map(|key| log.append(([key], key), Kind::Stamped, || true, || key));
                 appended
                     .iter()
                     .filter(|append| **append != Append::Refused)
@@ -171,6 +171,72 @@ fn loom_a_descent_ends_at_the_right_block_while_the_search_layer_grows() {
         blocks.0.append(&more, &blocks.1);
         reader.join().expect("the reader ends");
         assert_eq!(blocks.0.get(&[20]), Some(Some(20)));
+    });
+}
+
+/// A separator is seen before the child behind it: what is at that place is a block all the same.
+#[test]
+fn loom_a_descent_between_two_stores_ends_at_a_block() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=4_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                let found = blocks.0.get(&[6]);
+                assert!(found.is_none_or(|value| value == Some(6)), "{found:?}");
+            })
+        };
+        let more: Vec<_> = (5..=8_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&more, &blocks.1);
+        reader.join().expect("the reader ends");
+        assert_eq!(blocks.0.get(&[6]), Some(Some(6)));
+    });
+}
+
+/// A late key makes a full block leave entries to its right neighbour.
+#[test]
+fn loom_a_reader_finds_its_key_while_it_moves_to_the_right_neighbour() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=6_u64).map(|key| ([2 * key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                assert_eq!(blocks.0.get(&[8]), Some(Some(4)));
+                assert_eq!(blocks.0.get(&[10]), Some(Some(5)));
+            })
+        };
+        assert!(blocks.0.insert([3], 0));
+        reader.join().expect("the reader ends");
+        assert_eq!(
+            [3, 6, 8].map(|key| blocks.0.get(&[key])),
+            [Some(Some(0)), Some(Some(3)), Some(Some(4))]
+        );
+        assert_eq!(blocks.0.check(), Ok([12]));
+    });
+}
+
+/// Two late keys for the same full block.
+#[test]
+fn loom_writers_of_a_full_block_lose_nothing() {
+    explore(|| {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=6_u64).map(|key| ([2 * key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let writer = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || assert!(blocks.0.insert([7], 7)))
+        };
+        assert!(blocks.0.insert([3], 3));
+        writer.join().expect("the writer ends");
+        for key in [2, 3, 4, 6, 7, 8, 10, 12] {
+            let value = if key % 2 == 0 { key / 2 } else { key };
+            assert_eq!(blocks.0.get(&[key]), Some(Some(value)), "key {key}");
+        }
+        assert_eq!(blocks.0.check(), Ok([12]));
     });
 }
 

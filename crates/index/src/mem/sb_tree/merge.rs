@@ -1,22 +1,23 @@
 //! A sealed segment's logs, merged a piece at a time.
 //!
-//! Each log is a run, because its keys ascend; a log in disorder is put in order before, as runs of [`SORTED_AT_ONCE`]
-//! entries. So a piece of the merge is bounded, whatever the order of the keys.
+//! Each log is a run, because its keys ascend; a log in disorder is put in order before, [`SORTED_AT_ONCE`] entries at a
+//! time ([`sorting`](super::sorting)). So a piece of the merge is bounded, whatever the order of the keys.
 
 use super::super::columns::Words;
-use super::log::{Counted, LOG_CAP, Log};
+use super::log::{Counted, Log};
 use super::segment::Segment;
+use super::sorting::Sorting;
 
-/// Entries of a log in disorder that are sorted as one run.
+/// Entries of a log in disorder that are put in order at once.
 const SORTED_AT_ONCE: usize = if cfg!(any(test, miri, loom)) { 4 } else { 512 };
 
-/// A stretch of a log whose keys ascend, in the order of `sorted`, or as they lie.
+/// A log whose keys ascend, in the order of `sorted`, or as they lie.
 #[derive(Debug)]
 struct Run<W> {
     writer: usize,
     counted: Counted,
-    /// Places of the log in order of their keys, if they do not lie so.
-    sorted: Option<Box<[u16]>>,
+    /// Keys and places in order, as far as they are put in order, if they do not lie so.
+    sorted: Option<Sorting<W>>,
     next: usize,
     end: usize,
     /// The key of the next entry.
@@ -54,8 +55,10 @@ impl Closed {
 #[derive(Debug)]
 pub(super) struct Merge<W> {
     runs: Vec<Run<W>>,
-    /// Stretches of logs in disorder that are to become runs: the log, and where they begin and end.
-    unsorted: Vec<(usize, Counted, usize, usize)>,
+    /// Runs below this one are in order.
+    in_order: usize,
+    /// What lies above is no part of it.
+    greatest: W,
     entries: usize,
 }
 
@@ -63,7 +66,15 @@ impl<W: Words> Run<W> {
     fn place(&self) -> usize {
         match &self.sorted {
             None => self.next,
-            Some(sorted) => usize::from(sorted[self.next]),
+            Some(sorted) => sorted.entry(self.next).1,
+        }
+    }
+
+    /// The key of the entry at this place of the run.
+    fn key(&self, place: usize, log: &Log<W>) -> W {
+        match &self.sorted {
+            None => log.key(place),
+            Some(sorted) => sorted.entry(place).0,
         }
     }
 }
@@ -73,7 +84,8 @@ impl<W: Words> Merge<W> {
     pub(super) fn new(segment: &Segment<W>, closed: &[Closed], greatest: &W) -> Self {
         let mut merge = Self {
             runs: Vec::new(),
-            unsorted: Vec::new(),
+            in_order: 0,
+            greatest: *greatest,
             entries: 0,
         };
         for &Closed {
@@ -91,15 +103,11 @@ impl<W: Words> Merge<W> {
                 log.upper_bound(greatest, counted.len())
             };
             merge.entries += end;
-            if is_disordered {
-                let starts = (0..end).step_by(SORTED_AT_ONCE);
-                let stretches = starts.map(|start| (writer, counted, start, end.min(start + SORTED_AT_ONCE)));
-                merge.unsorted.extend(stretches);
-            } else if end > 0 {
+            if end > 0 {
                 merge.runs.push(Run {
                     writer,
                     counted,
-                    sorted: None,
+                    sorted: is_disordered.then(|| Sorting::new(end)),
                     next: 0,
                     end,
                     head: log.key(0),
@@ -109,36 +117,35 @@ impl<W: Words> Merge<W> {
         merge
     }
 
-    /// Entries that there were at the beginning.
+    /// Entries that there were at the beginning, or a few more.
     pub(super) fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Sorts one stretch of a log in disorder; false if there is none left.
+    /// Puts a stretch of a log in order; false if all are.
     pub(super) fn sort_some(&mut self, segment: &Segment<W>) -> bool {
-        let Some((writer, counted, start, end)) = self.unsorted.pop() else {
-            return false;
-        };
-        if let Some(log) = segment.log(writer) {
-            let mut places: Box<[u16]> = (start..end)
-                .filter_map(|place| u16::try_from(place).ok())
-                .collect();
-            places.sort_by_key(|&place| log.key(usize::from(place)));
-            self.runs.push(Run {
-                writer,
-                counted,
-                head: log.key(usize::from(places[0])),
-                sorted: Some(places),
-                next: 0,
-                end: end - start,
-            });
+        while let Some(run) = self.runs.get_mut(self.in_order) {
+            if let (Some(sorted), Some(log)) = (&mut run.sorted, segment.log(run.writer))
+                && sorted.len() < run.end
+            {
+                let stretch = sorted.len()..run.end.min(sorted.len() + SORTED_AT_ONCE);
+                sorted.add(stretch.map(|place| (log.key(place), place)));
+                run.head = sorted.entry(0).0;
+                if sorted.len() == run.end {
+                    run.end = sorted.up_to(&self.greatest);
+                    self.in_order += 1;
+                }
+                return true;
+            }
+            self.in_order += 1;
         }
-        true
+        false
     }
 
     /// Appends up to `limit` entries to `entries`, which is empty, ascending, once each key. None are left if it appends
     /// fewer.
     pub(super) fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
+        self.runs.retain(|run| run.next < run.end);
         let share = limit / self.runs.len().max(1);
         for run in &self.runs {
             if let Some(log) = segment.log(run.writer).filter(|_| run.sorted.is_none()) {
@@ -196,18 +203,16 @@ fn take_of_two<W: Words>(
     let logs = [segment.log(runs[0].writer), segment.log(runs[1].writer)];
     let [Some(first), Some(second)] = logs else { return };
     let logs = [first, second];
-    let is_ordered = runs.iter().all(|run| run.sorted.is_none());
-    while is_ordered
-        && entries.len() < limit
+    while entries.len() < limit
         && runs[0].next < runs[0].end
         && runs[1].next < runs[1].end
         && runs[0].head != runs[1].head
     {
         let least = usize::from(runs[1].head < runs[0].head);
         let (run, log) = (&mut *runs[least], logs[least]);
-        let (key, value) = (run.head, log.value(run.next));
+        let (key, value) = (run.head, log.value(run.place()));
         run.next += 1;
-        run.head = log.key(run.next.min(run.end - 1));
+        run.head = run.key(run.next.min(run.end - 1), log);
         if run.head != key || run.next == run.end {
             entries.push((key, value));
         }
@@ -217,11 +222,11 @@ fn take_of_two<W: Words>(
 impl<W: Words> Run<W> {
     /// Appends entries of the only run.
     fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
-        let Some(log) = segment.log(self.writer).filter(|_| self.sorted.is_none()) else {
+        let Some(log) = segment.log(self.writer) else {
             return;
         };
         while entries.len() < limit && self.next < self.end {
-            let (key, value) = (self.head, log.value(self.next));
+            let (key, value) = (self.head, log.value(self.place()));
             self.advance(log);
             if self.next == self.end || self.head != key {
                 entries.push((key, value));
@@ -234,9 +239,7 @@ impl<W: Words> Run<W> {
     fn advance(&mut self, log: &Log<W>) {
         self.next += 1;
         if self.next < self.end {
-            self.head = log.key(self.place());
+            self.head = self.key(self.next, log);
         }
     }
 }
-
-const _: () = assert!(LOG_CAP <= u16::MAX as usize);

@@ -33,7 +33,8 @@
 //!    stamp they see never falls.
 //!
 //! 7. The last entries of a sealed segment are in the next one too, in a log that nobody writes to, where it goes on with the
-//!    same writers. The floor between the two lies below them: to the sealed segment belongs only what is at or below.
+//!    same writers and several write or keys are in disorder. The floor between the two lies below them: to the sealed segment
+//!    belongs only what is at or below.
 //!
 //! # Departures from the paper, and why
 //!
@@ -46,13 +47,16 @@
 //! - *A log is two columns*, not pairs: it is searched while it is filled.
 //! - *Stamps*: the paper does not say which of two threads' values for one key counts.
 //! - *A segment takes entries over* from the one before: the keys that other threads are about to insert when it is
-//!   sealed lie a few entries back, and would be late.
+//!   sealed lie a few entries back, as do those that arrive a little late, and would be late for blocks.
+//! - *A block keeps the last late keys as they came*, behind those in order, and *fills its right neighbour before it splits*.
 //! - *Where a scan's entries lie is guessed* between two separators of a search node, so that they are asked for together
 //!   with the block's header.
 
 mod block;
 mod block_pool;
+mod block_scan;
 mod blocks;
+mod check;
 mod convert;
 mod edge;
 mod log;
@@ -63,6 +67,7 @@ mod owners;
 mod scan;
 mod search_layer;
 mod segment;
+mod sorting;
 mod stamps;
 mod tree;
 mod writer_number;

@@ -8,7 +8,7 @@ use super::super::output::Output;
 use super::super::primitive::Backoff;
 use super::super::range::{End, Leaves, words_of};
 use super::SbTree;
-use super::blocks::Scanned;
+use super::block_scan::Scanned;
 use super::convert::Home;
 use super::log::Entry;
 

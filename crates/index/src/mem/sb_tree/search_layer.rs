@@ -19,6 +19,7 @@
 
 #![expect(unsafe_code, reason = "children are nodes or blocks, as the level tells")]
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use super::super::columns::Words;
@@ -342,6 +343,31 @@ impl<W: Words> SearchLayer<W> {
         Some((block(left), block(right)))
     }
 
+    /// The block that a descent for `key` ends at and its right neighbour, if both are in the same node.
+    pub(super) fn with_right_neighbour(
+        &self,
+        key: &W,
+        _growth: &Growth<W>,
+    ) -> Option<(&Block<W>, &Block<W>)> {
+        let (node, place) = self.path(key).pop()?;
+        let [left, right] = [place, place + 1].map(|place| {
+            (place < node.len()).then(|| {
+                // SAFETY: a child at level 0 is a block (rule 2).
+                unsafe { &*node.child(place).cast::<Block<W>>() }
+            })
+        });
+        left.zip(right)
+    }
+
+    /// Leads keys above `top` past the block that a descent for `key` ends at, which has a right neighbour in its node.
+    pub(super) fn lower_top(&self, key: &W, top: W, _growth: &Growth<W>) {
+        if let Some((node, place)) = self.path(key).pop()
+            && place + 1 < node.len()
+        {
+            node.set_separator(place, top);
+        }
+    }
+
     /// Forgets the right one of the pair that a descent for `key` leads to, and merges nodes that have become empty enough.
     pub(super) fn remove_right_of_pair(&self, key: &W, growth: &mut Growth<W>) {
         if let Some((node, place)) = self.path(key).pop() {
@@ -408,6 +434,37 @@ impl<W: Words> SearchLayer<W> {
         blocks
     }
 
+    /// Checks that a node in use has a child of the right kind at every place, those beyond its count included (rule 2).
+    /// Nobody may be writing.
+    pub(super) fn check_places(&self, growth: &Growth<W>) -> Result<(), String> {
+        // SAFETY: nodes of the index (rule 2).
+        let level_of = |node: &NonNull<Node<W>>| unsafe { node.as_ref() }.level;
+        let levels: HashMap<*mut (), u32> = growth
+            .nodes
+            .iter()
+            .map(|node| (node.as_ptr().cast(), level_of(node)))
+            .collect();
+        let mut nodes = vec![self.root().0];
+        while let Some(node) = nodes.pop() {
+            for place in 0..FANOUT {
+                let child = node.child(place);
+                let is_right = !child.is_null() && levels.get(&child).copied() == node.level.checked_sub(1);
+                if !is_right {
+                    let len = node.len();
+                    return Err(format!(
+                        "place {place} of a node of level {} with {len} children has none",
+                        node.level
+                    ));
+                }
+                if node.level > 0 && place < node.len() {
+                    // SAFETY: a child above level 0 is a node (rule 2), and this is one.
+                    nodes.push(unsafe { &*child.cast::<Node<W>>() });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds up the nodes.
     pub(super) fn add_memory_use(growth: &Growth<W>, memory: &mut super::super::memory_use::MemoryUse) {
         let child_bytes = size_of::<W>() + size_of::<usize>();
@@ -439,5 +496,35 @@ impl<W: Words> Drop for Growth<W> {
             // SAFETY: each came from a box and is here once; nobody has the index any more.
             drop(unsafe { Box::from_raw(node.as_ptr()) });
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A reader that comes between two stores goes by any of them.
+    #[test]
+    fn a_node_has_a_child_at_every_place_from_the_beginning() {
+        let mut children: Vec<u64> = (0..FANOUT as u64).collect();
+        let children: Vec<*mut ()> = children
+            .iter_mut()
+            .map(|child| std::ptr::from_mut(child).cast())
+            .collect();
+        let node = Node::<[u64; 1]>::new(0);
+        node.begin(children[0]);
+        assert!((0..FANOUT).all(|place| node.child(place) == children[0]));
+        for (place, child) in children.iter().enumerate().skip(1) {
+            node.insert(place - 1, [10 * place as u64], *child);
+            assert!((0..FANOUT).all(|place| !node.child(place).is_null()));
+        }
+        assert_eq!(node.place(&[u64::MAX], Lanes::of_this_processor()), FANOUT - 1);
+        while node.len() > 1 {
+            node.remove(node.len() - 1);
+            assert!((0..FANOUT).all(|place| !node.child(place).is_null()));
+        }
+        assert_eq!(node.place(&[u64::MAX], Lanes::of_this_processor()), 0);
+        node.begin(children[1]);
+        assert!((0..FANOUT).all(|place| node.child(place) == children[1]));
     }
 }

@@ -26,7 +26,8 @@ pub(in super::super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 }
 /// generation begins.
 pub(super) const TAKEN_OVER: usize = WRITERS;
 
-const fn place_of(writer: usize) -> usize {
+/// The place of a writer's log. That of what was taken over comes first: of entries of one key it is the oldest.
+pub(super) const fn place_of(writer: usize) -> usize {
     (writer + 1) % (WRITERS + 1)
 }
 
@@ -116,12 +117,17 @@ impl<W: Words> Segment<W> {
         (holds && view.is_valid()).then_some(view)
     }
 
-    /// The entries of ordered logs with keys above `floor`, ascending and once each.
+    /// The entries with keys above `floor`, ascending and once each.
     pub(super) fn entries_above(&self, floor: &W) -> Vec<Entry<W>> {
         let mut entries = Vec::new();
         for (writer, log) in self.logs() {
             let counted = log.counted();
-            let places = log.upper_bound(floor, counted.len())..counted.len();
+            let first = if log.is_disordered() {
+                0
+            } else {
+                log.upper_bound(floor, counted.len())
+            };
+            let places = (first..counted.len()).filter(|&index| log.key(index) > *floor);
             entries.extend(places.map(|index| log.entry(index, counted, writer)));
         }
         put_in_order(&mut entries);

@@ -63,7 +63,6 @@ fn the_greater_number_counts() {
     assert_eq!(tree.range(10..).collect::<Vec<_>>(), entries);
 }
 
-/// A few blocks that fill, split, empty and merge under everyone's hands.
 /// Two series, each of one thread, whose newest keys are written again and again while segments take over from one another.
 #[test]
 fn what_is_taken_over_is_older_than_what_comes() {
@@ -80,6 +79,48 @@ fn what_is_taken_over_is_older_than_what_comes() {
     tree.check_structure().expect("sound");
 }
 
+/// One series whose keys come a little late: a segment takes over what may still be added to, and of a key that is written
+/// again the last value counts.
+#[test]
+fn disorder_goes_on_from_segment_to_segment() {
+    let tree = SbTree::<u64>::new();
+    let mut rng = Rng::new(7);
+    let mut expected = std::collections::BTreeMap::new();
+    let keys: u64 = if cfg!(miri) { 300 } else { 20_000 };
+    for step in 0..keys {
+        let key = 100 + step - rng.below(6);
+        tree.insert(key, step);
+        expected.insert(key, step);
+        assert_eq!(tree.get(key), Some(step), "key {key}");
+    }
+    assert!(
+        tree.range(..)
+            .eq(expected.iter().map(|(&key, &value)| (key, value)))
+    );
+    assert_eq!(tree.check_structure(), Ok(()));
+    tree.settle();
+    assert!(tree.range(..).eq(expected.into_iter()));
+}
+
+/// Full blocks fill their right neighbours before they split: those that nobody adds to in the middle stay full, the others
+/// are more than two thirds full after as many random keys as there were in order.
+#[test]
+fn random_keys_fill_neighbours() {
+    let tree = SbTree::<u64>::new();
+    let keys: u64 = if cfg!(miri) { 200 } else { 20_000 };
+    (1..=keys).for_each(|key| tree.insert(key << 32, key));
+    let mut rng = Rng::new(3);
+    for _ in 0..keys {
+        tree.insert(rng.below(keys << 32), 0);
+    }
+    tree.settle();
+    assert_eq!(tree.check_structure(), Ok(()));
+    let memory = tree.memory_use();
+    let fill = memory.entries_occupied as f64 / (memory.entries_occupied + memory.entries_unoccupied) as f64;
+    assert!(fill > 0.72, "{fill}");
+}
+
+/// A few blocks that fill, split, empty and merge under everyone's hands.
 #[test]
 fn crowded_merges_lose_nothing() {
     const THREADS: u64 = 4;
@@ -211,6 +252,33 @@ fn threads_without_a_log_share_one() {
         }
     });
     assert_eq!(tree.range(..).count() as u64, threads * keys);
+    assert_eq!(tree.check_structure(), Ok(()));
+}
+
+/// The way to the greatest key goes by the last child of each node, however many there are.
+#[test]
+fn the_greatest_key_is_found_while_the_search_layer_grows() {
+    let tree = SbTree::<u64>::new();
+    tree.insert(u64::MAX, 0);
+    assert_eq!(tree.remove(u64::MAX), Some(0), "all that follows goes to blocks");
+    let keys: u64 = if cfg!(miri) { 100 } else { 2_000 };
+    for key in 1..=keys {
+        // A late key, and at every second time a split.
+        tree.insert(key << 40, key);
+        tree.insert(u64::MAX, key);
+        assert_eq!(tree.get(u64::MAX), Some(key));
+        assert_eq!(tree.last(), Some((u64::MAX, key)));
+        let (mut last, mut value) = ([0], [0]);
+        assert_eq!(tree.scan(u64::MAX.., &mut last, &mut value), 1);
+        assert_eq!((last, value), ([u64::MAX], [key]));
+        if key % 64 == 0 {
+            assert_eq!(tree.check_structure(), Ok(()));
+        }
+    }
+    for key in (1..=keys).rev() {
+        assert_eq!(tree.remove(key << 40), Some(key));
+        assert_eq!(tree.last(), Some((u64::MAX, keys)));
+    }
     assert_eq!(tree.check_structure(), Ok(()));
 }
 

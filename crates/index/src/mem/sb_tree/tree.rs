@@ -21,7 +21,7 @@ const SHARED_WRITER: usize = WRITERS - 1;
 /// A key above all that came before is appended to a log of the calling thread, in O(1), without touching anything that
 /// other threads write. Logs are merged into sorted blocks in small steps, which the inserting threads share. A late key
 /// takes O(log n). A lookup takes O(log n) and writes no shared memory; a range O(log n) to begin with, and O(1) for each
-/// entry. A removal of a key that is not in a block yet has the logs converted first.
+/// entry; where late keys came last it puts up to sixteen of a block in order first. A removal of a key that is not in a block yet has the logs converted first.
 ///
 /// Memory of removed entries is used again, and returns to the system with the index.
 ///
@@ -126,16 +126,31 @@ impl<K: Key> SbTree<K> {
         value: u64,
         sequence: Option<u64>,
     ) {
-        let own = &self.own_logs[writer];
-        if let Some(log) = own.get()
-            && let Append::Done(number) = self.append(log, writer, (key, value), sequence)
-        {
-            if number % HELP_EVERY == HELP_EVERY - 1 {
-                self.segments.help(writer, number, &self.blocks);
-            }
-            return;
+        if self.append_as(writer, (key, value), sequence, || true).is_none() {
+            self.insert_refused(writer, key, value, sequence);
         }
-        self.insert_elsewhere(writer, key, value, sequence);
+    }
+
+    /// Appends an entry to the writer's log, if there it belongs, and `may` says so after the log was found to be open: if
+    /// the segment is sealed before the entry is counted, it is refused. Answers the number of the entry in the log.
+    #[inline]
+    pub(in super::super) fn append_as(
+        &self,
+        writer: usize,
+        entry: (K::Words, u64),
+        sequence: Option<u64>,
+        may: impl FnOnce() -> bool,
+    ) -> Option<usize> {
+        let log = self.own_logs[writer].get()?;
+        match self.append(log, writer, entry, sequence, may) {
+            Append::Done(number) => {
+                if number % HELP_EVERY == HELP_EVERY - 1 {
+                    self.segments.help(writer, number, &self.blocks);
+                }
+                Some(number)
+            }
+            Append::Refused => None,
+        }
     }
 
     #[inline]
@@ -145,10 +160,12 @@ impl<K: Key> SbTree<K> {
         writer: usize,
         (key, value): (K::Words, u64),
         sequence: Option<u64>,
+        may: impl FnOnce() -> bool,
     ) -> Append {
+        let entry = (key, value);
         match sequence {
-            Some(sequence) => log.append(key, value, Kind::Sequenced, || sequence),
-            None => log.append(key, value, Kind::Stamped, || {
+            Some(sequence) => log.append(entry, Kind::Sequenced, may, || sequence),
+            None => log.append(entry, Kind::Stamped, may, || {
                 if self.segments.owners.is_sole(writer, &key) {
                     UNSTAMPED
                 } else {
@@ -158,10 +175,27 @@ impl<K: Key> SbTree<K> {
         }
     }
 
+    /// Seals the open segment: an append that has found its log open is counted before, or refused.
+    pub(in super::super) fn seal(&self) {
+        let mut role = self.segments.role();
+        self.segments.seal(&mut role, &self.blocks, None);
+    }
+
     /// Inserts what the writer's log has refused.
     #[cold]
-    fn insert_elsewhere(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
+    pub(in super::super) fn insert_refused(
+        &self,
+        writer: usize,
+        key: K::Words,
+        value: u64,
+        sequence: Option<u64>,
+    ) {
         let kind = sequence.map_or(Kind::Stamped, |_| Kind::Sequenced);
+        // What a block covers is at home there: that tells more quickly than segments and edge.
+        let is_late = self.own_logs[writer].get().is_some_and(|log| log.is_late(&key));
+        if is_late && self.blocks.insert(key, value) {
+            return;
+        }
         let mut backoff = Backoff::default();
         loop {
             match self.segments.home(&key) {
@@ -177,7 +211,7 @@ impl<K: Key> SbTree<K> {
                     let own = &self.own_logs[writer];
                     if let Some(log) = self.segments.make_room(writer, kind, &self.blocks) {
                         own.set(log);
-                        if self.append(log, writer, (key, value), sequence) != Append::Refused {
+                        if self.append(log, writer, (key, value), sequence, || true) != Append::Refused {
                             return;
                         }
                     }

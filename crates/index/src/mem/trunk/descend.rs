@@ -4,7 +4,9 @@ use crossbeam_epoch::Guard;
 
 use super::super::columns::Words;
 use super::super::inner::Inner;
+use super::super::node::NodePtr;
 use super::super::primitive::interleave;
+use super::super::sorted_leaf::{LEAF_CAP, SortedLeaf};
 use super::{Aim, Found, Trunk};
 
 impl<W: Words> Aim<W> {
@@ -22,6 +24,27 @@ impl<W: Words> Trunk<W> {
     /// The node of `level` that `aim` leads to; `None` if the tree is not so high. Takes no latch; waits for holders
     /// of latches on the way, never while holding one.
     pub(crate) fn find<'g>(&self, aim: &Aim<W>, level: u8, guard: &'g Guard) -> Option<Found<'g, W>> {
+        self.descend(aim, level, NodePtr::prefetch, guard)
+    }
+
+    /// The leaf that `aim` leads to.
+    pub(crate) fn find_leaf<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<Found<'g, W>> {
+        self.find(aim, 0, guard)
+    }
+
+    /// The same, where many of the leaf's entries are going to be read: all of them are asked for together.
+    pub(crate) fn find_leaf_to_scan<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<Found<'g, W>> {
+        self.descend(aim, 0, |leaf| SortedLeaf::prefetch_first(leaf, LEAF_CAP), guard)
+    }
+
+    #[inline]
+    fn descend<'g>(
+        &self,
+        aim: &Aim<W>,
+        level: u8,
+        prefetch_leaf: impl Fn(NodePtr<'g, W>),
+        guard: &'g Guard,
+    ) -> Option<Found<'g, W>> {
         'from_root: loop {
             let mut node = self.root(guard)?;
             let mut low = None;
@@ -50,15 +73,14 @@ impl<W: Words> Trunk<W> {
                 if let Some((separator, child)) = child
                     && node.latch.validate(version)
                 {
-                    child.prefetch();
+                    if node.level() == 1 {
+                        prefetch_leaf(child);
+                    } else {
+                        child.prefetch();
+                    }
                     (low, node) = (separator.or(low), child);
                 }
             }
         }
-    }
-
-    /// The leaf that `aim` leads to.
-    pub(crate) fn find_leaf<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<Found<'g, W>> {
-        self.find(aim, 0, guard)
     }
 }

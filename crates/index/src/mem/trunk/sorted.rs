@@ -63,9 +63,12 @@ pub(crate) fn scan_sorted<'g, K: Key>(
     loop {
         let before = output.filled();
         let places = leaf.places(lower, upper);
-        let end = places.end.min(places.start + output.room());
-        output.extend(leaf.entries(places.start..end));
         let right = node.right(guard);
+        if let Some((_, next)) = right {
+            let wanted = output.room().saturating_sub(places.len());
+            SortedLeaf::prefetch_first(next, wanted);
+        }
+        leaf.copy_to(places, output);
         if !node.latch.validate(version) {
             output.truncate(before);
             return Scanned::UpTo(lower);
