@@ -11,6 +11,7 @@ mod near_sorted;
 mod newest_scan;
 mod segment;
 mod sparse;
+mod sparse_growth;
 mod splits;
 mod sware;
 mod sware_disk;
@@ -216,6 +217,12 @@ pub const ALL: &[Scenario] = &[
         about: "single rows of durable stores: read warm among few and many, written over",
         subjects: stores::names,
         run: sparse::latency,
+    },
+    Scenario {
+        name: "sparse-growth",
+        about: "what reading a row costs in tables of 100,000 rows and more, with as many places read",
+        subjects: sparse_growth::subjects,
+        run: sparse_growth::growth,
     },
     Scenario {
         name: "sparse-throughput",

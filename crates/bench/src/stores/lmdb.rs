@@ -22,17 +22,21 @@ struct Lmdb {
 }
 
 pub(super) fn make(dir: &Path) -> Box<dyn RowStore> {
+    Box::new(open(dir))
+}
+
+fn open(dir: &Path) -> Lmdb {
     // SAFETY: the file was just created in a directory of this run, and nobody else maps it.
     let env = unsafe { EnvOpenOptions::new().map_size(MAP_BYTES).open(dir) };
     let env = env.expect("a fresh directory");
     let mut writing = env.write_txn().expect("begins");
     let rows = env.create_database(&mut writing, None).expect("creates");
     writing.commit().expect("commits");
-    Box::new(Lmdb {
+    Lmdb {
         env,
         rows,
         last: i64::MIN,
-    })
+    }
 }
 
 impl RowStore for Lmdb {
@@ -73,5 +77,36 @@ impl RowStore for Lmdb {
             }
         }
         columns.finish().iter().for_each(show);
+    }
+}
+
+/// Rows of a time and eight bytes.
+pub struct Narrow(Lmdb);
+
+impl Narrow {
+    /// An empty store in a directory.
+    #[must_use]
+    pub fn open(dir: &Path) -> Self {
+        Self(open(dir))
+    }
+
+    /// Adds rows behind all others; they are durable on return.
+    pub fn put(&mut self, rows: impl Iterator<Item = (i64, [u8; 8])>) {
+        let mut writing = self.0.env.write_txn().expect("begins");
+        for (time, value) in rows {
+            self.0
+                .rows
+                .put_with_flags(&mut writing, PutFlags::APPEND, &key(time), &value)
+                .expect("puts");
+        }
+        writing.commit().expect("commits");
+    }
+
+    /// The bytes of a row.
+    #[must_use]
+    pub fn get(&self, time: i64) -> Option<[u8; 8]> {
+        let reading = self.0.env.read_txn().expect("begins");
+        let row = self.0.rows.get(&reading, &key(time)).expect("reads")?;
+        row.first_chunk().copied()
     }
 }

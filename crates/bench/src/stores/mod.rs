@@ -17,6 +17,7 @@ use std::path::Path;
 
 use arrow_array::RecordBatch;
 
+pub use lmdb::Narrow;
 pub use rows::{COLUMNS, ROW_BYTES, Rows, VALUE_BYTES, fold, row_of};
 
 /// Bytes of memory that each store has for pages.

@@ -27,6 +27,16 @@ pub(super) struct Measure {
     batches: Vec<Numbered>,
     /// The times of the run, for a table that does not remember the order of arrival.
     kept: Option<Vec<i64>>,
+    on_grid: OnGrid,
+}
+
+/// What became of rows that a sparse table has no place of their own for.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct OnGrid {
+    /// Rows that were moved to a time of the grid.
+    pub(crate) moved: u64,
+    /// Rows whose place a later one of the same batch took.
+    pub(crate) collided: u64,
 }
 
 /// Where the sequence numbers of a batch begin, and its rows in the run.
@@ -50,12 +60,19 @@ impl Measure {
         self.rows
     }
 
+    /// What became of rows of a sparse table; none for others.
+    pub(super) fn on_grid(&self) -> Option<OnGrid> {
+        self.kept.is_some().then_some(self.on_grid)
+    }
+
     /// Takes note of a batch with these times.
     pub(super) fn appended(&mut self, appended: &Appended, times: &ArrayRef) -> Result<()> {
         let ticks = cast(times, &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
         if let Some(kept) = &mut self.kept {
             kept.extend_from_slice(ticks.as_primitive::<Int64Type>().values());
             self.rows += appended.rows;
+            self.on_grid.moved += appended.moved;
+            self.on_grid.collided += appended.collided;
             return Ok(());
         }
         for &tick in ticks.as_primitive::<Int64Type>().values() {

@@ -65,8 +65,9 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     match loaded.and_then(|()| Ok(target.store().flush()?)) {
         Ok(()) => {
             let elapsed = started.elapsed();
-            let sortedness = measure.finish(target.table())?;
-            let report = Report::new(&target, &args.table, sortedness, &rejects, elapsed)?;
+            let on_grid = measure.on_grid();
+            let measured = (measure.finish(target.table())?, on_grid);
+            let report = Report::new(&target, &args.table, measured, &rejects, elapsed)?;
             target.close()?;
             Ok(report)
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bedload_index::sortedness::Sortedness;
 use serde_json::{Map, Value, json};
 
+use super::measure::OnGrid;
 use super::target::Target;
 use crate::exit::Result;
 use crate::figures::{grouped, sortedness_json, sortedness_text};
@@ -15,6 +16,8 @@ use crate::output::stdout::Stdout;
 /// What a run has done.
 pub(crate) struct Report {
     pub(crate) sortedness: Sortedness,
+    /// Of a sparse table.
+    pub(crate) on_grid: Option<OnGrid>,
     /// Rows left out, by reason.
     pub(crate) skipped: Vec<(String, u64)>,
     /// The first of them.
@@ -31,7 +34,7 @@ impl Report {
     pub(super) fn new(
         target: &Target,
         table: &str,
-        sortedness: Sortedness,
+        (sortedness, on_grid): (Sortedness, Option<OnGrid>),
         rejects: &Rejects,
         elapsed: Duration,
     ) -> Result<Self> {
@@ -39,6 +42,7 @@ impl Report {
         let found = info.tables.iter().find(|info| info.name == table);
         Ok(Self {
             sortedness,
+            on_grid,
             skipped: rejects
                 .by_reason()
                 .iter()
@@ -74,6 +78,19 @@ impl Report {
             return out.line(&self.json());
         }
         out.line(&sortedness_text(&self.sortedness))?;
+        if let Some(on_grid) = self
+            .on_grid
+            .filter(|on_grid| on_grid.moved + on_grid.collided > 0)
+        {
+            out.line(&format!(
+                "{:>11} rows moved to a time of the grid",
+                grouped(on_grid.moved)
+            ))?;
+            out.line(&format!(
+                "{:>11} rows gave way to a later one of their batch",
+                grouped(on_grid.collided)
+            ))?;
+        }
         out.line(&format!("{:>11} rows a second", grouped(self.rows_per_second())))?;
         out.line(&format!(
             "{:>11.1} bytes a row, of the {} in the store",
@@ -109,6 +126,10 @@ impl Report {
             "by_reason": by_reason,
             "first": self.listed,
         });
+        if let Some(on_grid) = self.on_grid {
+            object["moved"] = on_grid.moved.into();
+            object["collided"] = on_grid.collided.into();
+        }
         object["seconds"] = self.elapsed.as_secs_f64().into();
         object["rows_per_second"] = self.rows_per_second().into();
         object["table_rows"] = self.table_rows.into();

@@ -70,9 +70,11 @@ fn a_time_off_the_grid_is_an_error_or_moved_on_request() {
     assert_eq!(place.run("info s").code, Some(6));
     place.run(&format!("{command} --snap nearest")).succeeds();
     assert_eq!(info(&place, "t")["last_tick"], json!(1_000_005));
-    place
-        .run("ingest s down a.csv --time t --time-unit s --interval 10s --snap down")
-        .succeeds();
+    let report = place.output("ingest s down a.csv --time t --time-unit s --interval 10s --snap down --json");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["moved"], &report["collided"]), (&json!(1), &json!(1)));
+    let text = place.output("ingest s down a.csv --time-unit s --snap down");
+    assert!(text.contains("1 rows moved to a time of the grid"), "{text}");
     assert_eq!(info(&place, "down")["rows"], json!(1));
     // What was created with one interval has it for good.
     let other = place.run("ingest s t a.csv --interval 10s");
@@ -145,6 +147,39 @@ fn scattered_rows_are_advised_to_another_layout_and_converted_either_way() {
     let copied: Value = serde_json::from_str(&copied).unwrap();
     assert_eq!((&copied["rows"], &copied["kept"]), (&json!(2_000), &json!(279)));
     place.run("verify s").succeeds();
+}
+
+#[test]
+fn scattered_rows_take_no_more_space_converted_than_in_a_table_that_was_always_indexed() {
+    let used = |place: &Place, store: &str| {
+        let info: Value = serde_json::from_str(&place.output(&format!("info {store} --json"))).unwrap();
+        info["used_bytes"].as_f64().unwrap()
+    };
+    let place = Place::new();
+    place.write("a.csv", csv(40_000, 40));
+    place.write("one.csv", "t,x\n1,0.5\n");
+    place
+        .run("ingest s scattered a.csv --time t --time-unit s --interval 1s")
+        .succeeds();
+    let density = info(&place, "scattered")["density"].clone();
+    assert_eq!(density["advises_indexed"], json!(true), "{density}");
+    assert!(place.output("info s scattered").contains("advice   below"));
+    let before = used(&place, "s");
+    place
+        .run("convert s scattered indexed --layout indexed")
+        .succeeds();
+    let converted = used(&place, "s") - before;
+
+    place.run("ingest d t one.csv --time t --time-unit s").succeeds();
+    let before = used(&place, "d");
+    place.run("ingest d t a.csv --time-unit s").succeeds();
+    let indexed = used(&place, "d") - before;
+    assert!(indexed > 40_000.0 * 16.0, "{indexed} bytes");
+    assert!(converted <= 1.2 * indexed, "{converted} and {indexed} bytes");
+    assert!(
+        density["disk_bytes"].as_f64().unwrap() > 1.2 * indexed,
+        "{density}, {indexed} bytes"
+    );
 }
 
 #[test]

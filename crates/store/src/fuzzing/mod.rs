@@ -87,7 +87,7 @@ pub fn log(data: &[u8]) {
     }
     let _ = replay(&disk, dir, store_id, 0, |_, _, _| Ok(true));
     let remains = LogRemains::find(&disk, dir).expect("a sound disk");
-    let _ = remains.replay(Some(store_id), 0, &mut Vec::new(), |_, _| Ok(()));
+    let _ = remains.replay(Some(store_id), 0, &mut Vec::new(), |_, _, _| Ok(()));
 }
 
 #[cfg(test)]

@@ -4,13 +4,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
-use arrow_buffer::{BooleanBufferBuilder, MutableBuffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::Place;
 use super::schema::{ColumnPlace, SEQUENCE_COLUMN, TableSchema};
 use crate::error::{Error, Result};
+
+/// A batch of at most so many bytes that is complete with one stretch of rows has one piece of memory for all columns.
+const SHARED_BYTES_MAX: usize = 64 << 10;
+/// Where a column may begin in shared memory.
+const COLUMN_ALIGNMENT: usize = 64;
 
 /// Rows that can be copied out column by column.
 pub(crate) trait RowSource {
@@ -94,21 +99,33 @@ pub(crate) struct BatchBuilder {
     projection: Arc<Projection>,
     flags: FixedColumn,
     columns: Vec<Column>,
+    /// The values of all columns, if they came as one stretch that was expected to be all.
+    shared: Option<MutableBuffer>,
     sequences: Vec<u64>,
     rows: usize,
+    /// How many rows the batch is likely to have.
+    expected: usize,
 }
 
 #[derive(Debug)]
 struct Column {
     place: ColumnPlace,
     valid_bit: Option<usize>,
-    valid: BooleanBufferBuilder,
-    /// Values of a boolean column.
-    bits: BooleanBufferBuilder,
-    /// Values of a column of bytes.
+    /// Where there are bits at all; apart, as most columns have none.
+    bits: Option<Box<Bits>>,
+    /// Values of a column of bytes, if they are not shared.
     bytes: MutableBuffer,
+    /// Where they begin in shared memory.
+    begin: usize,
     /// Where the values of a variable column end, the first before all.
     ends: Vec<i32>,
+}
+
+#[derive(Debug)]
+struct Bits {
+    valid: BooleanBufferBuilder,
+    /// Values of a boolean column.
+    values: BooleanBufferBuilder,
 }
 
 impl BatchBuilder {
@@ -122,17 +139,17 @@ impl BatchBuilder {
         };
         let column = |&position: &usize| {
             let place = schema.places()[position];
-            let width = match place.place {
-                ColumnPlace::Time => size_of::<i64>(),
-                ColumnPlace::Fixed { width, .. } => width,
-                ColumnPlace::Bit(_) | ColumnPlace::Variable(_) => 0,
-            };
             Column {
                 place: place.place,
                 valid_bit: place.valid_bit,
-                valid: BooleanBufferBuilder::new(0),
-                bits: BooleanBufferBuilder::new(0),
-                bytes: MutableBuffer::new(rows * width),
+                bits: (place.valid_bit.is_some() || matches!(place.place, ColumnPlace::Bit(_))).then(|| {
+                    Box::new(Bits {
+                        valid: BooleanBufferBuilder::new(0),
+                        values: BooleanBufferBuilder::new(0),
+                    })
+                }),
+                bytes: MutableBuffer::new(0),
+                begin: 0,
                 ends: if matches!(place.place, ColumnPlace::Variable(_)) {
                     vec![0]
                 } else {
@@ -144,9 +161,32 @@ impl BatchBuilder {
         Self {
             flags,
             columns,
+            shared: None,
             sequences: Vec::new(),
             rows: 0,
+            expected: rows,
             projection,
+        }
+    }
+
+    /// Bytes of shared memory for so many rows; none if they are many, or there are columns that have no part in it.
+    fn shared_bytes(&self, rows: usize) -> Option<usize> {
+        let of_column = |column: &Column| Some((column.width()? * rows).next_multiple_of(COLUMN_ALIGNMENT));
+        let bytes = self.columns.iter().map(of_column).sum::<Option<usize>>()?;
+        (bytes <= SHARED_BYTES_MAX).then_some(bytes)
+    }
+
+    /// Gives each column memory of its own.
+    fn part(&mut self) {
+        let shared = self.shared.take();
+        for column in &mut self.columns {
+            let Some(width) = column.width() else { continue };
+            column.bytes.reserve(width * self.expected.max(self.rows));
+            if let Some(shared) = &shared {
+                column
+                    .bytes
+                    .extend_from_slice(&shared[column.begin..column.begin + width * self.rows]);
+            }
         }
     }
 
@@ -157,42 +197,31 @@ impl BatchBuilder {
 
     /// Appends neighbouring rows of a source.
     pub(crate) fn append(&mut self, source: &impl RowSource, rows: Range<usize>) -> Result<()> {
-        self.rows += rows.len();
+        if rows.is_empty() {
+            return Ok(());
+        }
         if self.projection.with_sequence() {
             self.sequences.extend(rows.clone().map(|row| source.place(row).1));
         }
-        for column in &mut self.columns {
-            if let Some(bit) = column.valid_bit {
-                source.bits(self.flags, bit, rows.clone(), &mut column.valid);
+        let is_all = self.rows == 0 && rows.len() == self.expected;
+        if let Some(bytes) = self.shared_bytes(rows.len()).filter(|_| is_all) {
+            let mut shared = MutableBuffer::new(bytes);
+            for column in &mut self.columns {
+                shared.resize(shared.len().next_multiple_of(COLUMN_ALIGNMENT), 0);
+                column.begin = shared.len();
+                column.append(source, rows.clone(), self.flags, Some(&mut shared))?;
             }
-            match column.place {
-                ColumnPlace::Time => source.times(rows.clone(), &mut column.bytes),
-                ColumnPlace::Bit(bit) => source.bits(self.flags, bit, rows.clone(), &mut column.bits),
-                ColumnPlace::Fixed {
-                    column: number,
-                    offset,
-                    width,
-                } => {
-                    let place = FixedColumn {
-                        column: number,
-                        offset,
-                        width,
-                    };
-                    source.fixed(place, rows.clone(), &mut column.bytes);
-                }
-                ColumnPlace::Variable(number) => {
-                    for row in rows.clone() {
-                        column.bytes.extend_from_slice(source.variable(number, row));
-                        let end = i32::try_from(column.bytes.len()).map_err(|_| Error::TooLarge {
-                            what: "the text of one batch".into(),
-                            len_bytes: column.bytes.len(),
-                            limit_bytes: i32::MAX as usize,
-                        })?;
-                        column.ends.push(end);
-                    }
-                }
-            }
+            self.shared = Some(shared);
+            self.rows = rows.len();
+            return Ok(());
         }
+        if self.rows == 0 || self.shared.is_some() {
+            self.part();
+        }
+        for column in &mut self.columns {
+            column.append(source, rows.clone(), self.flags, None)?;
+        }
+        self.rows += rows.len();
         Ok(())
     }
 
@@ -213,12 +242,13 @@ impl BatchBuilder {
     pub(crate) fn finish(self) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows;
         let arrow = self.projection.arrow().clone();
+        let shared = self.shared.map(Buffer::from);
         let fields = arrow.fields().iter();
         let mut arrays: Vec<ArrayRef> = self
             .columns
             .into_iter()
             .zip(fields)
-            .map(|(column, field)| column.finish(field.data_type(), rows))
+            .map(|(column, field)| column.finish(field.data_type(), rows, shared.as_ref()))
             .collect::<Result<_, _>>()?;
         if self.projection.with_sequence() {
             arrays.push(Arc::new(UInt64Array::from(self.sequences)));
@@ -229,23 +259,90 @@ impl BatchBuilder {
 }
 
 impl Column {
-    fn finish(mut self, data_type: &DataType, rows: usize) -> Result<ArrayRef, ArrowError> {
-        let valid = self
-            .valid_bit
-            .is_some()
-            .then(|| NullBuffer::new(self.valid.finish()));
+    /// Bytes of a value; none if there is text.
+    fn width(&self) -> Option<usize> {
+        match self.place {
+            ColumnPlace::Time => Some(size_of::<i64>()),
+            ColumnPlace::Fixed { width, .. } => Some(width),
+            ColumnPlace::Bit(_) => Some(0),
+            ColumnPlace::Variable(_) => None,
+        }
+    }
+
+    /// Appends rows of a source, to memory that is shared or to its own.
+    fn append(
+        &mut self,
+        source: &impl RowSource,
+        rows: Range<usize>,
+        flags: FixedColumn,
+        shared: Option<&mut MutableBuffer>,
+    ) -> Result<()> {
+        if let Some(bits) = &mut self.bits {
+            if let Some(bit) = self.valid_bit {
+                source.bits(flags, bit, rows.clone(), &mut bits.valid);
+            }
+            if let ColumnPlace::Bit(bit) = self.place {
+                source.bits(flags, bit, rows.clone(), &mut bits.values);
+            }
+        }
+        let bytes = shared.unwrap_or(&mut self.bytes);
+        match self.place {
+            ColumnPlace::Time => source.times(rows, bytes),
+            ColumnPlace::Bit(_) => {}
+            ColumnPlace::Fixed {
+                column,
+                offset,
+                width,
+            } => {
+                let place = FixedColumn {
+                    column,
+                    offset,
+                    width,
+                };
+                source.fixed(place, rows, bytes);
+            }
+            ColumnPlace::Variable(number) => {
+                for row in rows {
+                    bytes.extend_from_slice(source.variable(number, row));
+                    let end = i32::try_from(bytes.len()).map_err(|_| Error::TooLarge {
+                        what: "the text of one batch".into(),
+                        len_bytes: bytes.len(),
+                        limit_bytes: i32::MAX as usize,
+                    })?;
+                    self.ends.push(end);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(
+        self,
+        data_type: &DataType,
+        rows: usize,
+        shared: Option<&Buffer>,
+    ) -> Result<ArrayRef, ArrowError> {
+        let bytes: Buffer = match (shared, self.width()) {
+            (Some(shared), Some(width)) => shared.slice_with_length(self.begin, width * rows),
+            _ => self.bytes.into(),
+        };
+        let bits = self
+            .bits
+            .map(|mut bits| (bits.valid.finish(), bits.values.finish()));
+        let (valid, values) = bits.unzip();
+        let valid = valid.filter(|_| self.valid_bit.is_some()).map(NullBuffer::new);
         let valid = valid.filter(|valid| valid.null_count() > 0);
         if let (ColumnPlace::Time | ColumnPlace::Fixed { .. }, DataType::FixedSizeBinary(width)) =
             (self.place, data_type)
         {
-            let array = FixedSizeBinaryArray::try_new(*width, self.bytes.into(), valid)?;
+            let array = FixedSizeBinaryArray::try_new(*width, bytes, valid)?;
             return Ok(Arc::new(array));
         }
         let data = ArrayData::builder(data_type.clone()).len(rows).nulls(valid);
         let data = match self.place {
-            ColumnPlace::Bit(_) => data.add_buffer(self.bits.finish().into_inner()),
-            ColumnPlace::Variable(_) => data.add_buffer(self.ends.into()).add_buffer(self.bytes.into()),
-            ColumnPlace::Time | ColumnPlace::Fixed { .. } => data.add_buffer(self.bytes.into()),
+            ColumnPlace::Bit(_) => data.add_buffer(values.map(BooleanBuffer::into_inner).unwrap_or_default()),
+            ColumnPlace::Variable(_) => data.add_buffer(self.ends.into()).add_buffer(bytes),
+            ColumnPlace::Time | ColumnPlace::Fixed { .. } => data.add_buffer(bytes),
         };
         Ok(make_array(data.build()?))
     }

@@ -1,15 +1,16 @@
 //! Batches whose blocks and whose log record reach the disk each by itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use bedload_testkit::Rng;
 
-use super::workload::{open, options};
+use super::workload::{STORE, open, options};
 use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
+use crate::engine::{inspect, salvage};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::TableSchema;
@@ -123,73 +124,116 @@ fn blocks_that_a_later_record_vouches_for_are_missed() {
     assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
 }
 
+/// Cuts the power at each event of an append of some rows behind the old ones, or over them; returns how many images
+/// have the batch, and how many do not.
+fn cut(times: &std::ops::Range<i64>, durability: Durability) -> (u64, u64) {
+    let (mut with, mut without) = (0, 0);
+    let disk = SimDisk::new(1);
+    drop(begin(&disk));
+    let store = open(&disk, options().durability(durability)).expect("opens");
+    let begun = disk.record();
+    table(&store)
+        .and_then(|table| table.append(&batch(times.clone())))
+        .expect("a sound disk");
+    let trace = disk.trace(begun);
+    let mut replay = trace.replay();
+    let mut rng = Rng::new(1);
+    for event in 0..=trace.len() as u64 {
+        for outcome in 0..24 {
+            let rows = rows_on(&replay.image(event << 8 | outcome));
+            assert!([OLD, times.end].contains(&rows.cast_signed()), "{rows} rows");
+            let is_last = event == trace.len() as u64 && durability == Durability::Always;
+            assert!(!is_last || rows.cast_signed() == times.end, "it was acknowledged");
+            *(if rows.cast_signed() == OLD {
+                &mut without
+            } else {
+                &mut with
+            }) += 1;
+        }
+        replay.step(&mut rng);
+    }
+    (with, without)
+}
+
 #[test]
 fn power_cuts_between_two_files_leave_a_batch_whole_or_not_at_all() {
     let (mut with, mut without) = (0, 0);
-    for durability in [Durability::Always, Durability::Relaxed] {
-        let disk = SimDisk::new(1);
-        drop(begin(&disk));
-        let store = open(&disk, options().durability(durability)).expect("opens");
-        let begun = disk.record();
-        table(&store)
-            .and_then(|table| table.append(&batch(NEW)))
-            .expect("a sound disk");
-        let trace = disk.trace(begun);
-        let mut replay = trace.replay();
-        let mut rng = Rng::new(1);
-        for event in 0..=trace.len() as u64 {
-            for outcome in 0..24 {
-                let rows = rows_on(&replay.image(event << 8 | outcome));
-                assert!([OLD, NEW.end].contains(&rows.cast_signed()), "{rows} rows");
-                let is_last = event == trace.len() as u64 && durability == Durability::Always;
-                assert!(!is_last || rows.cast_signed() == NEW.end, "it was acknowledged");
-                *(if rows.cast_signed() == OLD {
-                    &mut without
-                } else {
-                    &mut with
-                }) += 1;
-            }
-            replay.step(&mut rng);
+    // By the caller alone; with a thread that syncs; with one that writes, too.
+    for times in [OLD..OLD + 700, 400..1900, NEW] {
+        for durability in [Durability::Always, Durability::Relaxed] {
+            let (found, missing) = cut(&times, durability);
+            with += found;
+            without += missing;
         }
     }
     assert!(
-        with > 20 && without > 100,
+        with > 50 && without > 200,
         "{with} with the batch, {without} without"
     );
 }
 
+/// Lets one call of an append fail; returns whether the batch is there all the same, for good.
+fn fail_once(times: &std::ops::Range<i64>, call: u64, seed: u64) -> bool {
+    let disk = SimDisk::new(seed);
+    let begun = disk.record();
+    let store = begin(&disk);
+    disk.set_fault(Some(Fault {
+        call: disk.calls() + call,
+        kind: FaultKind::Partial,
+    }));
+    let outcome = table(&store).and_then(|table| table.append(&batch(times.clone())));
+    disk.set_fault(None);
+    drop(store);
+    let rows = rows_on(&disk);
+    assert!(outcome.is_err() || rows.cast_signed() == times.end);
+    let trace = disk.trace(begun);
+    let (mut replay, mut rng) = (trace.replay(), Rng::new(seed));
+    while replay.step(&mut rng).is_some() {}
+    assert_eq!(rows_on(&replay.image(seed)), rows, "call {call}, seed {seed}");
+    outcome.is_err() && rows.cast_signed() == times.end
+}
+
 #[test]
 fn what_a_failed_sync_left_unknown_is_durable_once_it_was_recovered() {
-    let disk = SimDisk::new(1);
-    let calls = {
-        let store = begin(&disk);
-        let before = disk.calls();
-        table(&store)
-            .and_then(|table| table.append(&batch(NEW)))
-            .expect("a sound disk");
-        disk.calls() - before
-    };
-    let mut recovered = 0;
-    for call in 1..=calls {
-        for seed in 0..8 {
-            let disk = SimDisk::new(seed);
-            let begun = disk.record();
+    for times in [NEW, OLD..OLD + 1500] {
+        let disk = SimDisk::new(1);
+        let calls = {
             let store = begin(&disk);
-            disk.set_fault(Some(Fault {
-                call: disk.calls() + call,
-                kind: FaultKind::Partial,
-            }));
-            let outcome = table(&store).and_then(|table| table.append(&batch(NEW)));
-            disk.set_fault(None);
-            drop(store);
-            let rows = rows_on(&disk);
-            assert!(outcome.is_err() || rows.cast_signed() == NEW.end);
-            recovered += u64::from(outcome.is_err() && rows.cast_signed() == NEW.end);
-            let trace = disk.trace(begun);
-            let (mut replay, mut rng) = (trace.replay(), Rng::new(seed));
-            while replay.step(&mut rng).is_some() {}
-            assert_eq!(rows_on(&replay.image(seed)), rows, "call {call}, seed {seed}");
+            let before = disk.calls();
+            table(&store)
+                .and_then(|table| table.append(&batch(times.clone())))
+                .expect("a sound disk");
+            disk.calls() - before
+        };
+        let runs = (1..=calls).flat_map(|call| (0..8).map(move |seed| (call, seed)));
+        let recovered = runs.filter(|&(call, seed)| fail_once(&times, call, seed)).count();
+        assert!(recovered > 0, "some failed batch is found whole");
+    }
+}
+
+#[test]
+fn what_may_be_a_batch_that_was_never_committed_is_told_as_such() {
+    let disk = SimDisk::new(1);
+    let store = begin(&disk);
+    let blocks = file_of(&disk, "blocks");
+    let append = |times| table(&store).and_then(|table| table.append(&batch(times)));
+    append(NEW).expect("a sound disk");
+    let torn = disk.copy();
+    append(NEW.end..NEW.end + 1).expect("a sound disk");
+    let damaged = disk.copy();
+    drop(store);
+    for (disk, is_torn) in [(torn, true), (damaged, false)] {
+        put_back(&disk, &blocks);
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let inspected = inspect(&shared, Path::new(STORE)).expect("reads");
+        let saved = Path::new("/saved");
+        let report = salvage(shared, Path::new(STORE), saved).expect("a sound disk");
+        for problems in [inspected, report.problems] {
+            assert!(!problems.is_empty());
+            for problem in problems {
+                let text = problem.to_string();
+                assert_eq!(text.contains("ever acknowledged"), is_torn, "{text}");
+            }
         }
     }
-    assert!(recovered > 0, "some failed batch is found whole");
 }

@@ -192,6 +192,9 @@ impl<'s> BlockScan<'s> {
             sequence,
             reverse: self.reverse,
         });
+        if let Some(rows) = &rows {
+            rows.view.approach(if self.reverse { last } else { first });
+        }
         let mirror = |slot: usize| {
             if self.reverse {
                 shape.rows_per_block() - 1 - slot

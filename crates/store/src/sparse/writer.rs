@@ -13,17 +13,25 @@ use crate::wal::Pending;
 
 /// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
 /// has something to do soon.
-const WRITE_BYTES: usize = 256 << 10;
+const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
+    4 << 10
+} else {
+    256 << 10
+};
 /// Writes that wait for the thread that does them.
 const WAITING_WRITES: usize = 4;
-/// From so many bytes on a thread syncs them while the log is synced. Tests want everything in one order.
+/// From so many bytes on a thread syncs them while the log is synced.
 const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
-    2 << 20
+    8 << 10
 } else {
     32 << 10
 };
 /// From so many bytes on it writes, too, while blocks are made.
-const WRITE_HELPER_BYTES_MIN: usize = 512 << 10;
+const WRITE_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
+    16 << 10
+} else {
+    512 << 10
+};
 
 /// Writes blocks of a table. Best in the order of their numbers.
 pub(super) struct BlockWriter<'f> {

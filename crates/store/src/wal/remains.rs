@@ -45,8 +45,8 @@ impl<'d> LogRemains<'d> {
         self.segments.first().map(|(start, _)| *start)
     }
 
-    /// Gives every whole record from position `from` on to `apply`, in order, with the position behind it; adds what
-    /// is damaged or missing to `problems`, and with it what `apply` finds fault with. Returns how many records were
+    /// Gives every whole record from position `from` on to `apply`, in order, with the position behind it and whether
+    /// something shows that it had been durable, as in [`replay`](super::replay::replay); adds what is damaged or missing to `problems`, and with it what `apply` finds fault with. Returns how many records were
     /// applied, and a position beyond all of them. Segments of other stores than `store_id` are left out.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl<'d> LogRemains<'d> {
         store_id: Option<[u8; 16]>,
         from: u64,
         problems: &mut Vec<Error>,
-        mut apply: impl FnMut(Record, u64) -> Result<()>,
+        mut apply: impl FnMut(Record, u64, bool) -> Result<()>,
     ) -> Result<(u64, u64)> {
         let (mut records, mut end) = (0, from);
         let first = self
@@ -87,6 +87,8 @@ impl<'d> LogRemains<'d> {
             let mut position = end;
             // What stands behind the beginning of the next segment was given up when that was begun.
             let limit = self.segments.get(index + 1).map_or(u64::MAX, |(start, _)| *start);
+            let next_segment = self.segments.get(index + 1).map_or(0, |(start, _)| *start);
+            let durable = synced_in(&bytes, *start, position, limit).max(next_segment);
             while position < limit {
                 let at = usize::try_from(position - start).unwrap_or(usize::MAX);
                 let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else {
@@ -106,7 +108,7 @@ impl<'d> LogRemains<'d> {
                 let place = || format!("the record at offset {}", offset(position));
                 match Record::decode(framed.body) {
                     Err(reason) => problems.push(Error::corrupt(path, place(), reason)),
-                    Ok(record) => match apply(record, next) {
+                    Ok(record) => match apply(record, next, next <= durable) {
                         Ok(()) => records += 1,
                         Err(Error::Corrupt { reason, .. }) => {
                             problems.push(Error::corrupt(path, place(), reason));
@@ -157,4 +159,23 @@ impl<'d> LogRemains<'d> {
         };
         Ok((records, damage))
     }
+}
+
+/// The greatest synced position that a whole record of a segment, from one position on and before another, vouches for.
+fn synced_in(bytes: &[u8], start: u64, from: u64, to: u64) -> u64 {
+    let (mut position, mut synced) = (from, 0);
+    while position < to {
+        let at = usize::try_from(position - start).unwrap_or(usize::MAX);
+        let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else {
+            break;
+        };
+        position += match unframe(rest, position) {
+            Some(framed) => {
+                synced = synced.max(framed.synced);
+                (FRAME_BYTES + framed.body.len()) as u64
+            }
+            None => 1,
+        };
+    }
+    synced
 }

@@ -50,7 +50,7 @@ pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> 
                 .iter()
                 .for_each(|table| table.check(&blocks, &mut problems));
             let mut unreadable = Vec::new();
-            source.replay(&mut problems, |record, _| {
+            source.replay(&mut problems, |record, _, is_vouched| {
                 if let Record::Blocks {
                     table, blocks: named, ..
                 } = record
@@ -60,7 +60,8 @@ pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> 
                     let rows = named
                         .iter()
                         .map(|(block, named)| blocks.rows_of(known, sparse, *block, named));
-                    unreadable.extend(rows.filter_map(Result::err));
+                    let errors = rows.filter_map(Result::err);
+                    unreadable.extend(errors.map(|error| of_batch(error, is_vouched)));
                 }
                 Ok(())
             })?;
@@ -70,6 +71,21 @@ pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> 
         Err(error) => return Err(error),
     }
     Ok(problems.into_iter().map(Problem::from).collect())
+}
+
+/// What is wrong with a block that the log names; whether something shows that its batch had been durable. If not, a
+/// batch that was cut off by power loss looks the same.
+fn of_batch(error: Error, is_vouched: bool) -> Error {
+    match error {
+        Error::Corrupt { file, place, reason } if !is_vouched => Error::Corrupt {
+            file,
+            place,
+            reason: format!(
+                "{reason}; nothing shows that its batch was ever acknowledged, and none is missing if it was not"
+            ),
+        },
+        error => error,
+    }
 }
 
 /// Copies what is whole in the store `from` into a new store `to`, which is left closed.
@@ -196,7 +212,7 @@ impl Source<'_> {
     fn replay(
         &self,
         problems: &mut Vec<Error>,
-        apply: impl FnMut(Record, u64) -> Result<()>,
+        apply: impl FnMut(Record, u64, bool) -> Result<()>,
     ) -> Result<(u64, u64)> {
         let superblock = self.superblock.as_ref();
         let from = superblock.map_or(self.log.start().unwrap_or(0), |found| found.log_start);
@@ -353,7 +369,7 @@ impl<'t> Target<'t> {
         let blocks = source.block_files();
         let recovery = &mut self.recovery;
         let mut unreadable = Vec::new();
-        let (records, end) = source.replay(problems, |record, end| {
+        let (records, end) = source.replay(problems, |record, end, is_vouched| {
             // Blocks that the log names are to be taken from the files of the damaged store.
             let Record::Blocks {
                 table,
@@ -380,7 +396,7 @@ impl<'t> Target<'t> {
             for (block, named) in named {
                 match blocks.rows_of(known, sparse, block, &named) {
                     Ok(rows) => recovery.generation.append(table, Arc::new(rows)),
-                    Err(error) => unreadable.push(error),
+                    Err(error) => unreadable.push(of_batch(error, is_vouched)),
                 }
             }
             recovery.checkpoint(end)

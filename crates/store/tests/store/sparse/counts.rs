@@ -170,6 +170,26 @@ fn ranges_are_read_in_long_requests_and_holes_are_not_read() {
 }
 
 #[test]
+fn rows_that_a_batch_did_not_expect_join_those_of_a_block() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, table) = open(&dir.path().join("store"));
+    table.append(&batch(0..3)).expect("appends");
+    store.flush().expect("flushes");
+    // As many rows as the table had at the last flush are expected.
+    for end in 3..9 {
+        let found: Vec<RecordBatch> = table
+            .range(0..end)
+            .expect("there")
+            .collect::<Result<_, _>>()
+            .expect("reads");
+        assert_eq!(found, [batch(0..end)]);
+        let last = table.range(end - 1..end).expect("there").next().expect("a batch");
+        assert_eq!(last.expect("reads"), batch(end - 1..end));
+        table.append(&batch(std::iter::once(end))).expect("appends");
+    }
+}
+
+#[test]
 fn blocks_left_empty_give_their_space_back() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("store");
