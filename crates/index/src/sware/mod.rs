@@ -32,6 +32,7 @@ mod fence_index;
 mod join;
 mod late;
 mod leaf;
+mod leaf_pool;
 mod merge;
 mod near_sorted;
 mod options;

@@ -1,11 +1,15 @@
 //! The tree for keys that arrive nearly in order.
 
+use std::ops::RangeBounds;
+
 use super::ahead::Ahead;
 use super::bplus_tree::BPlusTree;
 use super::join::Joined;
 use super::leaf::Leaf;
+use super::leaf_pool::LeafBox;
 use super::options::TreeOptions;
 use super::pending::Columns;
+use super::range::inclusive;
 use super::search::{NO_KEY, Searching, vectorised};
 use super::stage::Run;
 use crate::sortedness::Estimator;
@@ -45,7 +49,7 @@ const PATIENCE: usize = 64;
 pub struct NearSortedTree {
     pub(super) tree: BPlusTree,
     /// Entries from `tail_fence` to `tail_end`.
-    pub(super) tail: Box<Leaf>,
+    pub(super) tail: LeafBox,
     pub(super) tail_fence: u64,
     pub(super) tail_end: u64,
     /// A key above `tail_end` and up to this one is in order.
@@ -86,9 +90,10 @@ impl NearSortedTree {
     /// An empty tree with these settings.
     #[must_use]
     pub fn with_options(options: TreeOptions) -> Self {
+        let mut tree = BPlusTree::with_options(options);
         Self {
-            tree: BPlusTree::with_options(options),
-            tail: Leaf::new(),
+            tail: tree.pool.leaf(),
+            tree,
             tail_fence: 0,
             tail_end: 0,
             in_order_to: 0,
@@ -173,6 +178,23 @@ impl NearSortedTree {
         self.take_ahead(NO_KEY);
     }
 
+    /// Merges what is pending where a range is long, so that to read it takes, from now on and until more keys come late,
+    /// what it takes where nothing is pending. A range of less than half a branch is left as it is, and joined with
+    /// what is pending whenever it is read. Time O(n) for the n entries of the range, if anything is pending there. There
+    /// is no need to call it.
+    pub fn prepare_range(&mut self, bounds: impl RangeBounds<u64>) {
+        let Some((lower, upper)) = inclusive(bounds) else {
+            return;
+        };
+        let upper = upper.min(NO_KEY - 1);
+        if lower < self.tail_fence {
+            self.tree.merge_between(lower, upper.min(self.tail_fence - 1));
+        }
+        if self.tail_end < upper {
+            self.ahead.prepare(lower.max(self.tail_end + 1), upper);
+        }
+    }
+
     /// The order of the keys so far.
     #[must_use]
     pub fn order(&self) -> &Estimator {
@@ -188,7 +210,7 @@ impl NearSortedTree {
     /// Bytes of the heap that the tree holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tree.bytes() + size_of::<Leaf>() + self.ahead.bytes()
+        self.tree.bytes() + self.ahead.bytes()
     }
 
     /// What share of the leaves is filled, from 0 to 1.
@@ -349,7 +371,7 @@ impl NearSortedTree {
             self.cut_outliers();
         }
         let fill = self.tree.options.filled_leaf().min(self.tail.len());
-        let mut tail = self.tree.scratch.spare.leaf();
+        let mut tail = self.tree.pool.leaf();
         tail.extend(&self.tail.keys()[fill..], &self.tail.values()[fill..]);
         let mut full = std::mem::replace(&mut self.tail, tail);
         full.truncate(fill);
