@@ -251,8 +251,8 @@ fn lookup_figures<S: SerialSubject>(
         .to_vec()
 }
 
-/// Scans of shares of the keys, and of the newest. Where scans can be prepared, they are measured once more with that: on
-/// a subject that was loaded anew, as what was prepared stays so.
+/// Scans of shares of the keys, and of the newest. Where scans can be prepared, they are measured once more with that, on
+/// a subject that is loaded anew before, so that nothing is in the cache, and after, as what was prepared stays so.
 fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
     let sorted = input.sorted();
     let mut figures = Vec::new();
@@ -264,6 +264,7 @@ fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
             .collect();
         figures.extend(percentiles(metric, &mut latencies));
         if S::PREPARES {
+            subject = loaded::<S>(input);
             let mut latencies: Vec<f64> = ranges
                 .iter()
                 .map(|keys| scan_ns(&mut subject, keys, true))

@@ -24,7 +24,6 @@ mod memory_use;
 mod node;
 mod ordered_map;
 mod output;
-pub(crate) mod piece;
 pub(crate) mod prefetch;
 mod primitive;
 mod range;

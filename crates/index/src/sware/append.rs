@@ -34,7 +34,7 @@ impl BaseTree for BPlusTree {
             rest = behind;
         }
         for filling in rest.chunks(fill) {
-            let mut leaf = self.pool.leaf();
+            let mut leaf = self.scratch.spare.leaf();
             filling.iter().for_each(|&(key, value)| leaf.push(key, value));
             self.push_leaf(filling[0].0, leaf);
         }

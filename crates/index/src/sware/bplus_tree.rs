@@ -2,7 +2,7 @@
 
 use super::branch::Branch;
 use super::fence_index::FenceIndex;
-use super::leaf_pool::{LeafBox, LeafPool};
+use super::leaf::Leaf;
 use super::merge::Scratch;
 use super::options::TreeOptions;
 use super::search::{NO_KEY, Searching, vectorised};
@@ -38,8 +38,6 @@ pub struct BPlusTree {
     pub(super) entries: usize,
     pub(super) options: TreeOptions,
     pub(super) scratch: Scratch,
-    /// What all leaves come from.
-    pub(super) pool: LeafPool,
 }
 
 impl BPlusTree {
@@ -60,7 +58,6 @@ impl BPlusTree {
             entries: 0,
             options,
             scratch: Scratch::new(),
-            pool: LeafPool::new(),
         }
     }
 
@@ -127,7 +124,7 @@ impl BPlusTree {
             branch.find(key)
         };
         if branch.leaves().is_empty() {
-            branch.push(self.index.fence(at).unwrap_or(0), self.pool.leaf());
+            branch.push(self.index.fence(at).unwrap_or(0), Leaf::new());
         }
         let leaf = branch.leaf_mut(place);
         let rank = match leaf.find(key) {
@@ -139,7 +136,7 @@ impl BPlusTree {
             return leaf.insert(rank, key, value);
         }
         let kept = (leaf.len() * self.options.split_percent / 100).max(1);
-        let mut right = self.pool.leaf();
+        let mut right = Leaf::new();
         right.extend(&leaf.keys()[kept..], &leaf.values()[kept..]);
         leaf.truncate(kept);
         if rank < kept {
@@ -200,8 +197,7 @@ impl BPlusTree {
         let branch = &mut self.branches[at];
         let leaf = &branch.leaves()[place];
         if leaf.len() == 0 {
-            let leaf = branch.remove(place);
-            self.pool.keep(leaf);
+            branch.remove(place);
             if branch.leaves().is_empty() && branch.pending.is_empty() {
                 self.drop_branch(at);
             }
@@ -221,7 +217,6 @@ impl BPlusTree {
         };
         let right = branch.remove(left + 1);
         branch.leaf_mut(left).extend(right.keys(), right.values());
-        self.pool.keep(right);
     }
 
     /// Drops a branch without leaves, unless it is the only one; the one before it gets its range, or if there is none
@@ -238,7 +233,7 @@ impl BPlusTree {
     }
 
     /// Adds a leaf behind all others; `fence` is at most its first key and lies above every other key.
-    pub(super) fn push_leaf(&mut self, fence: u64, leaf: LeafBox) {
+    pub(super) fn push_leaf(&mut self, fence: u64, leaf: Box<Leaf>) {
         self.entries += leaf.len();
         let last = self.branches.len() - 1;
         let branch = &mut self.branches[last];
@@ -258,7 +253,7 @@ impl BPlusTree {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let branches: usize = self.branches.iter().map(|branch| branch.bytes()).sum();
-        branches + self.pool.bytes() + self.stage.bytes() + self.scratch.bytes()
+        branches + self.stage.bytes() + self.scratch.bytes()
     }
 
     /// What share of the leaves is filled, from 0 to 1.

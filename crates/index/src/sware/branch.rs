@@ -1,7 +1,6 @@
 //! Branches: the fences of up to 64 leaves, the leaves, and what waits to be merged into them.
 
 use super::leaf::Leaf;
-use super::leaf_pool::LeafBox;
 use super::pending::Pending;
 use super::search::{LANES, NO_KEY, count_up_to};
 use crate::mem::prefetch::prefetch;
@@ -15,7 +14,7 @@ pub(super) const BRANCH_LEAVES: usize = 64;
 #[repr(align(64))]
 pub(super) struct Branch {
     fences: [u64; BRANCH_LEAVES],
-    leaves: Vec<LeafBox>,
+    leaves: Vec<Box<Leaf>>,
     /// Entries that hide those of the same key in the leaves.
     pub(super) pending: Pending,
 }
@@ -30,7 +29,7 @@ impl Branch {
     }
 
     /// A branch of these leaves and their fences.
-    pub(super) fn of(fenced: impl IntoIterator<Item = (u64, LeafBox)>) -> Self {
+    pub(super) fn of(fenced: impl IntoIterator<Item = (u64, Box<Leaf>)>) -> Self {
         let mut branch = Self::new();
         for (fence, leaf) in fenced {
             branch.push(fence, leaf);
@@ -39,7 +38,7 @@ impl Branch {
     }
 
     #[inline(always)]
-    pub(super) fn leaves(&self) -> &[LeafBox] {
+    pub(super) fn leaves(&self) -> &[Box<Leaf>] {
         &self.leaves
     }
 
@@ -88,20 +87,20 @@ impl Branch {
     }
 
     /// Adds a leaf behind all others.
-    pub(super) fn push(&mut self, fence: u64, leaf: LeafBox) {
+    pub(super) fn push(&mut self, fence: u64, leaf: Box<Leaf>) {
         self.fences[self.leaves.len()] = fence;
         self.leaves.push(leaf);
     }
 
     /// Puts a leaf at its place.
-    pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: LeafBox) {
+    pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: Box<Leaf>) {
         self.fences.copy_within(place..self.leaves.len(), place + 1);
         self.fences[place] = fence;
         self.leaves.insert(place, leaf);
     }
 
     /// Takes the leaf at this place away; the one before it, or if there is none the one behind it, gets its range.
-    pub(super) fn remove(&mut self, place: usize) -> LeafBox {
+    pub(super) fn remove(&mut self, place: usize) -> Box<Leaf> {
         let fences_from = place.max(1);
         if fences_from < self.leaves.len() {
             self.fences.copy_within(fences_from + 1.., fences_from);
@@ -111,7 +110,7 @@ impl Branch {
     }
 
     /// Takes all leaves away, with their fences.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, LeafBox)> + use<> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Box<Leaf>)> + use<> {
         let fences = std::mem::replace(&mut self.fences, [NO_KEY; BRANCH_LEAVES]);
         let leaves = std::mem::replace(&mut self.leaves, Vec::with_capacity(BRANCH_LEAVES));
         fences.into_iter().zip(leaves)
@@ -125,9 +124,11 @@ impl Branch {
         branch
     }
 
-    /// Bytes of the heap, but for those of the leaves.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.leaves.capacity() * size_of::<LeafBox>() + self.pending.bytes()
+        size_of::<Self>()
+            + self.leaves.capacity() * size_of::<Box<Leaf>>()
+            + self.leaves.len() * size_of::<Leaf>()
+            + self.pending.bytes()
     }
 
     /// The branch before this one is gone: the first leaf takes what lies below.

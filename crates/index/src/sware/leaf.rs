@@ -25,13 +25,13 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    pub(super) const fn new() -> Self {
-        Self {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self {
             samples: [NO_KEY; GROUPS],
             keys: [NO_KEY; LEAF_ENTRIES],
             values: [0; LEAF_ENTRIES],
             len: 0,
-        }
+        })
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use super::bplus_tree::BPlusTree;
 use super::branch::{BRANCH_LEAVES, Branch};
 use super::join::Joined;
 use super::late::Late;
-use super::leaf_pool::{LeafBox, LeafPool};
+use super::leaf::Leaf;
 use super::pending::Columns;
 use super::search::{NO_KEY, Searching, vectorised};
 use super::stage::Run;
@@ -14,15 +14,21 @@ use super::stage::Run;
 const ROUTED_AT_ONCE: usize = 64;
 /// If so many entries for each leaf of a branch come together, they do not wait there, but are merged at once.
 const MERGED_AT_ONCE: usize = 4;
+/// As many leaves are kept for the next use.
+const LEAVES_KEPT: usize = 64;
 
-/// Room to sort and to join.
+/// Room to sort and to join, and leaves for the next use.
 #[derive(Debug)]
 pub(super) struct Scratch {
+    pub(super) spare: SpareLeaves,
     late: Late,
     joined: Option<Box<Joined>>,
     pub(super) run: Run,
     routes: Vec<Route>,
 }
+
+#[derive(Debug)]
+pub(super) struct SpareLeaves(Vec<Box<Leaf>>);
 
 /// To which leaf an entry of a run goes.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +41,7 @@ struct Route {
 impl Scratch {
     pub(super) const fn new() -> Self {
         Self {
+            spare: SpareLeaves(Vec::new()),
             late: Late::new(),
             joined: None,
             run: Run::new(),
@@ -48,26 +55,52 @@ impl Scratch {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.run.bytes()
+        self.spare.0.len() * size_of::<Leaf>() + self.run.bytes()
+    }
+}
+
+impl SpareLeaves {
+    /// An empty leaf.
+    pub(super) fn leaf(&mut self) -> Box<Leaf> {
+        match self.0.pop() {
+            None => Leaf::new(),
+            Some(mut leaf) => {
+                leaf.truncate(0);
+                leaf
+            }
+        }
+    }
+
+    /// A leaf that is to be filled.
+    fn leaf_to_fill(&mut self) -> Box<Leaf> {
+        let mut leaf = self.0.pop().unwrap_or_else(Leaf::new);
+        leaf.begin_filling();
+        leaf
+    }
+
+    fn keep(&mut self, leaf: Box<Leaf>) {
+        if self.0.len() < LEAVES_KEPT {
+            self.0.push(leaf);
+        }
     }
 }
 
 /// Writes the leaves of a branch anew, from left to right. A leaf that has room for its entries stays one; one that has
 /// not is streamed into leaves of the usual fill, and so are those behind it, until leaf ends coincide again.
 struct Packer<'t> {
-    packed: Vec<(u64, LeafBox)>,
+    packed: Vec<(u64, Box<Leaf>)>,
     /// The leaf that is being filled, which goes behind those packed.
-    open: Option<(u64, LeafBox)>,
+    open: Option<(u64, Box<Leaf>)>,
     fill: usize,
     capacity: usize,
     added: usize,
-    pool: &'t mut LeafPool,
+    spare: &'t mut SpareLeaves,
 }
 
 impl Packer<'_> {
     /// Takes the next leaf, and the entries to be merged into it.
     #[inline(always)]
-    fn take(&mut self, fence: u64, leaf: LeafBox, late: Columns<'_>, joined: &mut Joined) {
+    fn take(&mut self, fence: u64, leaf: Box<Leaf>, late: Columns<'_>, joined: &mut Joined) {
         if self
             .open
             .as_ref()
@@ -80,7 +113,7 @@ impl Packer<'_> {
             if late.0.is_empty() {
                 return self.packed.push((fence, leaf));
             }
-            self.open = Some((fence, self.pool.leaf_to_fill()));
+            self.open = Some((fence, self.spare.leaf_to_fill()));
         }
         let stays = begins && leaf.len() + late.0.len() <= self.capacity;
         let fill = if stays { self.capacity } else { self.fill };
@@ -93,7 +126,7 @@ impl Packer<'_> {
         if stays {
             self.close();
         }
-        self.pool.keep(leaf);
+        self.spare.keep(leaf);
     }
 
     /// Streams entries into the open leaf and, when it is full, into the next.
@@ -102,7 +135,7 @@ impl Packer<'_> {
         while let Some(&first) = entries.0.first() {
             if self.open.as_ref().is_none_or(|(_, open)| open.len() >= fill) {
                 self.close();
-                self.open = Some((first, self.pool.leaf_to_fill()));
+                self.open = Some((first, self.spare.leaf_to_fill()));
             }
             if let Some((_, open)) = &mut self.open {
                 let count = open.fill_up(entries, fill);
@@ -221,10 +254,12 @@ impl BPlusTree {
         if branch.pending.is_empty() && newer.0.is_empty() {
             return;
         }
-        let Scratch { late, joined, .. } = &mut self.scratch;
+        let Scratch {
+            spare, late, joined, ..
+        } = &mut self.scratch;
         let joined = joined.get_or_insert_with(Joined::new);
         if branch.leaves().is_empty() {
-            branch.push(self.index.fence(at).unwrap_or(0), self.pool.leaf());
+            branch.push(self.index.fence(at).unwrap_or(0), spare.leaf());
         }
         let mut packer = Packer {
             packed: Vec::with_capacity(branch.leaves().len() + 16),
@@ -232,7 +267,7 @@ impl BPlusTree {
             fill: self.options.filled_leaf(),
             capacity: self.options.leaf_entries,
             added: 0,
-            pool: &mut self.pool,
+            spare,
         };
         let mut leaves = branch.take().peekable();
         let (mut place, mut newer) = (0, newer);
@@ -259,7 +294,7 @@ impl BPlusTree {
     }
 
     /// Gives a branch these leaves; what it has no room for goes to new branches behind it.
-    fn replace_leaves(&mut self, at: usize, packed: Vec<(u64, LeafBox)>) {
+    fn replace_leaves(&mut self, at: usize, packed: Vec<(u64, Box<Leaf>)>) {
         let room = self.options.branch_leaves;
         let branches = if packed.len() <= room {
             1
@@ -288,7 +323,7 @@ impl BPlusTree {
         for (_, leaf) in self.branches[0].take() {
             entries.extend(leaf.keys().iter().copied().zip(leaf.values().iter().copied()));
             self.entries -= leaf.len();
-            self.pool.keep(leaf);
+            self.scratch.spare.keep(leaf);
         }
         self.drop_branch(0);
         next

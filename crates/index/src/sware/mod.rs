@@ -32,7 +32,6 @@ mod fence_index;
 mod join;
 mod late;
 mod leaf;
-mod leaf_pool;
 mod merge;
 mod near_sorted;
 mod options;

@@ -6,7 +6,6 @@ use super::ahead::Ahead;
 use super::bplus_tree::BPlusTree;
 use super::join::Joined;
 use super::leaf::Leaf;
-use super::leaf_pool::LeafBox;
 use super::options::TreeOptions;
 use super::pending::Columns;
 use super::range::inclusive;
@@ -49,7 +48,7 @@ const PATIENCE: usize = 64;
 pub struct NearSortedTree {
     pub(super) tree: BPlusTree,
     /// Entries from `tail_fence` to `tail_end`.
-    pub(super) tail: LeafBox,
+    pub(super) tail: Box<Leaf>,
     pub(super) tail_fence: u64,
     pub(super) tail_end: u64,
     /// A key above `tail_end` and up to this one is in order.
@@ -90,10 +89,9 @@ impl NearSortedTree {
     /// An empty tree with these settings.
     #[must_use]
     pub fn with_options(options: TreeOptions) -> Self {
-        let mut tree = BPlusTree::with_options(options);
         Self {
-            tail: tree.pool.leaf(),
-            tree,
+            tree: BPlusTree::with_options(options),
+            tail: Leaf::new(),
             tail_fence: 0,
             tail_end: 0,
             in_order_to: 0,
@@ -210,7 +208,7 @@ impl NearSortedTree {
     /// Bytes of the heap that the tree holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tree.bytes() + self.ahead.bytes()
+        self.tree.bytes() + size_of::<Leaf>() + self.ahead.bytes()
     }
 
     /// What share of the leaves is filled, from 0 to 1.
@@ -371,7 +369,7 @@ impl NearSortedTree {
             self.cut_outliers();
         }
         let fill = self.tree.options.filled_leaf().min(self.tail.len());
-        let mut tail = self.tree.pool.leaf();
+        let mut tail = self.tree.scratch.spare.leaf();
         tail.extend(&self.tail.keys()[fill..], &self.tail.values()[fill..]);
         let mut full = std::mem::replace(&mut self.tail, tail);
         full.truncate(fill);
