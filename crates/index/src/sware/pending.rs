@@ -1,12 +1,5 @@
 //! Entries that wait to be merged into the leaves of a branch.
 
-#![cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "a vector load, and the call of a function with it")
-)]
-
-use std::hint::select_unpredictable;
-
 use super::branch::BRANCH_LEAVES;
 use super::search::NO_KEY;
 use super::stage::hash;
@@ -69,35 +62,13 @@ fn fingerprint(key: u64) -> u8 {
     byte.max(1)
 }
 
-/// A bit for each of these bytes: whether it is equal to another one.
+/// The bytes of a word that may be equal to another one, by their highest bits; among them are all that are.
 #[inline(always)]
-fn equal_bytes(bytes: &[u8; LEAF_PENDING_ENTRIES], byte: u8) -> u64 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        // SAFETY: all processors of this kind have the feature.
-        unsafe { equal_bytes_with_vectors(bytes, byte) }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |equal, &other| equal << 1 | u64::from(other == byte))
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-#[target_feature(enable = "sse2")]
-fn equal_bytes_with_vectors(bytes: &[u8; LEAF_PENDING_ENTRIES], byte: u8) -> u64 {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
-
-    let probe = _mm_set1_epi8(byte.cast_signed());
-    let (parts, _) = bytes.as_chunks::<16>();
-    parts.iter().rev().fold(0, |equal, part| {
-        // SAFETY: as many bytes are read as there are.
-        let part = unsafe { _mm_loadu_si128(part.as_ptr().cast()) };
-        let mask = _mm_movemask_epi8(_mm_cmpeq_epi8(part, probe));
-        equal << 16 | u64::from(mask.cast_unsigned())
-    })
+fn equal_bytes(word: [u8; 8], byte: u8) -> u64 {
+    const LOWEST: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHEST: u64 = LOWEST << 7;
+    let zero_if_equal = u64::from_le_bytes(word) ^ (u64::from(byte) * LOWEST);
+    zero_if_equal.wrapping_sub(LOWEST) & !zero_if_equal & HIGHEST
 }
 
 impl Pending {
@@ -174,38 +145,31 @@ impl Pending {
     }
 
     /// The value of a key that belongs to this leaf, if it waits.
-    ///
-    /// Whether it does is as good as random for the newest keys of an input in no order: so the newest entry with its
-    /// fingerprint is looked at in any case, or, if there is none, an empty block.
     #[inline(always)]
     pub(super) fn get(&self, place: usize, key: u64) -> Option<u64> {
-        static NONE: Block = Block::EMPTY;
         let leaf = &self.leaves[place];
-        let equal = equal_bytes(&leaf.fingerprints, fingerprint(key));
-        let newest = (equal | 1).ilog2() as usize;
-        let block = self.blocks.get(usize::from(leaf.blocks[newest / BLOCK_ENTRIES]));
-        let block = select_unpredictable(equal != 0, block.unwrap_or(&NONE), &NONE);
-        if block.keys[newest % BLOCK_ENTRIES] == key {
-            return Some(block.values[newest % BLOCK_ENTRIES]);
+        let fingerprint = fingerprint(key);
+        let words = leaf.fingerprints.as_chunks::<8>().0.iter();
+        let equal = words.fold(0, |equal, &word| equal | equal_bytes(word, fingerprint));
+        if equal == 0 {
+            return None;
         }
-        let others = equal & !(1 << newest);
-        if others == 0 {
-            None
-        } else {
-            self.find(leaf, others, key)
-        }
+        self.find(leaf, fingerprint, key)
     }
 
-    /// The newest entry of this key among some.
+    /// The newest entry of this key among those with its fingerprint.
     #[cold]
-    fn find(&self, leaf: &Waiting, mut among: u64, key: u64) -> Option<u64> {
-        while let Some(newest) = among.checked_ilog2() {
-            let newest = newest as usize;
-            let block = &self.blocks[usize::from(leaf.blocks[newest / BLOCK_ENTRIES])];
-            if block.keys[newest % BLOCK_ENTRIES] == key {
-                return Some(block.values[newest % BLOCK_ENTRIES]);
+    fn find(&self, leaf: &Waiting, fingerprint: u8, key: u64) -> Option<u64> {
+        for (number, &word) in leaf.fingerprints.as_chunks::<8>().0.iter().enumerate().rev() {
+            let mut equal = equal_bytes(word, fingerprint);
+            while let Some(bit) = equal.checked_ilog2() {
+                let place = number * 8 + bit as usize / 8;
+                let block = &self.blocks[usize::from(leaf.blocks[place / BLOCK_ENTRIES])];
+                if block.keys[place % BLOCK_ENTRIES] == key {
+                    return Some(block.values[place % BLOCK_ENTRIES]);
+                }
+                equal ^= 1 << bit;
             }
-            among ^= 1 << newest;
         }
         None
     }
