@@ -6,6 +6,8 @@
 
 pub mod near_sorted;
 pub mod record;
+#[cfg(feature = "rocksdb")]
+pub(crate) mod rocksdb;
 pub mod runner;
 pub mod scenarios;
 pub mod stores;

@@ -3,4 +3,6 @@
 pub mod engines;
 pub mod floor;
 pub mod input;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
 pub mod subjects;

@@ -24,6 +24,12 @@ pub trait SerialSubject: Mapping {
     /// Moves all that is buffered to where it belongs.
     fn drain(&mut self) {}
 
+    /// Whether scans take less time when they have been prepared.
+    const PREPARES: bool = false;
+
+    /// Does what makes scans between the bounds, which are inclusive, take less time.
+    fn prepare(&mut self, _lower: u64, _upper: u64) {}
+
     /// How many entries lie between the bounds, which are inclusive, and the sum of their keys and values: a scan gives
     /// both.
     fn sum(&self, lower: u64, upper: u64) -> (usize, u64);
@@ -74,6 +80,11 @@ impl Mapping for NearSortedTree {
 /// Ours.
 impl SerialSubject for NearSortedTree {
     const NAME: &'static str = "near-sorted";
+    const PREPARES: bool = true;
+
+    fn prepare(&mut self, lower: u64, upper: u64) {
+        self.prepare_range(lower..=upper);
+    }
 
     fn new(_: usize) -> Self {
         Self::new()

@@ -13,6 +13,8 @@ use quanta::Instant;
 use crate::near_sorted::engines::{Fjall, Lmdb, Redb};
 use crate::near_sorted::floor;
 use crate::near_sorted::input::{DEGREES, Input, value_of};
+#[cfg(feature = "rocksdb")]
+use crate::near_sorted::rocksdb::RocksDb;
 use crate::near_sorted::subjects::{FastPath, Mapping, Plain, PlainAgain, SerialSubject};
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Samples, summarise};
@@ -38,6 +40,8 @@ macro_rules! entrants {
             (Lmdb::NAME, $round::<Lmdb>),
             (Redb::NAME, $round::<Redb>),
             (Fjall::NAME, $round::<Fjall>),
+            #[cfg(feature = "rocksdb")]
+            (RocksDb::NAME, $round::<RocksDb>),
         ]
     };
 }
@@ -247,34 +251,53 @@ fn lookup_figures<S: SerialSubject>(
         .to_vec()
 }
 
+/// Scans of shares of the keys, and of the newest. Where scans can be prepared, they are measured once more with that, on
+/// a subject that is loaded anew before, so that nothing is in the cache, and after, as what was prepared stays so.
 fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
-    let subject = loaded::<S>(input);
     let sorted = input.sorted();
     let mut figures = Vec::new();
+    let mut subject = loaded::<S>(input);
+    let mut measure = |metric: &str, ranges: Vec<&[u64]>| {
+        let mut latencies: Vec<f64> = ranges
+            .iter()
+            .map(|keys| scan_ns(&mut subject, keys, false))
+            .collect();
+        figures.extend(percentiles(metric, &mut latencies));
+        if S::PREPARES {
+            subject = loaded::<S>(input);
+            let mut latencies: Vec<f64> = ranges
+                .iter()
+                .map(|keys| scan_ns(&mut subject, keys, true))
+                .collect();
+            figures.extend(percentiles(&format!("{metric}, prepared"), &mut latencies));
+            subject = loaded::<S>(input);
+        }
+    };
     for (share, parts) in [("0.01 %", 10_000), ("0.1 %", 1_000), ("1 %", 100), ("10 %", 10)] {
         let wanted = sorted.len() / parts;
         if wanted == 0 {
             continue;
         }
         let scans = (sorted.len() / wanted).min(100);
-        let mut latencies: Vec<f64> = (0..scans)
-            .map(|_| {
-                let from = rng.index(sorted.len() - wanted);
-                scan_ns(&subject, &sorted[from..from + wanted])
-            })
-            .collect();
-        figures.extend(percentiles(&format!("scan of {share}"), &mut latencies));
+        let mut range = || {
+            let from = rng.index(sorted.len() - wanted);
+            &sorted[from..from + wanted]
+        };
+        measure(&format!("scan of {share}"), (0..scans).map(|_| range()).collect());
     }
     let newest = &sorted[sorted.len() - sorted.len() / 100..];
-    let mut latencies: Vec<f64> = (0..20).map(|_| scan_ns(&subject, newest)).collect();
-    figures.extend(percentiles("scan of the newest 1 %", &mut latencies));
+    measure("scan of the newest 1 %", vec![newest; 20]);
     figures
 }
 
 /// Nanoseconds a key of one scan, of all of these keys and no others.
-fn scan_ns<S: SerialSubject>(subject: &S, keys: &[u64]) -> f64 {
+fn scan_ns<S: SerialSubject>(subject: &mut S, keys: &[u64], is_prepared: bool) -> f64 {
+    let (lower, upper) = (keys[0], keys[keys.len() - 1]);
     let start = Instant::now();
-    let (count, _) = black_box(subject.sum(keys[0], keys[keys.len() - 1]));
+    if is_prepared {
+        subject.prepare(lower, upper);
+    }
+    let (count, _) = black_box(subject.sum(lower, upper));
     let seconds = start.elapsed().as_secs_f64();
     assert_eq!(count, keys.len(), "{}: a scan differs", S::NAME);
     seconds * 1e9 / count as f64

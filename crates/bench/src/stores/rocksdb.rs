@@ -1,4 +1,4 @@
-//! RocksDB by way of its C interface, as distributions ship it: `librocksdb-dev` of Debian 12 is 7.8. (Feature `rocksdb`.)
+//! RocksDB. (Feature `rocksdb`.)
 
 #![expect(unsafe_code, reason = "RocksDB is called through C")]
 #![expect(
@@ -6,81 +6,31 @@
     reason = "one argument holds for all calls with a handle"
 )]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
+use std::ffi::CString;
 use std::path::Path;
-use std::ptr::{null_mut, slice_from_raw_parts};
+use std::ptr::null_mut;
 
 use arrow_array::RecordBatch;
 
 use super::rows::{Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
 use super::{CACHE_BYTES, RowStore, key, time};
-
-/// What C keeps to itself.
-#[repr(C)]
-struct Opaque([u8; 0]);
-
-type Handle = *mut Opaque;
-type Bytes = *const c_char;
-
-#[link(name = "rocksdb")]
-unsafe extern "C" {
-    fn rocksdb_options_create() -> Handle;
-    fn rocksdb_options_set_create_if_missing(options: Handle, is_set: c_uchar);
-    fn rocksdb_options_set_compression(options: Handle, kind: c_int);
-    fn rocksdb_options_set_block_based_table_factory(options: Handle, table: Handle);
-    fn rocksdb_block_based_options_create() -> Handle;
-    fn rocksdb_block_based_options_set_block_cache(options: Handle, cache: Handle);
-    fn rocksdb_cache_create_lru(capacity: usize) -> Handle;
-    fn rocksdb_open(options: Handle, name: Bytes, error: *mut *mut c_char) -> Handle;
-    fn rocksdb_close(db: Handle);
-    fn rocksdb_writeoptions_create() -> Handle;
-    fn rocksdb_writeoptions_set_sync(options: Handle, is_set: c_uchar);
-    fn rocksdb_writebatch_create() -> Handle;
-    fn rocksdb_writebatch_put(batch: Handle, key: Bytes, key_len: usize, value: Bytes, value_len: usize);
-    fn rocksdb_writebatch_destroy(batch: Handle);
-    fn rocksdb_write(db: Handle, options: Handle, batch: Handle, error: *mut *mut c_char);
-    fn rocksdb_readoptions_create() -> Handle;
-    fn rocksdb_readoptions_destroy(options: Handle);
-    fn rocksdb_readoptions_set_iterate_upper_bound(options: Handle, key: Bytes, len: usize);
-    fn rocksdb_get_pinned(
-        db: Handle,
-        options: Handle,
-        key: Bytes,
-        len: usize,
-        error: *mut *mut c_char,
-    ) -> Handle;
-    fn rocksdb_pinnableslice_value(slice: Handle, len: *mut usize) -> Bytes;
-    fn rocksdb_pinnableslice_destroy(slice: Handle);
-    fn rocksdb_create_iterator(db: Handle, options: Handle) -> Handle;
-    fn rocksdb_iter_seek(iterator: Handle, key: Bytes, len: usize);
-    fn rocksdb_iter_valid(iterator: Handle) -> c_uchar;
-    fn rocksdb_iter_next(iterator: Handle);
-    fn rocksdb_iter_key(iterator: Handle, len: *mut usize) -> Bytes;
-    fn rocksdb_iter_value(iterator: Handle, len: *mut usize) -> Bytes;
-    fn rocksdb_iter_destroy(iterator: Handle);
-    fn rocksdb_flushoptions_create() -> Handle;
-    fn rocksdb_flushoptions_destroy(options: Handle);
-    fn rocksdb_flush(db: Handle, options: Handle, error: *mut *mut c_char);
-}
+use crate::rocksdb::{
+    Handle, check, lent, rocksdb_block_based_options_create, rocksdb_block_based_options_set_block_cache,
+    rocksdb_cache_create_lru, rocksdb_close, rocksdb_create_iterator, rocksdb_flush,
+    rocksdb_flushoptions_create, rocksdb_flushoptions_destroy, rocksdb_get_pinned, rocksdb_iter_destroy,
+    rocksdb_iter_key, rocksdb_iter_next, rocksdb_iter_seek, rocksdb_iter_valid, rocksdb_iter_value,
+    rocksdb_open, rocksdb_options_create, rocksdb_options_set_block_based_table_factory,
+    rocksdb_options_set_compression, rocksdb_options_set_create_if_missing, rocksdb_pinnableslice_destroy,
+    rocksdb_pinnableslice_value, rocksdb_readoptions_create, rocksdb_readoptions_destroy,
+    rocksdb_readoptions_set_iterate_upper_bound, rocksdb_write, rocksdb_writebatch_create,
+    rocksdb_writebatch_destroy, rocksdb_writebatch_put, rocksdb_writeoptions_create,
+    rocksdb_writeoptions_set_sync,
+};
 
 struct RocksDb {
     db: Handle,
     writing: Handle,
     reading: Handle,
-}
-
-/// Fails with what RocksDB says, if it says anything.
-fn check(error: *mut c_char) {
-    if !error.is_null() {
-        // SAFETY: RocksDB sets the pointer to a text that ends with a zero.
-        panic!("RocksDB: {}", unsafe { CStr::from_ptr(error) }.to_string_lossy());
-    }
-}
-
-/// Bytes that RocksDB lends until the next call with the same handle.
-fn lent<'b>(bytes: Bytes, len: usize) -> &'b [u8] {
-    // SAFETY: RocksDB gives a pointer to `len` bytes; they are used before the next call.
-    unsafe { &*slice_from_raw_parts(bytes.cast(), len) }
 }
 
 pub(super) fn make(dir: &Path) -> Box<dyn RowStore> {

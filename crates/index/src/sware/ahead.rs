@@ -155,6 +155,13 @@ impl Ahead {
         }
     }
 
+    /// Merges what pends, where much of it lies between the bounds.
+    pub(super) fn prepare(&mut self, lower: u64, upper: u64) {
+        if lower <= upper {
+            self.far.merge_between(lower, upper);
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         /// What a `BTreeMap` of 16-byte entries takes for one when it was made of sorted entries.
         const ENTRY_BYTES: usize = 19;

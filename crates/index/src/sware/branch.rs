@@ -81,7 +81,7 @@ impl Branch {
     #[inline(always)]
     pub(super) fn prefetch_leaf(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
-            leaf.prefetch();
+            leaf.prefetch_all();
             self.pending.prefetch_blocks(place);
         }
     }

@@ -13,7 +13,8 @@ use std::ops::Range;
 
 use super::leaf::{LEAF_ENTRIES, Leaf};
 use super::pending::Columns;
-use super::search::LANES;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::search::{GROUP, LANES, has_wide_vectors, load};
 
 /// Late entries that are joined at once.
 const LATE: usize = 64;
@@ -81,13 +82,13 @@ impl Joined {
 
     #[inline(always)]
     fn join(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>) {
-        let places = Places::find(leaf, &stretch, late.0);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if !places.replaces && std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has the feature.
-            unsafe { self.spread(leaf, stretch, late, &places.masks) };
+        if has_wide_vectors() {
+            // SAFETY: the processor has the features.
+            unsafe { self.join_with_vectors(leaf, stretch, late) };
             return;
         }
+        let places = Places::find(leaf, &stretch, late.0);
         self.copy_between(leaf, stretch, late, &places);
     }
 
@@ -135,14 +136,24 @@ fn copy_group(from: &[u64], to: &mut [u64]) {
 impl Places {
     #[inline(always)]
     fn find(leaf: &Leaf, stretch: &Range<usize>, late: &[u64]) -> Self {
+        Self::of_ranks(stretch, late, |key| {
+            let rank = leaf.rank(key);
+            (rank, leaf.keys().get(rank) == Some(&key))
+        })
+    }
+
+    /// Of the rank of each late key in the leaf, and whether that has the key.
+    #[inline(always)]
+    fn of_ranks(stretch: &Range<usize>, late: &[u64], rank_of: impl Fn(u64) -> (usize, bool)) -> Self {
         let mut places = Self {
             ranks: [0; LATE],
             masks: [0; MASKS],
             replaces: false,
         };
         for (number, (&key, rank)) in late.iter().zip(&mut places.ranks).enumerate() {
-            *rank = leaf.rank(key).clamp(stretch.start, stretch.end);
-            places.replaces |= leaf.keys().get(*rank) == Some(&key);
+            let (found, is_there) = rank_of(key);
+            *rank = found.clamp(stretch.start, stretch.end);
+            places.replaces |= is_there;
             let at = *rank - stretch.start + number;
             places.masks[at / 64] |= 1 << (at % 64);
         }
@@ -152,65 +163,110 @@ impl Places {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Joined {
-    /// Writes the joined columns. `masks` has a bit for each late entry.
-    #[target_feature(enable = "avx512f")]
-    fn spread(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, masks: &[u64; MASKS]) {
+    #[target_feature(enable = "avx512f,popcnt")]
+    fn join_with_vectors(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>) {
+        let places = Places::of_ranks(&stretch, late.0, |key| rank_with_vectors(leaf, key));
+        if places.replaces {
+            self.copy_between(leaf, stretch, late, &places);
+            return;
+        }
         self.len = stretch.len() + late.0.len();
-        let end = stretch.end;
-        let keys = &leaf.all_keys()[stretch.start..end];
-        spread_column(
-            late.0,
-            keys,
-            masks,
-            &mut self.keys[..self.len.next_multiple_of(LANES)],
+        let stored = (
+            &leaf.all_keys()[stretch.start..stretch.end],
+            &leaf.all_values()[stretch.start..stretch.end],
         );
-        let values = &leaf.all_values()[stretch.start..end];
-        spread_column(
-            late.1,
-            values,
-            masks,
-            &mut self.values[..self.len.next_multiple_of(LANES)],
+        let padded = self.len.next_multiple_of(LANES);
+        spread(
+            late,
+            stored,
+            &places.masks,
+            (&mut self.keys[..padded], &mut self.values[..padded]),
         );
     }
 }
 
-/// Writes eight entries at a time: from `late` where the masks have a bit, from `stored` otherwise, and whatever comes
-/// when both are at their ends.
+/// As [`Leaf::rank`], and whether the key is there.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f")]
-fn spread_column(mut late: &[u64], mut stored: &[u64], masks: &[u64; MASKS], joined: &mut [u64]) {
+#[target_feature(enable = "avx512f,popcnt")]
+fn rank_with_vectors(leaf: &Leaf, key: u64) -> (usize, bool) {
+    use std::arch::x86_64::{
+        _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_set1_epi64,
+    };
+
+    let probe = _mm512_set1_epi64(key.cast_signed());
+    let (mut up_to, mut below, mut equal) = (0, 0, 0);
+    for samples in leaf.all_samples().as_chunks().0 {
+        up_to += _mm512_cmple_epu64_mask(load(samples), probe).count_ones() as usize;
+    }
+    let group = up_to.saturating_sub(1);
+    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group].as_chunks().0 {
+        let keys = load(keys);
+        below += _mm512_cmplt_epu64_mask(keys, probe).count_ones() as usize;
+        equal |= _mm512_cmpeq_epu64_mask(keys, probe);
+    }
+    (group * GROUP + below, equal != 0)
+}
+
+/// Writes the joined columns eight entries at a time: late ones where the masks have a bit, stored ones otherwise, and
+/// whatever comes when both are at their ends.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,popcnt")]
+fn spread(
+    mut late: Columns<'_>,
+    mut stored: Columns<'_>,
+    masks: &[u64; MASKS],
+    joined: (&mut [u64], &mut [u64]),
+) {
+    let masks = masks.map(u64::to_le_bytes);
+    let lanes = joined
+        .0
+        .as_chunks_mut::<LANES>()
+        .0
+        .iter_mut()
+        .zip(joined.1.as_chunks_mut::<LANES>().0);
+    for ((keys, values), &mask) in lanes.zip(masks.as_flattened()) {
+        let late_here = mask.count_ones() as usize;
+        // The last lanes may be more than there is left.
+        let from_stored = if stored.0.len() < LANES - late_here {
+            !mask & u8::MAX >> (LANES - late_here - stored.0.len())
+        } else {
+            !mask
+        };
+        let stored_here = from_stored.count_ones() as usize;
+        let late_now;
+        (late_now, late) = split_columns(late, late_here);
+        let stored_now;
+        (stored_now, stored) = split_columns(stored, stored_here);
+        spread_lanes((late_now.0, mask), (stored_now.0, from_stored), keys);
+        spread_lanes((late_now.1, mask), (stored_now.1, from_stored), values);
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn split_columns<'c>((keys, values): Columns<'c>, at: usize) -> (Columns<'c>, Columns<'c>) {
+    let (keys, more_keys) = keys.split_at(at);
+    let (values, more_values) = values.split_at(at);
+    ((keys, values), (more_keys, more_values))
+}
+
+/// Writes eight entries of a column; each side has as many as its mask has bits.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,popcnt")]
+fn spread_lanes((late, mask): (&[u64], u8), (stored, from_stored): (&[u64], u8), lanes: &mut [u64; LANES]) {
     use std::arch::x86_64::{
         _mm512_mask_expand_epi64, _mm512_maskz_expand_epi64, _mm512_maskz_loadu_epi64, _mm512_storeu_epi64,
     };
 
-    let masks = masks.map(u64::to_le_bytes);
-    let lanes_and_masks = joined
-        .as_chunks_mut::<LANES>()
-        .0
-        .iter_mut()
-        .zip(masks.as_flattened());
-    for (lanes, &mask) in lanes_and_masks {
-        let late_here = mask.count_ones() as usize;
-        // The last lanes may be more than there is left.
-        let from_stored = if stored.len() < LANES - late_here {
-            !mask & u8::MAX >> (LANES - late_here - stored.len())
-        } else {
-            !mask
-        };
-        let (late_now, late_then) = late.split_at(late_here);
-        let (stored_now, stored_then) = stored.split_at(from_stored.count_ones() as usize);
-        // Loaded first and then spread in the register: spreading while loading is slow on some processors.
-        // SAFETY: as many are read as the mask has bits, which is the length of the slice.
-        let spread =
-            unsafe { _mm512_maskz_loadu_epi64(lowest_bits(from_stored), stored_now.as_ptr().cast()) };
-        // SAFETY: as before.
-        let late_lanes = unsafe { _mm512_maskz_loadu_epi64(lowest_bits(mask), late_now.as_ptr().cast()) };
-        let spread = _mm512_maskz_expand_epi64(from_stored, spread);
-        let spread = _mm512_mask_expand_epi64(spread, mask, late_lanes);
-        // SAFETY: there are as many lanes as are written.
-        unsafe { _mm512_storeu_epi64(lanes.as_mut_ptr().cast(), spread) };
-        (late, stored) = (late_then, stored_then);
-    }
+    // Loaded first and then spread in the register: spreading while loading is slow on some processors.
+    // SAFETY: as many are read as the mask has bits, which is the length of the slice.
+    let spread = unsafe { _mm512_maskz_loadu_epi64(lowest_bits(from_stored), stored.as_ptr().cast()) };
+    // SAFETY: as before.
+    let late = unsafe { _mm512_maskz_loadu_epi64(lowest_bits(mask), late.as_ptr().cast()) };
+    let spread = _mm512_maskz_expand_epi64(from_stored, spread);
+    let spread = _mm512_mask_expand_epi64(spread, mask, late);
+    // SAFETY: there are as many lanes as are written.
+    unsafe { _mm512_storeu_epi64(lanes.as_mut_ptr().cast(), spread) };
 }
 
 /// As many bits, from the lowest on.

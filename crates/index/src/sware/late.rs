@@ -1,7 +1,14 @@
 //! What waits for a leaf, sorted.
 
+#![cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "calls of functions compiled for more features")
+)]
+
 use super::pending::{Columns, LEAF_PENDING_ENTRIES, LeafColumn, Pending};
 use super::search::{GROUP, NO_KEY, count_below};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::search::{LANES, count_below_with_vectors, has_wide_vectors};
 use super::stage::Run;
 
 /// Room to sort what waits for a leaf.
@@ -49,19 +56,44 @@ impl Late {
     /// left free then is closed up.
     #[inline(always)]
     fn sort(&mut self, keys: &LeafColumn, values: &LeafColumn, len: usize) -> Columns<'_> {
-        let groups = &keys.as_chunks::<GROUP>().0[..len.div_ceil(GROUP)];
         self.keys[..len].fill(NO_KEY);
-        for (&key, &value) in keys[..len].iter().zip(values) {
-            let rank: usize = groups.iter().map(|group| count_below(group, key)).sum();
-            self.keys[rank] = key;
-            self.values[rank] = value;
-        }
+        self.put_in_place(keys, values, len);
         let len = if self.keys[..len].contains(&NO_KEY) {
             self.close_up(len)
         } else {
             len
         };
         (&self.keys[..len], &self.values[..len])
+    }
+
+    #[inline(always)]
+    fn put_in_place(&mut self, keys: &LeafColumn, values: &LeafColumn, len: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if has_wide_vectors() {
+            // SAFETY: the processor has the features.
+            unsafe { self.put_in_place_with_vectors(keys, values, len) };
+            return;
+        }
+        let groups = &keys.as_chunks::<GROUP>().0[..len.div_ceil(GROUP)];
+        self.put_at(keys, values, len, |key| {
+            groups.iter().map(|group| count_below(group, key)).sum()
+        });
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[target_feature(enable = "avx512f,popcnt")]
+    fn put_in_place_with_vectors(&mut self, keys: &LeafColumn, values: &LeafColumn, len: usize) {
+        let groups = &keys.as_chunks().0[..len.div_ceil(LANES)];
+        self.put_at(keys, values, len, |key| count_below_with_vectors(groups, key));
+    }
+
+    #[inline(always)]
+    fn put_at(&mut self, keys: &LeafColumn, values: &LeafColumn, len: usize, rank_of: impl Fn(u64) -> usize) {
+        for (&key, &value) in keys[..len].iter().zip(values) {
+            let rank = rank_of(key);
+            self.keys[rank] = key;
+            self.values[rank] = value;
+        }
     }
 
     #[cold]

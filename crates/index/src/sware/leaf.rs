@@ -55,6 +55,13 @@ impl Leaf {
         &self.keys
     }
 
+    /// The first keys of all groups of the column.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    pub(super) fn all_samples(&self) -> &[u64; GROUPS] {
+        &self.samples
+    }
+
     #[inline(always)]
     pub(super) fn all_values(&self) -> &[u64; LEAF_ENTRIES] {
         &self.values
@@ -105,11 +112,12 @@ impl Leaf {
         self.values[rank] = value;
     }
 
-    /// Asks for the samples, and for the keys and values that a range begins with.
+    /// Asks for all of it.
     #[inline(always)]
-    pub(super) fn prefetch(&self) {
-        for lines in [&self.samples, &self.keys[..GROUPS], &self.values[..GROUPS]] {
-            lines.chunks(LANES).for_each(|line| prefetch(&line[0]));
+    pub(super) fn prefetch_all(&self) {
+        prefetch(&self.len);
+        for column in [&self.samples[..], &self.keys, &self.values] {
+            column.chunks(LANES).for_each(|line| prefetch(&line[0]));
         }
     }
 

@@ -2,7 +2,7 @@
 //! a branch in one pass.
 
 use super::bplus_tree::BPlusTree;
-use super::branch::Branch;
+use super::branch::{BRANCH_LEAVES, Branch};
 use super::join::Joined;
 use super::late::Late;
 use super::leaf::Leaf;
@@ -272,7 +272,13 @@ impl BPlusTree {
         let mut leaves = branch.take().peekable();
         let (mut place, mut newer) = (0, newer);
         while let Some((fence, leaf)) = leaves.next() {
-            let end = leaves.peek().map_or(NO_KEY, |next| next.0);
+            let mut end = NO_KEY;
+            if let Some((next_fence, next)) = leaves.peek() {
+                end = *next_fence;
+                next.prefetch_all();
+                branch.pending.prefetch_blocks(place + 1);
+                branch.pending.prefetch_leaf((place + 2) % BRANCH_LEAVES);
+            }
             let count = newer.0.iter().take_while(|&&key| key < end).count();
             let (keys, more_keys) = newer.0.split_at(count);
             let (values, more_values) = newer.1.split_at(count);
@@ -321,6 +327,20 @@ impl BPlusTree {
         }
         self.drop_branch(0);
         next
+    }
+
+    /// Merges what pends in the branches of which half or more lies between the bounds: to merge a whole branch for a few
+    /// of its leaves takes longer than to join these.
+    pub(super) fn merge_between(&mut self, lower: u64, upper: u64) {
+        let mut at = self.index.find(lower);
+        while self.index.fence(at).is_some_and(|fence| fence <= upper) {
+            let branch = &self.branches[at];
+            let covered = branch.find(upper) + 1 - branch.find(lower);
+            if covered * 2 >= branch.leaves().len() {
+                self.merge_branch(at);
+            }
+            at += 1;
+        }
     }
 
     /// Merges everything that pends. Time O(n).

@@ -1,11 +1,14 @@
 //! The tree for keys that arrive nearly in order.
 
+use std::ops::RangeBounds;
+
 use super::ahead::Ahead;
 use super::bplus_tree::BPlusTree;
 use super::join::Joined;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
 use super::pending::Columns;
+use super::range::inclusive;
 use super::search::{NO_KEY, Searching, vectorised};
 use super::stage::Run;
 use crate::sortedness::Estimator;
@@ -171,6 +174,23 @@ impl NearSortedTree {
         self.clear_stage();
         self.tree.merge_all();
         self.take_ahead(NO_KEY);
+    }
+
+    /// Merges what is pending where a range is long, so that to read it takes, from now on and until more keys come late,
+    /// what it takes where nothing is pending. A range of less than half a branch is left as it is, and joined with
+    /// what is pending whenever it is read. Time O(n) for the n entries of the range, if anything is pending there. There
+    /// is no need to call it.
+    pub fn prepare_range(&mut self, bounds: impl RangeBounds<u64>) {
+        let Some((lower, upper)) = inclusive(bounds) else {
+            return;
+        };
+        let upper = upper.min(NO_KEY - 1);
+        if lower < self.tail_fence {
+            self.tree.merge_between(lower, upper.min(self.tail_fence - 1));
+        }
+        if self.tail_end < upper {
+            self.ahead.prepare(lower.max(self.tail_end + 1), upper);
+        }
     }
 
     /// The order of the keys so far.

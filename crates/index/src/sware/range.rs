@@ -163,8 +163,10 @@ impl BPlusTree {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
-                branch.prefetch_leaf(place + 1);
-                branch.pending.prefetch_leaf((place + 2) % BRANCH_LEAVES);
+                if end < upper {
+                    branch.prefetch_leaf(place + 1);
+                    branch.pending.prefetch_leaf((place + 2) % BRANCH_LEAVES);
+                }
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);
                 let (values, more_values) = staged.1.split_at(count);

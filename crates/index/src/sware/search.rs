@@ -3,11 +3,14 @@
 //! Columns have a fixed length and are padded with [`NO_KEY`], so there is no branch to mispredict, and the compiler
 //! makes vector instructions of the loops wherever the caller is compiled for a processor that has them. So whole
 //! operations are compiled once more for such processors, and [`vectorised`] chooses. For 512 bits it makes worse code than
-//! for 256: counts are taken from masks bit by bit.
+//! for 256: counts are taken from masks bit by bit. So what is done for many keys at once is written with such vectors by hand.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "calls of functions compiled for more features")
+    expect(
+        unsafe_code,
+        reason = "calls of functions compiled for more features, and a vector load"
+    )
 )]
 
 /// Stands where there is no key: greater than every key in a node.
@@ -68,4 +71,32 @@ pub(super) fn vectorised<S: Searching>(operation: S) -> S::Answer {
 #[target_feature(enable = "avx2")]
 fn with_avx2<S: Searching>(operation: S) -> S::Answer {
     operation.run()
+}
+
+/// Whether the processor has vectors of 512 bits, and counts the bits of their masks.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(super) fn has_wide_vectors() -> bool {
+    std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("popcnt")
+}
+
+/// A vector of these keys.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load(keys: &[u64; LANES]) -> std::arch::x86_64::__m512i {
+    // SAFETY: as many lanes are read as there are keys.
+    unsafe { std::arch::x86_64::_mm512_loadu_epi64(keys.as_ptr().cast()) }
+}
+
+/// How many keys of the groups lie below `probe`.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+#[target_feature(enable = "avx512f,popcnt")]
+pub(super) fn count_below_with_vectors(groups: &[[u64; LANES]], probe: u64) -> usize {
+    use std::arch::x86_64::{_mm512_cmplt_epu64_mask, _mm512_set1_epi64};
+
+    let probe = _mm512_set1_epi64(probe.cast_signed());
+    let below = |group| _mm512_cmplt_epu64_mask(load(group), probe).count_ones() as usize;
+    groups.iter().map(below).sum()
 }

@@ -1,6 +1,7 @@
 //! The trees for nearly sorted keys, in every combination of the settings that change what they do.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bedload_index::mem::contract::Subject;
 use bedload_index::paged::bplus_tree::Config;
@@ -420,6 +421,10 @@ fn ranges_visit_what_lies_between_the_bounds() {
             oracle.insert(rank, !rank);
             let (lower, upper) = (rng.below(5_000), rng.below(5_000));
             if rank % 16 == 0 && lower <= upper {
+                if rank % 32 == 0 {
+                    tree.prepare_range(lower..=upper);
+                    tree.check_structure().unwrap();
+                }
                 let mut visited = Vec::new();
                 tree.visit(lower..=upper, |keys, values| {
                     visited.extend(keys.iter().copied().zip(values.iter().copied()));
@@ -432,6 +437,36 @@ fn ranges_visit_what_lies_between_the_bounds() {
             tree.range(..)
                 .eq(oracle.iter().map(|(&key, &value)| (key, value)))
         );
+    }
+}
+
+#[test]
+fn a_range_is_prepared_where_it_is_long() {
+    let mut tree = NearSortedTree::new();
+    for key in scrambled(200_000, 3) {
+        tree.insert(key, !key);
+    }
+    let check = |tree: &NearSortedTree, range: Range<u64>| {
+        let mut keys = range.clone();
+        tree.visit(range, |visited, _| {
+            assert!(visited.iter().all(|&key| keys.next() == Some(key)));
+        });
+        assert!(keys.is_empty());
+    };
+    let bytes = tree.bytes();
+    tree.prepare_range(70_000..71_000);
+    assert_eq!(tree.bytes(), bytes, "a few leaves are left as they are");
+    for range in [50_000..150_000, 0..200_000] {
+        let before = tree.bytes();
+        check(&tree, range.clone());
+        tree.prepare_range(range.clone());
+        tree.check_structure().unwrap();
+        check(&tree, range.clone());
+        check(&tree, 0..200_000);
+        assert!(tree.bytes() < before, "what waited has gone into the leaves");
+        let prepared = tree.bytes();
+        tree.prepare_range(range);
+        assert_eq!(tree.bytes(), prepared, "there is nothing left to do");
     }
 }
 
