@@ -174,7 +174,8 @@ impl<K: Key> HeadIndex<K> {
         }
         self.layout.replace(&parts);
         interleave();
-        if !parts.kinds.contains(&kind) {
+        // The SB-tree stays (rule 6): it has to be emptied.
+        if kind != HeadKind::SbTree && !parts.kinds.contains(&kind) {
             self.maps.retire(kind, &epoch::pin());
             return;
         }

@@ -152,6 +152,22 @@ fn parts_are_united_and_maps_given_back() {
     }
 }
 
+/// The SB-tree is not given back: what was moved from it is removed, though it is the home of nothing any more.
+#[test]
+fn an_sb_tree_that_is_home_to_nothing_is_empty() {
+    use HeadKind::{BlinkHash, BlinkTree, SbTree};
+    let keys = if cfg!(miri) { 8 } else { 100 };
+    let index = index_of_parts(&[BlinkTree, SbTree, BlinkHash], keys);
+    // The SB-tree's part is the lesser.
+    (keys..3 * keys).for_each(|key| index.insert((2 << 32) + key, key));
+    assert!(index.switch_head(BlinkTree));
+    index.unite();
+    assert_eq!(index.range(..).count() as u64, 5 * keys);
+    assert_eq!(index.check_structure(), Ok(()));
+    assert_eq!(index.layout.parts().kinds, [BlinkTree, BlinkHash, BlinkTree]);
+    assert!(index.maps.sb_tree.is_empty());
+}
+
 #[test]
 fn there_are_never_more_parts_than_there_may_be() {
     let index = HeadIndex::<u64>::with_options(HeadIndexOptions::new().adapts(false));
