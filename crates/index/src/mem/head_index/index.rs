@@ -20,7 +20,7 @@ use super::presence::{Barrier, Present, Slot};
 
 /// The slot of all threads for which there is none of their own.
 const SHARED_SLOT: usize = WRITERS - 1;
-/// Writes of a thread between two occasions to move a chunk. Divides [`WINDOW`].
+/// Writes of a thread between two occasions to move a chunk.
 const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values that chooses by its input where new keys go: an
