@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bedload_testkit::Rng;
 use bedload_testkit::contract::Keys;
 
+use super::super::aim::Aim;
 use super::super::contract::Subject;
 use super::super::inner::INNER_CAP;
 use super::super::small_nodes::keeps_the_contract;
 use super::super::sorted_leaf::LEAF_CAP;
-use super::super::trunk::Aim;
 use super::super::{BlinkHash, BlinkHashOptions, Key};
-use super::bucket::BUCKET_CAP;
 use super::convert::freeze;
+use super::fingerprints::BUCKET_CAP;
 use super::hash_leaf::HashLeaf;
 
 fn options() -> BlinkHashOptions {
