@@ -4,6 +4,7 @@
 //! of which every subject has its turn, checks each subject's answers before it is timed, and reports medians, extremes
 //! and the ratio to a baseline of the same run.
 
+mod crossing;
 pub mod near_sorted;
 pub mod record;
 #[cfg(feature = "rocksdb")]

@@ -291,7 +291,8 @@ pub fn summarise(
         .collect()
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The middle of these values, or the mean of the two in the middle.
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

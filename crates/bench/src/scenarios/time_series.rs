@@ -6,6 +6,7 @@ use bedload_testkit::Rng;
 use bedload_testkit::workload::SensorStream;
 use parking_lot::Mutex;
 
+use crate::crossing;
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Stamps, on_threads, rounds};
 use crate::subjects::{Answers, INDEXES, SCAN_MAX, Subject, indexes_and_ceiling};
@@ -88,8 +89,10 @@ pub(super) fn insert(plan: &Plan) -> Vec<Record> {
         plan,
         &indexes_and_ceiling(),
         |subject, threads, round| {
-            let (keys, seconds) = load(subject, threads, plan.entries(), &Stamps::new(), round);
-            vec![throughput("insert", keys.len(), seconds)]
+            crossing::beside(threads, || {
+                let (keys, seconds) = load(subject, threads, plan.entries(), &Stamps::new(), round);
+                vec![throughput("insert", keys.len(), seconds)]
+            })
         },
     )
 }
@@ -130,11 +133,13 @@ pub(super) fn one_after_another(
     round: u64,
 ) -> Vec<Figure> {
     let stamps = Stamps::new();
-    let (keys, seconds) = load(subject, threads, plan.entries(), &stamps, round);
-    let mut figures = vec![
-        throughput("insert", keys.len(), seconds),
-        lookups(plan, subject, threads, &keys),
-    ];
+    let mut keys = Vec::new();
+    let mut figures = crossing::beside(threads, || {
+        let (loaded, seconds) = load(subject, threads, plan.entries(), &stamps, round);
+        keys = loaded;
+        vec![throughput("insert", keys.len(), seconds)]
+    });
+    figures.push(lookups(plan, subject, threads, &keys));
     if subject.answers() == Answers::Scans {
         figures.push(scans(plan, subject, threads, round, &keys));
         figures.extend(mixes(plan, subject, threads, round, (&keys, &stamps)));

@@ -44,15 +44,10 @@ fn copy_scalar(column: &[AtomicU64], from: usize, count: usize, target: &mut [u6
 #[inline]
 pub(crate) fn move_up(column: &[AtomicU64], from: usize, end: usize) {
     let words = &column[from..=end];
-    let mut left = words.len() - 1;
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
-        while left >= x86_64::LANES {
-            left -= x86_64::LANES;
-            // SAFETY: the processor has the feature, and a word more than the vector has is there.
-            unsafe { x86_64::move_vector(&raw const words[left], &raw const words[left + 1]) };
-        }
-    }
+    let left = x86_64::move_vectors_up(words);
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+    let left = words.len() - 1;
     for place in (0..left).rev() {
         words[place + 1].store(words[place].load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -62,15 +57,10 @@ pub(crate) fn move_up(column: &[AtomicU64], from: usize, end: usize) {
 #[inline]
 pub(crate) fn move_down(column: &[AtomicU64], to: usize, end: usize) {
     let words = &column[to..end];
-    let mut done = 0;
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
-        while done + x86_64::LANES < words.len() {
-            // SAFETY: the processor has the feature, and a word more than the vector has is there.
-            unsafe { x86_64::move_vector(&raw const words[done + 1], &raw const words[done]) };
-            done += x86_64::LANES;
-        }
-    }
+    let done = x86_64::move_vectors_down(words);
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+    let done = 0;
     for place in done + 1..words.len() {
         words[place - 1].store(words[place].load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -83,7 +73,35 @@ mod x86_64 {
 
     use super::AtomicU64;
 
-    pub(super) const LANES: usize = 8;
+    const LANES: usize = 8;
+
+    /// Moves the last words but one a place up, as many as vectors take; returns how many are left before them.
+    #[inline]
+    pub(super) fn move_vectors_up(words: &[AtomicU64]) -> usize {
+        let mut left = words.len() - 1;
+        if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+            while left >= LANES {
+                left -= LANES;
+                // SAFETY: the processor has the feature, and a word more than the vector has is there.
+                unsafe { move_vector(&raw const words[left], &raw const words[left + 1]) };
+            }
+        }
+        left
+    }
+
+    /// Moves the words behind the first a place down, as many as vectors take; returns how many.
+    #[inline]
+    pub(super) fn move_vectors_down(words: &[AtomicU64]) -> usize {
+        let mut done = 0;
+        if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx512f") {
+            while done + LANES < words.len() {
+                // SAFETY: the processor has the feature, and a word more than the vector has is there.
+                unsafe { move_vector(&raw const words[done + 1], &raw const words[done]) };
+                done += LANES;
+            }
+        }
+        done
+    }
 
     /// Loads a vector of words, and then stores it where it may overlap with them.
     ///
@@ -91,7 +109,7 @@ mod x86_64 {
     ///
     /// The processor has AVX-512. Both are the first of so many words, and only the caller writes to the destination.
     #[inline]
-    pub(super) unsafe fn move_vector(source: *const AtomicU64, destination: *const AtomicU64) {
+    unsafe fn move_vector(source: *const AtomicU64, destination: *const AtomicU64) {
         // SAFETY: the words are there. Registers from 16 on have no counterpart in older instruction sets.
         unsafe {
             asm!(

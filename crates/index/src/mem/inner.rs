@@ -7,10 +7,10 @@
 
 use crossbeam_epoch::Guard;
 
+use super::aim::Aim;
 use super::columns::Words;
 use super::node::{Header, Kind, Node, NodePtr};
 use super::primitive::{AtomicPtr, Ordering};
-use super::trunk::Aim;
 use super::version_latch::Writer;
 
 /// Separators in an inner node. Small under test, so that trees of a few hundred keys are several levels high.

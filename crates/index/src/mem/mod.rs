@@ -9,6 +9,7 @@
 //! linearizable. A range that overlaps writers yields, in order and once each, every key that was present
 //! throughout, and no key that never was.
 
+mod aim;
 mod blink_hash;
 mod blink_tree;
 #[cfg(feature = "coherence")]

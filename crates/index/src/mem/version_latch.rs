@@ -106,6 +106,7 @@ impl VersionLatch {
     }
 
     /// Waits for the latch and takes it. `None` if it is obsolete.
+    #[inline]
     pub(crate) fn latch(&self) -> Option<Latched<'_>> {
         loop {
             let version = self.optimistic()?;
@@ -136,6 +137,7 @@ impl VersionLatch {
 
 impl Latched<'_> {
     /// The right to write, for as long as the latch is held.
+    #[inline]
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer(PhantomData)
     }
@@ -153,6 +155,8 @@ impl Latched<'_> {
 }
 
 impl Drop for Latched<'_> {
+    // Inlined: otherwise it lives in memory, and is stored by words and moved by vectors, for which processors wait.
+    #[inline]
     fn drop(&mut self) {
         self.latch
             .0

@@ -4,13 +4,7 @@ use super::super::columns::Words;
 use super::super::prefetch::prefetch;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering};
 use super::super::version_latch::{VersionLatch, Writer};
-use super::fingerprints::{Fingerprint, Fingerprints};
-
-/// Entries in a bucket. Small under test, so that buckets fill and leaves split.
-pub(super) const BUCKET_CAP: usize = if cfg!(any(test, miri, loom)) { 8 } else { 32 };
-
-/// The slots of a bucket, one bit each.
-pub(super) type Slots = u32;
+use super::fingerprints::{BUCKET_CAP, Fingerprint, Fingerprints, Seen, Slots};
 
 /// Slots whose entries share a cache line, if they are of 16 bytes.
 const LINE_SLOTS: usize = 4;
@@ -25,7 +19,7 @@ pub(super) struct Bucket<W: Words> {
     /// The slots whose entries are in an [`OrderedView`](super::ordered_view).
     viewed: AtomicU32,
     /// Which probes of keys at home here ended in another bucket: bit `i` for the `i`-th; above them, the generation
-    /// of the leaf in which that was noted.
+    /// of the leaf since which that is noted.
     strays: AtomicU64,
     fingerprints: Fingerprints,
     entries: Entries<W>,
@@ -66,20 +60,25 @@ impl<W: Words> Bucket<W> {
         self.settled.store(generation, Ordering::Release);
     }
 
-    /// Which probes of keys at home here ended elsewhere, as noted in this generation of the leaf.
-    pub(super) fn strays(&self, generation: u32) -> u32 {
-        let [noted_in, probes] = halves(self.strays.load(Ordering::Relaxed));
-        if noted_in == generation { probes } else { 0 }
+    /// Which probes of keys at home here ended elsewhere, of notes that are kept since this generation of the leaf.
+    #[inline]
+    pub(super) fn strays(&self, since: u32) -> u32 {
+        let [noted_since, probes] = halves(self.strays.load(Ordering::Relaxed));
+        if noted_since == since { probes } else { 0 }
     }
 
-    /// Notes that a key at home here was put where its `probe`-th probe led. Notes of older generations are dropped.
-    /// Needs no latch.
-    pub(super) fn add_stray(&self, probe: usize, generation: u32) {
+    /// Notes that a key at home here was put where its `probe`-th probe led. Notes of older generations are dropped; and
+    /// this one, if there are notes of a newer one: then the entry is in a bucket that has yet to settle, and is noted
+    /// when it does. Needs no latch.
+    pub(super) fn add_stray(&self, probe: usize, since: u32) {
         let mut before = self.strays.load(Ordering::Relaxed);
         loop {
-            let [noted_in, probes] = halves(before);
-            let kept = if noted_in == generation { probes } else { 0 };
-            let after = u64::from(generation) << 32 | u64::from(kept | 1 << probe);
+            let [noted_since, probes] = halves(before);
+            if noted_since > since {
+                return;
+            }
+            let kept = if noted_since == since { probes } else { 0 };
+            let after = u64::from(since) << 32 | u64::from(kept | 1 << probe);
             match self
                 .strays
                 .compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed)
@@ -90,18 +89,22 @@ impl<W: Words> Bucket<W> {
         }
     }
 
-    /// The slot of a key.
+    /// What the fingerprints tell of a key.
     #[inline]
-    pub(super) fn find(&self, key: &W, fingerprint: Fingerprint) -> Option<usize> {
-        Bits::of(self.fingerprints.matching(fingerprint)).find(|&slot| self.key(slot) == *key)
+    pub(super) fn look(&self, fingerprint: Fingerprint) -> Seen {
+        self.fingerprints.look(fingerprint)
+    }
+
+    /// The slot of a key, one of those that may be its.
+    #[inline]
+    pub(super) fn find(&self, key: &W, seen: Seen) -> Option<usize> {
+        Bits::of(seen.matching).find(|&slot| self.key(slot) == *key)
     }
 
     /// A slot that holds no entry, in this line if there is one.
+    #[inline]
     pub(super) fn free_slot(&self, line: Line) -> Option<usize> {
-        let free = !self.fingerprints.occupied() & Slots::MAX >> (Slots::BITS as usize - BUCKET_CAP);
-        let in_line = free & ((1 << LINE_SLOTS) - 1) << line.first_slot();
-        let slot = if in_line == 0 { free } else { in_line }.trailing_zeros() as usize;
-        (slot < BUCKET_CAP).then_some(slot)
+        free_slot(self.fingerprints.occupied(), line)
     }
 
     /// Asks for what a lookup of a key of this line is going to read: the fingerprints, and not only when they have come
@@ -134,6 +137,7 @@ impl<W: Words> Bucket<W> {
         self.entries.0[slot].value.store(value, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(super) fn put(&self, slot: usize, key: W, fingerprint: Fingerprint, value: u64, writer: Writer<'_>) {
         key.store(&self.entries.0[slot].key, 0);
         self.entries.0[slot].value.store(value, Ordering::Relaxed);
@@ -196,7 +200,17 @@ impl Line {
     }
 }
 
+/// A slot of those that are not occupied, in this line if there is one.
+#[inline]
+pub(super) fn free_slot(occupied: Slots, line: Line) -> Option<usize> {
+    let free = !occupied & Slots::MAX >> (Slots::BITS as usize - BUCKET_CAP);
+    let in_line = free & ((1 << LINE_SLOTS) - 1) << line.first_slot();
+    let slot = if in_line == 0 { free } else { in_line }.trailing_zeros() as usize;
+    (slot < BUCKET_CAP).then_some(slot)
+}
+
 /// The upper and the lower half of a word.
+#[inline]
 fn halves(word: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = word.to_be_bytes();
     [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])]
@@ -241,6 +255,17 @@ mod tests {
     }
 
     #[test]
+    fn a_late_note_does_not_drop_newer_ones() {
+        let bucket = Bucket::<[u64; 1]>::new();
+        bucket.add_stray(3, 1);
+        bucket.add_stray(5, 1);
+        assert_eq!((bucket.strays(1), bucket.strays(2)), (1 << 3 | 1 << 5, 0));
+        bucket.add_stray(2, 4);
+        bucket.add_stray(6, 1);
+        assert_eq!((bucket.strays(1), bucket.strays(4)), (0, 1 << 2));
+    }
+
+    #[test]
     fn entries_are_found_by_key_whatever_their_fingerprint() {
         let bucket = Bucket::<[u64; 1]>::new();
         for key in 0..BUCKET_CAP as u64 {
@@ -254,10 +279,10 @@ mod tests {
         assert_eq!(bucket.free_slot(Line::of_slot(0)), None);
         for key in 0..BUCKET_CAP as u64 {
             let fingerprint = Fingerprint::of_hash(if key % 2 == 0 { 0 } else { key });
-            let slot = bucket.find(&[key], fingerprint).expect("was put");
+            let slot = bucket.find(&[key], bucket.look(fingerprint)).expect("was put");
             assert_eq!(bucket.value(slot), key + 100);
         }
-        assert_eq!(bucket.find(&[0], Fingerprint::of_hash(0xff)), None);
+        assert_eq!(bucket.find(&[0], bucket.look(Fingerprint::of_hash(0xff))), None);
         bucket.clear(3, WRITER);
         assert_eq!(
             bucket.free_slot(Line::of_slot(7)),

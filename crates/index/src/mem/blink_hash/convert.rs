@@ -7,12 +7,13 @@
 
 use crossbeam_epoch::{self as epoch, Guard};
 
+use super::super::aim::Aim;
 use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::node::NodePtr;
 use super::super::primitive::{Backoff, interleave};
 use super::super::sorted_leaf::{LEAF_CAP, SortedLeaf};
-use super::super::trunk::{Aim, Chain};
+use super::super::trunk::Chain;
 use super::super::version_latch::Writer;
 use super::BlinkHash;
 use super::hash_leaf::HashLeaf;

@@ -13,8 +13,8 @@ use super::super::node::{Header, Kind, Node, NodePtr};
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use super::super::version_latch::{Latched, Version, Writer};
 use super::BlinkHashOptions;
-use super::bucket::{BUCKET_CAP, Bits, Bucket, Line};
-use super::fingerprints::Fingerprint;
+use super::bucket::{Bits, Bucket, Line, free_slot};
+use super::fingerprints::{BUCKET_CAP, Fingerprint, Seen};
 use super::ordered_view::{self, OrderedView};
 
 /// See the [module](super), whose rules it follows.
@@ -28,6 +28,8 @@ pub(super) struct HashLeaf<W: Words> {
     left: AtomicPtr<Header<W>>,
     /// Splits this leaf has been part of. Written under the leaf's latch.
     generation: AtomicU32,
+    /// The generation from which on notes of strays are kept. Written under the leaf's latch.
+    noted_since: AtomicU32,
     /// 1 if the last split left the keys that ascend on the right. Written under the leaf's latch.
     left_behind: AtomicU32,
     /// 1 while a conversion reads the leaf: writers wait for what replaces it. Written under the leaf's latch.
@@ -78,6 +80,14 @@ struct Entry {
     bucket: usize,
     slot: usize,
     value: u64,
+}
+
+/// The bucket where a key is looked for first, latched.
+#[derive(Debug)]
+struct Home<'l, W: Words> {
+    index: usize,
+    bucket: &'l Bucket<W>,
+    latched: Latched<'l>,
 }
 
 /// What a look at a key's home, or another bucket, told.
@@ -132,6 +142,7 @@ impl<W: Words> HashLeaf<W> {
             low,
             left: AtomicPtr::new(left),
             generation: AtomicU32::new(1),
+            noted_since: AtomicU32::new(1),
             left_behind: AtomicU32::new(0),
             frozen: AtomicU32::new(0),
             probes: options.probes.into(),
@@ -169,11 +180,27 @@ impl<W: Words> HashLeaf<W> {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Begins a generation, in which no bucket has settled yet.
-    pub(super) fn begin_generation(&self, _writer: Writer<'_>) {
+    /// Begins a generation, in which no bucket has settled yet; `keys_ascend` if they have left this leaf behind, with most
+    /// of its entries.
+    pub(super) fn begin_generation(&self, keys_ascend: bool, _writer: Writer<'_>) {
         let buckets = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
         self.progress.unsettled.store(buckets, Ordering::Relaxed);
-        self.generation.store(self.generation() + 1, Ordering::Relaxed);
+        let generation = self.generation() + 1;
+        self.generation.store(generation, Ordering::Relaxed);
+        self.left_behind.store(keys_ascend.into(), Ordering::Relaxed);
+        if !keys_ascend {
+            self.noted_since.store(generation, Ordering::Relaxed);
+        }
+    }
+
+    /// The generation from which on notes of strays are kept.
+    fn noted_since(&self) -> u32 {
+        self.noted_since.load(Ordering::Relaxed)
+    }
+
+    /// Whether notes of strays outlive the last split.
+    pub(super) fn keeps_notes(&self) -> bool {
+        self.noted_since() != self.generation()
     }
 
     pub(super) fn is_settled(&self, bucket: usize) -> bool {
@@ -194,10 +221,6 @@ impl<W: Words> HashLeaf<W> {
     /// Whether keys ascend, and have left this leaf behind.
     pub(super) fn is_left_behind(&self) -> bool {
         self.left_behind.load(Ordering::Relaxed) != 0
-    }
-
-    pub(super) fn set_left_behind(&self, is_left_behind: bool, _writer: Writer<'_>) {
-        self.left_behind.store(is_left_behind.into(), Ordering::Relaxed);
     }
 
     pub(super) fn is_frozen(&self) -> bool {
@@ -222,6 +245,7 @@ impl<W: Words> HashLeaf<W> {
         self.progress.scans.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    #[inline]
     pub(super) fn place_of(&self, key: &W) -> Place {
         let hash = key.hash(0);
         Place {
@@ -233,6 +257,7 @@ impl<W: Words> HashLeaf<W> {
     }
 
     /// A bucket for a 32-bit hash.
+    #[inline]
     fn scale(&self, hash: u64) -> usize {
         let scaled = (hash * self.buckets.len() as u64) >> 32;
         usize::try_from(scaled).unwrap_or(0)
@@ -244,6 +269,7 @@ impl<W: Words> HashLeaf<W> {
     }
 
     /// The bucket of the `probe`-th probe: neighbours of the first hash, then of the second.
+    #[inline]
     pub(super) fn probe(&self, place: &Place, probe: usize) -> usize {
         let probes = self.probes as usize;
         let bucket = match probe.checked_sub(probes) {
@@ -258,10 +284,11 @@ impl<W: Words> HashLeaf<W> {
     }
 
     /// The probes, besides the 0th, that may lead to a key at home in this bucket. As long as entries have yet to follow
-    /// a split, what is noted is incomplete, and it is all of them.
+    /// a split, and what is noted is incomplete, it is all of them.
+    #[inline]
     fn stray_probes(&self, home: &Bucket<W>) -> u32 {
-        if self.all_settled() {
-            home.strays(self.generation())
+        if self.keeps_notes() || self.all_settled() {
+            home.strays(self.noted_since())
         } else {
             u32::MAX >> (u32::BITS - 2 * self.probes) & !1
         }
@@ -275,7 +302,7 @@ impl<W: Words> HashLeaf<W> {
             return;
         }
         if let Some(probe) = (1..self.probe_count()).find(|&probe| self.probe(&place, probe) == bucket) {
-            self.buckets[home].add_stray(probe, self.generation());
+            self.buckets[home].add_stray(probe, self.noted_since());
         }
     }
 
@@ -324,11 +351,13 @@ impl<W: Words> HashLeaf<W> {
         let bucket = &self.buckets[index];
         let lacks_entries = bucket.settled() == 0;
         let strays = self.stray_probes(bucket);
-        let entry = bucket.find(key, place.fingerprint).map(|slot| Entry {
-            bucket: index,
-            slot,
-            value: bucket.value(slot),
-        });
+        let entry = bucket
+            .find(key, bucket.look(place.fingerprint))
+            .map(|slot| Entry {
+                bucket: index,
+                slot,
+                value: bucket.value(slot),
+            });
         match bucket.latch.validate(version) {
             false => Ok(None),
             true if lacks_entries => Err(Unsettled::Bucket(index)),
@@ -336,28 +365,56 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// Latches the home bucket of a key, and finds the key, there or elsewhere. It stays where it is as long as the latch
-    /// is held: operations on one key exclude each other wherever the key is (rule 3).
-    fn latch_home(&self, key: &W, place: &Place) -> Result<(Latched<'_>, Option<Entry>), Unsettled> {
-        let home_index = self.probe(place, 0);
-        let home = &self.buckets[home_index];
-        home.prefetch(place.line);
-        let Some(latched) = home.latch.latch() else {
-            return Err(Unsettled::Leaf);
-        };
-        self.expect_settled(home_index)?;
+    /// Latches the home bucket of a key, which has followed every split.
+    #[inline]
+    fn latch_home(&self, place: &Place) -> Result<Home<'_, W>, Unsettled> {
+        let index = self.probe(place, 0);
+        let bucket = &self.buckets[index];
+        bucket.prefetch(place.line);
+        let latched = bucket.latch.latch().ok_or(Unsettled::Leaf)?;
+        self.expect_settled(index)?;
         interleave();
-        if let Some(slot) = home.find(key, place.fingerprint) {
-            let entry = Entry {
-                bucket: home_index,
+        Ok(Home {
+            index,
+            bucket,
+            latched,
+        })
+    }
+
+    /// Finds a key at home, in what was seen there, or elsewhere. It stays where it is as long as its home is latched:
+    /// operations on one key exclude each other wherever the key is (rule 3).
+    #[inline]
+    fn find(
+        &self,
+        key: &W,
+        place: &Place,
+        home: &Home<'_, W>,
+        seen: Seen,
+    ) -> Result<Option<Entry>, Unsettled> {
+        if let Some(slot) = home.bucket.find(key, seen) {
+            return Ok(Some(Entry {
+                bucket: home.index,
                 slot,
-                value: home.value(slot),
-            };
-            return Ok((latched, Some(entry)));
+                value: home.bucket.value(slot),
+            }));
         }
-        for probe in Bits(self.stray_probes(home).into()) {
+        match self.stray_probes(home.bucket) {
+            0 => Ok(None),
+            strays => self.find_away(key, place, home.index, strays),
+        }
+    }
+
+    /// Finds a key that is not at home.
+    fn find_away(
+        &self,
+        key: &W,
+        place: &Place,
+        home: usize,
+        strays: u32,
+    ) -> Result<Option<Entry>, Unsettled> {
+        for probe in Bits(strays.into()) {
             let index = self.probe(place, probe);
-            if index == home_index {
+            if index == home {
                 continue;
             }
             // Whoever holds that bucket may be waiting for this one (rule 4).
@@ -369,10 +426,10 @@ impl<W: Words> HashLeaf<W> {
                 .look_up_at(index, version, key, place)?
                 .ok_or(Unsettled::Leaf)?;
             if looked_up.entry.is_some() {
-                return Ok((latched, looked_up.entry));
+                return Ok(looked_up.entry);
             }
         }
-        Ok((latched, None))
+        Ok(None)
     }
 
     /// Gives an entry that was found another value, or removes it, under the latch of its bucket and of its home, if
@@ -381,17 +438,17 @@ impl<W: Words> HashLeaf<W> {
         &self,
         key: &W,
         entry: &Entry,
-        home: (usize, &Latched<'_>),
+        home: &Home<'_, W>,
         version: Version,
         value: Option<u64>,
     ) -> Result<(), Unsettled> {
         let bucket = &self.buckets[entry.bucket];
-        let away_from_home = if entry.bucket == home.0 {
+        let away_from_home = if entry.bucket == home.index {
             None
         } else {
             Some(bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?)
         };
-        let writer = away_from_home.as_ref().unwrap_or(home.1).writer();
+        let writer = away_from_home.as_ref().unwrap_or(&home.latched).writer();
         let view = if bucket.is_viewed(entry.slot) {
             Some(self.view.try_lock().ok_or(Unsettled::Leaf)?)
         } else {
@@ -411,23 +468,35 @@ impl<W: Words> HashLeaf<W> {
     /// Puts a value in place for a key that this leaf covers, if `version` stands.
     pub(super) fn insert(&self, key: W, value: u64, version: Version) -> Result<Insert, Unsettled> {
         let place = self.place_of(&key);
-        let home_index = self.probe(&place, 0);
-        let home = &self.buckets[home_index];
-        let (home_latched, found) = self.latch_home(&key, &place)?;
-        if let Some(entry) = found {
-            self.change(&key, &entry, (home_index, &home_latched), version, Some(value))?;
+        let home = self.latch_home(&place)?;
+        let seen = home.bucket.look(place.fingerprint);
+        if let Some(entry) = self.find(&key, &place, &home, seen)? {
+            self.change(&key, &entry, &home, version, Some(value))?;
             return Ok(Insert::Done);
         }
-        if let Some(slot) = home.free_slot(place.line) {
+        if let Some(slot) = free_slot(seen.occupied, place.line) {
             self.expect_version(version)?;
-            home.put(slot, key, place.fingerprint, value, home_latched.writer());
-            self.view.mark(home_index, home_latched.writer());
+            let writer = home.latched.writer();
+            home.bucket.put(slot, key, place.fingerprint, value, writer);
+            self.view.mark(home.index, writer);
             return Ok(Insert::Done);
         }
+        self.insert_away(key, value, version, &place, &home)
+    }
+
+    /// Puts a value in place for a key that is not there, and for which there is no room at home.
+    fn insert_away(
+        &self,
+        key: W,
+        value: u64,
+        version: Version,
+        place: &Place,
+        home: &Home<'_, W>,
+    ) -> Result<Insert, Unsettled> {
         for probe in 1..self.probe_count() {
-            let index = self.probe(&place, probe);
+            let index = self.probe(place, probe);
             let bucket = &self.buckets[index];
-            if index == home_index || (self.is_settled(index) && bucket.free_slot(place.line).is_none()) {
+            if index == home.index || (self.is_settled(index) && bucket.free_slot(place.line).is_none()) {
                 continue;
             }
             let latched = bucket.latch.try_latch_now().ok_or(Unsettled::Leaf)?;
@@ -436,7 +505,7 @@ impl<W: Words> HashLeaf<W> {
                 self.expect_version(version)?;
                 bucket.put(slot, key, place.fingerprint, value, latched.writer());
                 self.view.mark(index, latched.writer());
-                home.add_stray(probe, self.generation());
+                home.bucket.add_stray(probe, self.noted_since());
                 return Ok(Insert::Done);
             }
         }
@@ -446,13 +515,13 @@ impl<W: Words> HashLeaf<W> {
     /// Removes a key that this leaf covers, if `version` stands; returns the value it had.
     pub(super) fn remove(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
         let place = self.place_of(key);
-        let (home_latched, found) = self.latch_home(key, &place)?;
-        let Some(entry) = found else {
+        let home = self.latch_home(&place)?;
+        let seen = home.bucket.look(place.fingerprint);
+        let Some(entry) = self.find(key, &place, &home, seen)? else {
             self.expect_version(version)?;
             return Ok(None);
         };
-        let home_index = self.probe(&place, 0);
-        self.change(key, &entry, (home_index, &home_latched), version, None)?;
+        self.change(key, &entry, &home, version, None)?;
         Ok(Some(entry.value))
     }
 
@@ -466,6 +535,7 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
+    #[inline]
     fn expect_settled(&self, bucket: usize) -> Result<(), Unsettled> {
         if self.is_settled(bucket) {
             Ok(())
@@ -475,6 +545,7 @@ impl<W: Words> HashLeaf<W> {
     }
 
     /// That the leaf has not been split, frozen or replaced since. A writer asks with all its latches held.
+    #[inline]
     fn expect_version(&self, version: Version) -> Result<(), Unsettled> {
         if self.header.latch.validate(version) && !self.is_frozen() {
             interleave();

@@ -8,8 +8,8 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
+use super::super::aim::Aim;
 use super::super::node::NodePtr;
-use super::super::trunk::Aim;
 use super::convert::{complete_view, freeze};
 use super::hash_leaf::{HashLeaf, Insert};
 use super::{BlinkHash, BlinkHashOptions};

@@ -34,6 +34,7 @@
 //!   a leaf was split from, for settling. So sorted leaves need not maintain it.
 
 mod bucket;
+mod catch_up;
 mod check;
 mod convert;
 mod fingerprints;

@@ -4,6 +4,7 @@ use std::ops::{Bound, RangeBounds};
 
 use crossbeam_epoch::{self as epoch, Guard};
 
+use super::super::aim::Aim;
 use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::node::NodePtr;
@@ -11,7 +12,7 @@ use super::super::output::Output;
 use super::super::primitive::interleave;
 use super::super::range::{End, Leaves, is_empty, words_of};
 use super::super::sorted_leaf::SortedLeaf;
-use super::super::trunk::{Aim, Found, Scanned, read_sorted, scan_sorted};
+use super::super::trunk::{Found, Scanned, read_sorted, scan_sorted};
 use super::BlinkHash;
 use super::hash_leaf::HashLeaf;
 

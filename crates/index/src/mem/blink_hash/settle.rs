@@ -20,7 +20,8 @@
 //!    between them stands, and no bucket lags by more than one split.
 //! 2. A LINKED_LEFT bucket is empty: nobody writes into it before it settles. So there is always room.
 //! 3. Where entries are that are not at home is noted anew as buckets settle. Until all have, a key is looked for
-//!    wherever it may be, which settles most buckets within a hundred operations.
+//!    wherever it may be, which settles most buckets within a hundred operations. But a left half that keys which ascend
+//!    leave behind keeps its notes with most of its entries: they name no place too few.
 //! 4. The left latch of a pair is waited for, the right one tried.
 
 use crossbeam_epoch::Guard;
@@ -90,7 +91,7 @@ pub(super) fn settle<W: Words>(leaf: &HashLeaf<W>, bucket: usize, version: Versi
             }
             from.move_to(slot, to, to_latched.writer());
             right.note_place(&key, bucket);
-        } else {
+        } else if !left.keeps_notes() {
             left.note_place(&key, bucket);
         }
     }

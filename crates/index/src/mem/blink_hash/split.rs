@@ -7,7 +7,7 @@ use super::super::node::NodePtr;
 use super::super::primitive::{Backoff, interleave};
 use super::super::version_latch::Writer;
 use super::BlinkHash;
-use super::bucket::BUCKET_CAP;
+use super::fingerprints::BUCKET_CAP;
 use super::hash_leaf::HashLeaf;
 use super::settle::settle_all;
 
@@ -51,8 +51,7 @@ impl<K: Key> BlinkHash<K> {
         if node.is_rightmost() {
             self.trunk.set_rightmost(right, latched.writer());
         }
-        leaf.begin_generation(latched.writer());
-        leaf.set_left_behind(keys_ascend, latched.writer());
+        leaf.begin_generation(keys_ascend, latched.writer());
         node.set_right(Some((fence, right)), latched.writer());
         drop(latched);
         drop(view);

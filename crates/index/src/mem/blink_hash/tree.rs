@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crossbeam_epoch::{self as epoch, Guard};
 use parking_lot::Mutex;
 
+use super::super::aim::Aim;
 use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
@@ -12,7 +13,7 @@ use super::super::node::NodePtr;
 use super::super::ordered_map::ordered_map;
 use super::super::primitive::Backoff;
 use super::super::sorted_leaf::SortedLeaf;
-use super::super::trunk::{Aim, Found, Trunk, get_sorted};
+use super::super::trunk::{Found, Trunk, get_sorted};
 use super::BlinkHashOptions;
 use super::hash_leaf::{HashLeaf, Insert, Unsettled};
 use super::settle::settle;

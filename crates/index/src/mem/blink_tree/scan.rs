@@ -4,10 +4,11 @@ use std::ops::{Bound, RangeBounds};
 
 use crossbeam_epoch as epoch;
 
+use super::super::aim::Aim;
 use super::super::key::Key;
 use super::super::output::Output;
 use super::super::range::{End, Leaves, is_empty, words_of};
-use super::super::trunk::{Aim, Scanned, read_sorted, scan_sorted};
+use super::super::trunk::{Scanned, read_sorted, scan_sorted};
 use super::BlinkTree;
 
 impl<K: Key> BlinkTree<K> {

@@ -2,10 +2,10 @@
 
 use bedload_testkit::contract::Keys;
 
+use super::super::aim::Aim;
 use super::super::contract::Subject;
 use super::super::small_nodes::keeps_the_contract;
 use super::super::sorted_leaf::LEAF_CAP;
-use super::super::trunk::Aim;
 use super::super::{BlinkTree, Key};
 use bedload_testkit::Rng;
 

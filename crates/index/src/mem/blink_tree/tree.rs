@@ -2,12 +2,13 @@
 
 use crossbeam_epoch::{self as epoch, Guard};
 
+use super::super::aim::Aim;
 use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
 use super::super::node::NodePtr;
 use super::super::ordered_map::ordered_map;
 use super::super::sorted_leaf::SortedLeaf;
-use super::super::trunk::{Aim, Found, Trunk, get_sorted};
+use super::super::trunk::{Found, Trunk, get_sorted};
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values.
 ///

@@ -2,23 +2,13 @@
 
 use crossbeam_epoch::Guard;
 
+use super::super::aim::Aim;
 use super::super::columns::Words;
 use super::super::inner::Inner;
 use super::super::node::NodePtr;
 use super::super::primitive::interleave;
 use super::super::sorted_leaf::{LEAF_CAP, SortedLeaf};
-use super::{Aim, Found, Trunk};
-
-impl<W: Words> Aim<W> {
-    /// Whether what is aimed at lies beyond a node with this high fence.
-    fn is_beyond(&self, high: &W) -> bool {
-        match self {
-            Self::At(key) => key >= high,
-            Self::Below(key) => key > high,
-            Self::Last => true,
-        }
-    }
-}
+use super::{Found, Trunk};
 
 impl<W: Words> Trunk<W> {
     /// The node of `level` that `aim` leads to; `None` if the tree is not so high. Takes no latch; waits for holders

@@ -4,11 +4,12 @@ use std::sync::PoisonError;
 
 use crossbeam_epoch::Guard;
 
+use super::super::aim::Aim;
 use super::super::columns::Words;
 use super::super::inner::Inner;
 use super::super::node::NodePtr;
 use super::super::primitive::{Ordering, interleave};
-use super::{Aim, Trunk};
+use super::Trunk;
 
 impl<W: Words> Trunk<W> {
     /// Tells the levels above of a node that was linked to the right of the one it was split from. The caller holds

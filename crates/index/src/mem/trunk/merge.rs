@@ -2,13 +2,14 @@
 
 use crossbeam_epoch::Guard;
 
+use super::super::aim::Aim;
 use super::super::columns::Words;
 use super::super::inner::Inner;
 use super::super::node::NodePtr;
 use super::super::primitive::{Backoff, interleave};
 use super::super::sorted_leaf::SortedLeaf;
 use super::super::version_latch::Writer;
-use super::{Aim, Trunk};
+use super::Trunk;
 
 /// How an attempt to merge went.
 enum Outcome {

@@ -24,7 +24,6 @@ mod merge;
 mod replace;
 mod sorted;
 
-use std::ops::Bound;
 use std::sync::Mutex;
 
 use crossbeam_epoch::Guard;
@@ -33,42 +32,10 @@ use super::columns::Words;
 use super::inner::Inner;
 use super::node::{Header, NodePtr};
 use super::primitive::{AtomicPtr, Ordering};
-use super::range::End;
 use super::version_latch::{Version, Writer};
 
 pub(crate) use replace::Chain;
 pub(crate) use sorted::{Scanned, get_sorted, read_sorted, scan_sorted};
-
-/// Where to descend to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Aim<W> {
-    /// The node that covers the key.
-    At(W),
-    /// The node that covers the greatest keys below the key.
-    Below(W),
-    /// The right-most node.
-    Last,
-}
-
-impl<W: Words> Aim<W> {
-    /// Where the least keys above a lower bound are.
-    pub(crate) fn least(lower: Bound<W>) -> Self {
-        match lower {
-            Bound::Included(key) | Bound::Excluded(key) => Self::At(key),
-            Bound::Unbounded => Self::At(W::MIN),
-        }
-    }
-
-    /// Where the keys between two bounds that are nearest to an end are.
-    pub(crate) fn end(end: End, (lower, upper): (Bound<W>, Bound<W>)) -> Self {
-        match (end, upper) {
-            (End::Least, _) => Self::least(lower),
-            (End::Greatest, Bound::Included(key)) => Self::At(key),
-            (End::Greatest, Bound::Excluded(key)) => Self::Below(key),
-            (End::Greatest, Bound::Unbounded) => Self::Last,
-        }
-    }
-}
 
 /// A node found by a descent. That its fences enclose what was aimed at is not validated yet: it holds if the
 /// version does.

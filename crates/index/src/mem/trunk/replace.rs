@@ -2,12 +2,13 @@
 
 use crossbeam_epoch::Guard;
 
+use super::super::aim::Aim;
 use super::super::columns::Words;
 use super::super::inner::Inner;
 use super::super::node::NodePtr;
 use super::super::primitive::interleave;
 use super::super::version_latch::Writer;
-use super::{Aim, Trunk};
+use super::Trunk;
 
 /// Leaves, linked from the first to the last, that no other thread can reach.
 #[derive(Debug, Clone, Copy)]
