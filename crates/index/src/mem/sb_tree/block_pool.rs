@@ -56,7 +56,7 @@ impl<W: Words> BlockPool<W> {
             return block;
         }
         if self.pieces.last().is_none_or(|piece| self.begun == piece.blocks) {
-            self.add_piece();
+            self.add_piece(false);
         }
         self.begin_next()
     }
@@ -70,7 +70,7 @@ impl<W: Words> BlockPool<W> {
     pub(super) fn reserve(&mut self, blocks: usize) {
         while self.free.len() < blocks {
             if self.pieces.last().is_none_or(|piece| self.begun == piece.blocks) {
-                self.add_piece();
+                self.add_piece(true);
             }
             let block = self.begin_next();
             self.free.push(block);
@@ -94,8 +94,9 @@ impl<W: Words> BlockPool<W> {
         block
     }
 
-    /// Each piece is as large as all before it, up to [`PIECE_BYTES`].
-    fn add_piece(&mut self) {
+    /// Each piece is as large as all before it, up to [`PIECE_BYTES`]. Only where nobody waits for it is the memory made
+    /// anew: small pages that the allocator had in use stay small, but to fault takes long.
+    fn add_piece(&mut self, makes_anew: bool) {
         let size = size_of::<Block<W>>();
         let room: usize = self.pieces.iter().map(|piece| piece.blocks).sum();
         let blocks = room.clamp(FIRST_BLOCKS, (PIECE_BYTES / size).max(FIRST_BLOCKS));
@@ -117,7 +118,7 @@ impl<W: Words> BlockPool<W> {
             handle_alloc_error(layout)
         };
         if is_huge {
-            make_huge_pages(start.cast(), bytes);
+            advise_huge_page(start.cast(), bytes, makes_anew);
         }
         self.pieces.push(Piece {
             start,
@@ -128,18 +129,20 @@ impl<W: Words> BlockPool<W> {
     }
 }
 
-/// Asks the system for huge pages. What the allocator had in use before has small ones, and is given back first: to fault a
-/// huge page is paid for once in as many inserts as it takes, small pages at every lookup and scan.
+/// Asks the system for huge pages, of which one fault brings as much as 512 others. To make the memory anew, the pages
+/// that the allocator had in use are given back first.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn make_huge_pages(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the memory is ours, and nothing has been written to it. A refusal leaves it as it is.
-    unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+fn advise_huge_page(start: NonNull<u8>, bytes: usize, makes_anew: bool) {
+    if makes_anew {
+        // SAFETY: the memory is ours, and nothing has been written to it. A refusal leaves it as it is.
+        unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+    }
     // SAFETY: advice changes nothing that is in the memory.
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-const fn make_huge_pages(_start: NonNull<u8>, _bytes: usize) {}
+const fn advise_huge_page(_start: NonNull<u8>, _bytes: usize, _makes_anew: bool) {}
 
 impl<W: Words> Drop for BlockPool<W> {
     fn drop(&mut self) {
