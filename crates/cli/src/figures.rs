@@ -16,75 +16,112 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// How many of the rows something is true of, or how many rows it spans, and the share of all that this is.
+struct Measure {
+    /// Its name for machines.
+    field: &'static str,
+    count: u64,
+    share: f64,
+    /// Digits behind the point of its percentage.
+    decimals: usize,
+}
+
+impl Measure {
+    const fn new(field: &'static str, count: u64, share: f64, decimals: usize) -> Self {
+        Self {
+            field,
+            count,
+            share,
+            decimals,
+        }
+    }
+
+    fn percent(&self) -> String {
+        format!("{:.*} %", self.decimals, 100.0 * self.share)
+    }
+}
+
+fn json_of(rows: u64, measures: &[Measure]) -> Value {
+    let mut object = json!({ "rows": rows });
+    for measure in measures {
+        object[measure.field] = json!(measure.count);
+        object[format!("{}_percent", measure.field)] = json!(100.0 * measure.share);
+    }
+    object
+}
+
+fn sortedness(measured: &Sortedness) -> [Measure; 4] {
+    [
+        Measure::new("k", measured.k, measured.k_share(), 1),
+        Measure::new("l", measured.l, measured.l_share(), 2),
+        Measure::new(
+            "below_running_max",
+            measured.below_running_max,
+            measured.below_running_max_share(),
+            1,
+        ),
+        Measure::new(
+            "adjacent_inversions",
+            measured.adjacent_inversions,
+            measured.adjacent_inversions_share(),
+            1,
+        ),
+    ]
+}
+
+fn estimates(order: &Estimate) -> [Measure; 4] {
+    [
+        Measure::new("k", order.k, order.k_share(), 1),
+        Measure::new("l", order.l, order.l_share(), 2),
+        Measure::new(
+            "below_running_max",
+            order.below_running_max,
+            order.late_share(),
+            1,
+        ),
+        Measure::new("overlapping", order.overlapping, order.overlapping_share(), 1),
+    ]
+}
+
 /// The measures for people.
 pub(crate) fn sortedness_text(measured: &Sortedness) -> String {
-    let Sortedness {
-        rows,
-        k,
-        l,
-        below_running_max,
-        adjacent_inversions,
-    } = *measured;
-    format!(
-        "{:>11} rows\n\
-         {:>11} K  ({:.1} %)  rows less a longest non-decreasing subsequence\n\
-         {:>11} L  ({:.2} %)  largest distance of a row from its sorted position\n\
-         {:>11}    ({:.1} %)  rows below the running maximum\n\
-         {:>11}    ({:.1} %)  rows below the row before them",
-        grouped(rows),
-        grouped(k),
-        100.0 * measured.k_share(),
-        grouped(l),
-        100.0 * measured.l_share(),
-        grouped(below_running_max),
-        100.0 * measured.below_running_max_share(),
-        grouped(adjacent_inversions),
-        100.0 * measured.adjacent_inversions_share(),
-    )
+    const MEANINGS: [(&str, &str); 4] = [
+        ("K", "rows less a longest non-decreasing subsequence"),
+        ("L", "largest distance of a row from its sorted position"),
+        (" ", "rows below the running maximum"),
+        (" ", "rows below the row before them"),
+    ];
+    let mut text = format!("{:>11} rows", grouped(measured.rows));
+    for (measure, (letter, meaning)) in sortedness(measured).iter().zip(MEANINGS) {
+        let (count, percent) = (grouped(measure.count), measure.percent());
+        text += &format!("\n{count:>11} {letter}  ({percent})  {meaning}");
+    }
+    text
 }
 
 /// The measures for machines.
 pub(crate) fn sortedness_json(measured: &Sortedness) -> Value {
-    json!({
-        "rows": measured.rows,
-        "k": measured.k,
-        "k_percent": 100.0 * measured.k_share(),
-        "l": measured.l,
-        "l_percent": 100.0 * measured.l_share(),
-        "below_running_max": measured.below_running_max,
-        "below_running_max_percent": 100.0 * measured.below_running_max_share(),
-        "adjacent_inversions": measured.adjacent_inversions,
-        "adjacent_inversions_percent": 100.0 * measured.adjacent_inversions_share(),
-    })
+    json_of(measured.rows, &sortedness(measured))
 }
 
 /// Estimates for people, in a line.
 pub(crate) fn estimate_text(order: &Estimate) -> String {
+    let [k, l, late, overlapping] = estimates(order);
     format!(
-        "{} rows: K {} ({:.1} %), L {} ({:.2} %), {:.1} % late, {:.1} % overlapping",
+        "{} rows: K {} ({}), L {} ({}), {} late, {} overlapping",
         grouped(order.rows),
-        grouped(order.k),
-        100.0 * order.k_share(),
-        grouped(order.l),
-        100.0 * order.l_share(),
-        100.0 * order.late_share(),
-        100.0 * order.overlapping_share(),
+        grouped(k.count),
+        k.percent(),
+        grouped(l.count),
+        l.percent(),
+        late.percent(),
+        overlapping.percent(),
     )
 }
 
 /// Estimates for machines.
 pub(crate) fn estimate_json(order: &Estimate) -> Value {
-    json!({
-        "rows": order.rows,
-        "k": order.k,
-        "k_percent": 100.0 * order.k_share(),
-        "l": order.l,
-        "l_percent": 100.0 * order.l_share(),
-        "below_running_max": order.below_running_max,
-        "below_running_max_percent": 100.0 * order.late_share(),
-        "overlapping": order.overlapping,
-        "overlapping_percent": 100.0 * order.overlapping_share(),
-    })
+    json_of(order.rows, &estimates(order))
 }
 
 #[cfg(test)]

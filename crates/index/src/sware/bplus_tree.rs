@@ -3,8 +3,8 @@
 use super::branch::Branch;
 use super::fence_index::FenceIndex;
 use super::leaf::Leaf;
-use super::merge::Scratch;
 use super::options::TreeOptions;
+use super::scratch::Scratch;
 use super::search::{NO_KEY, Searching, vectorised};
 use super::stage::Stage;
 
@@ -246,6 +246,9 @@ impl BPlusTree {
         } else {
             self.branches.push(Box::new(Branch::of([(fence, leaf)])));
             self.index.insert(last + 1, fence);
+        }
+        if let Some(branch) = self.branches.last_mut() {
+            branch.set_room(&self.options);
         }
     }
 

@@ -1,12 +1,10 @@
 //! Branches: the fences of up to 64 leaves, the leaves, and what waits to be merged into them.
 
 use super::leaf::Leaf;
+use super::options::{BRANCH_LEAVES, TreeOptions};
 use super::pending::Pending;
 use super::search::{LANES, NO_KEY, count_up_to};
 use crate::mem::prefetch::prefetch;
-
-/// Leaves that a branch has room for.
-pub(super) const BRANCH_LEAVES: usize = 64;
 
 /// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf are at least its fence and below the next;
 /// the first fence is that of the branch.
@@ -60,12 +58,20 @@ impl Branch {
     #[inline(always)]
     pub(super) fn get(&self, key: u64) -> Option<u64> {
         let place = self.find(key);
-        let stored = self.leaves.get(place).and_then(|leaf| leaf.get(key));
-        if self.pending.is_empty() {
-            return stored;
+        // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
+        // much is found, it does not.
+        if !self.pending.is_empty()
+            && let Some(value) = self.pending.get(place, key)
+        {
+            return Some(value);
         }
-        // Both are looked for, so that both come from memory together.
-        self.pending.get(place, key).or(stored)
+        self.leaves.get(place)?.get(key)
+    }
+
+    /// Lets as many entries wait as there may be for the leaves that there are.
+    pub(super) fn set_room(&mut self, options: &TreeOptions) {
+        let room = options.pending_entries * self.leaves.len() / options.branch_leaves;
+        self.pending.set_room(room.max(1));
     }
 
     /// Asks for the fences, and how many entries wait.
@@ -81,8 +87,17 @@ impl Branch {
     #[inline(always)]
     pub(super) fn prefetch_leaf(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
+            self.prefetch_pending(place);
             leaf.prefetch_all();
+        }
+    }
+
+    /// Asks for what waits for a leaf, and for what is known of what waits for the next one.
+    #[inline(always)]
+    pub(super) fn prefetch_pending(&self, place: usize) {
+        if place < BRANCH_LEAVES && !self.pending.is_empty() {
             self.pending.prefetch_blocks(place);
+            self.pending.prefetch_leaf((place + 1) % BRANCH_LEAVES);
         }
     }
 

@@ -11,8 +11,9 @@
 
 use std::ops::Range;
 
-use super::leaf::{LEAF_ENTRIES, Leaf};
-use super::pending::Columns;
+use super::leaf::Leaf;
+use super::options::LEAF_ENTRIES;
+use super::search::Columns;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::search::{GROUP, LANES, has_wide_vectors, load};
 
@@ -22,7 +23,11 @@ const LATE: usize = 64;
 const COPIED: usize = 32;
 /// Room for a leaf, what is late, and what is copied too much.
 const JOINED: usize = LEAF_ENTRIES + LATE + COPIED;
-const MASKS: usize = JOINED.div_ceil(64);
+
+const _: () = assert!(
+    JOINED.is_multiple_of(8),
+    "joined columns are written eight entries at a time"
+);
 
 /// A stretch of a leaf joined with what is late.
 #[derive(Debug)]
@@ -35,8 +40,6 @@ pub(super) struct Joined {
 /// Where late entries stand among those of a stretch.
 struct Places {
     ranks: [usize; LATE],
-    /// A bit for each joined entry: whether it is late.
-    masks: [u64; MASKS],
     /// Whether a late entry takes the place of one in the leaf.
     replaces: bool,
 }
@@ -51,11 +54,11 @@ impl Joined {
     }
 
     /// Calls `visit` with the entries of a stretch of a leaf and those that are late, which win; these ascend and belong
-    /// between the neighbours of the stretch.
+    /// between the neighbours of the stretch. Meanwhile the columns of the leaf that is to be joined next are asked for.
     #[inline(always)]
     pub(super) fn visit(
         &mut self,
-        leaf: &Leaf,
+        (leaf, next): (&Leaf, Option<&Leaf>),
         stretch: Range<usize>,
         mut late: Columns<'_>,
         visit: &mut impl FnMut(&[u64], &[u64]),
@@ -65,7 +68,7 @@ impl Joined {
             let (keys, more_keys) = late.0.split_at(LATE);
             let (values, more_values) = late.1.split_at(LATE);
             let to = leaf.rank(more_keys[0]).max(from);
-            self.join(leaf, from..to, (keys, values));
+            self.join((leaf, None), from..to, (keys, values));
             visit(&self.keys[..self.len], &self.values[..self.len]);
             (from, late) = (to, (more_keys, more_values));
         }
@@ -76,17 +79,20 @@ impl Joined {
             }
             return;
         }
-        self.join(leaf, from..stretch.end.max(from), late);
+        self.join((leaf, next), from..stretch.end.max(from), late);
         visit(&self.keys[..self.len], &self.values[..self.len]);
     }
 
     #[inline(always)]
-    fn join(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>) {
+    fn join(&mut self, (leaf, next): (&Leaf, Option<&Leaf>), stretch: Range<usize>, late: Columns<'_>) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if has_wide_vectors() {
             // SAFETY: the processor has the features.
-            unsafe { self.join_with_vectors(leaf, stretch, late) };
+            unsafe { self.join_with_vectors((leaf, next), stretch, late) };
             return;
+        }
+        if let Some(next) = next {
+            next.prefetch_columns();
         }
         let places = Places::find(leaf, &stretch, late.0);
         self.copy_between(leaf, stretch, late, &places);
@@ -136,58 +142,96 @@ fn copy_group(from: &[u64], to: &mut [u64]) {
 impl Places {
     #[inline(always)]
     fn find(leaf: &Leaf, stretch: &Range<usize>, late: &[u64]) -> Self {
-        Self::of_ranks(stretch, late, |key| {
-            let rank = leaf.rank(key);
-            (rank, leaf.keys().get(rank) == Some(&key))
-        })
-    }
-
-    /// Of the rank of each late key in the leaf, and whether that has the key.
-    #[inline(always)]
-    fn of_ranks(stretch: &Range<usize>, late: &[u64], rank_of: impl Fn(u64) -> (usize, bool)) -> Self {
         let mut places = Self {
             ranks: [0; LATE],
-            masks: [0; MASKS],
             replaces: false,
         };
-        for (number, (&key, rank)) in late.iter().zip(&mut places.ranks).enumerate() {
-            let (found, is_there) = rank_of(key);
+        for (&key, rank) in late.iter().zip(&mut places.ranks) {
+            let found = leaf.rank(key);
+            places.replaces |= leaf.keys().get(found) == Some(&key);
             *rank = found.clamp(stretch.start, stretch.end);
-            places.replaces |= is_there;
-            let at = *rank - stretch.start + number;
-            places.masks[at / 64] |= 1 << (at % 64);
         }
         places
     }
 }
 
+/// For each eight joined entries which of them are late.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+type Masks = [u8; JOINED / LANES];
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Joined {
-    #[target_feature(enable = "avx512f,popcnt")]
-    fn join_with_vectors(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>) {
-        let places = Places::of_ranks(&stretch, late.0, |key| rank_with_vectors(leaf, key));
-        if places.replaces {
+    #[target_feature(enable = "avx512f,bmi2,popcnt")]
+    fn join_with_vectors(
+        &mut self,
+        (leaf, next): (&Leaf, Option<&Leaf>),
+        stretch: Range<usize>,
+        late: Columns<'_>,
+    ) {
+        let mut masks: Masks = [0; JOINED / LANES];
+        let mut replaces = false;
+        for (number, &key) in late.0.iter().enumerate() {
+            let (rank, is_there) = rank_with_vectors(leaf, key);
+            replaces |= is_there;
+            let at = rank.clamp(stretch.start, stretch.end) - stretch.start + number;
+            masks[at / LANES] |= 1 << (at % LANES);
+        }
+        // What is not joined is asked for beside what is.
+        let next = next.unwrap_or(leaf);
+        if replaces {
+            next.prefetch_columns();
+            let places = Places::find(leaf, &stretch, late.0);
             self.copy_between(leaf, stretch, late, &places);
             return;
         }
         self.len = stretch.len() + late.0.len();
-        let stored = (
-            &leaf.all_keys()[stretch.start..stretch.end],
-            &leaf.all_values()[stretch.start..stretch.end],
-        );
-        let padded = self.len.next_multiple_of(LANES);
-        spread(
-            late,
-            stored,
-            &places.masks,
-            (&mut self.keys[..padded], &mut self.values[..padded]),
-        );
+        self.spread(leaf, next, stretch, late, &masks);
+    }
+
+    /// Writes the joined columns eight entries at a time: late ones where the masks have a bit, stored ones otherwise, and
+    /// whatever comes when both are at their ends.
+    #[target_feature(enable = "avx512f,bmi2,popcnt")]
+    fn spread(&mut self, leaf: &Leaf, next: &Leaf, stretch: Range<usize>, late: Columns<'_>, masks: &Masks) {
+        let (late_keys, late_values) = (late.0.as_ptr(), late.1.as_ptr());
+        let (stored_keys, stored_values) = (leaf.all_keys().as_ptr(), leaf.all_values().as_ptr());
+        let (keys, values) = (self.keys.as_mut_ptr(), self.values.as_mut_ptr());
+        let (mut late_from, mut stored_from) = (0, stretch.start);
+        for (number, &mask) in masks[..self.len.div_ceil(LANES)].iter().enumerate() {
+            // A few lines at a time: asked for at once they would fill the queue of loads, and all that follows waited.
+            next.prefetch_lines(number);
+            let late_here = mask.count_ones() as usize;
+            // The last lanes may be more than there is left.
+            let stored_here = (LANES - late_here).min(stretch.end - stored_from);
+            // SAFETY: the masks have a bit for each late entry, so no more of these are read than there are; stored ones are
+            // read up to the end of a stretch of the leaf; and lanes are written up to the length, rounded up, of columns
+            // that are a multiple of lanes long.
+            unsafe {
+                spread_lanes(
+                    mask,
+                    (late_keys.wrapping_add(late_from), late_here),
+                    (stored_keys.wrapping_add(stored_from), stored_here),
+                    keys.wrapping_add(number * LANES),
+                );
+            }
+            // SAFETY: as before.
+            unsafe {
+                spread_lanes(
+                    mask,
+                    (late_values.wrapping_add(late_from), late_here),
+                    (stored_values.wrapping_add(stored_from), stored_here),
+                    values.wrapping_add(number * LANES),
+                );
+            }
+            late_from += late_here;
+            stored_from += stored_here;
+        }
     }
 }
 
 /// As [`Leaf::rank`], and whether the key is there.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,popcnt")]
+#[inline]
+#[target_feature(enable = "avx512f,bmi2,popcnt")]
 fn rank_with_vectors(leaf: &Leaf, key: u64) -> (usize, bool) {
     use std::arch::x86_64::{
         _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_set1_epi64,
@@ -207,73 +251,38 @@ fn rank_with_vectors(leaf: &Leaf, key: u64) -> (usize, bool) {
     (group * GROUP + below, equal != 0)
 }
 
-/// Writes the joined columns eight entries at a time: late ones where the masks have a bit, stored ones otherwise, and
-/// whatever comes when both are at their ends.
+/// Writes eight entries of a column: late ones where the mask has a bit, of which there are as many, stored ones otherwise.
+///
+/// # Safety
+///
+/// So many late and stored ones, at most eight of each, may be read, and eight entries written.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,popcnt")]
-fn spread(
-    mut late: Columns<'_>,
-    mut stored: Columns<'_>,
-    masks: &[u64; MASKS],
-    joined: (&mut [u64], &mut [u64]),
-) {
-    let masks = masks.map(u64::to_le_bytes);
-    let lanes = joined
-        .0
-        .as_chunks_mut::<LANES>()
-        .0
-        .iter_mut()
-        .zip(joined.1.as_chunks_mut::<LANES>().0);
-    for ((keys, values), &mask) in lanes.zip(masks.as_flattened()) {
-        let late_here = mask.count_ones() as usize;
-        // The last lanes may be more than there is left.
-        let from_stored = if stored.0.len() < LANES - late_here {
-            !mask & u8::MAX >> (LANES - late_here - stored.0.len())
-        } else {
-            !mask
-        };
-        let stored_here = from_stored.count_ones() as usize;
-        let late_now;
-        (late_now, late) = split_columns(late, late_here);
-        let stored_now;
-        (stored_now, stored) = split_columns(stored, stored_here);
-        spread_lanes((late_now.0, mask), (stored_now.0, from_stored), keys);
-        spread_lanes((late_now.1, mask), (stored_now.1, from_stored), values);
-    }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn split_columns<'c>((keys, values): Columns<'c>, at: usize) -> (Columns<'c>, Columns<'c>) {
-    let (keys, more_keys) = keys.split_at(at);
-    let (values, more_values) = values.split_at(at);
-    ((keys, values), (more_keys, more_values))
-}
-
-/// Writes eight entries of a column; each side has as many as its mask has bits.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,popcnt")]
-fn spread_lanes((late, mask): (&[u64], u8), (stored, from_stored): (&[u64], u8), lanes: &mut [u64; LANES]) {
+#[inline]
+#[target_feature(enable = "avx512f,bmi2,popcnt")]
+unsafe fn spread_lanes(mask: u8, late: (*const u64, usize), stored: (*const u64, usize), lanes: *mut u64) {
     use std::arch::x86_64::{
         _mm512_mask_expand_epi64, _mm512_maskz_expand_epi64, _mm512_maskz_loadu_epi64, _mm512_storeu_epi64,
     };
 
     // Loaded first and then spread in the register: spreading while loading is slow on some processors.
-    // SAFETY: as many are read as the mask has bits, which is the length of the slice.
-    let spread = unsafe { _mm512_maskz_loadu_epi64(lowest_bits(from_stored), stored.as_ptr().cast()) };
-    // SAFETY: as before.
-    let late = unsafe { _mm512_maskz_loadu_epi64(lowest_bits(mask), late.as_ptr().cast()) };
-    let spread = _mm512_maskz_expand_epi64(from_stored, spread);
+    let (stored_lanes, late_lanes) = (lowest_bits(stored.1), lowest_bits(late.1));
+    // SAFETY: the caller's promise.
+    let stored = unsafe { _mm512_maskz_loadu_epi64(stored_lanes, stored.0.cast()) };
+    // SAFETY: the caller's promise.
+    let late = unsafe { _mm512_maskz_loadu_epi64(late_lanes, late.0.cast()) };
+    let spread = _mm512_maskz_expand_epi64(!mask, stored);
     let spread = _mm512_mask_expand_epi64(spread, mask, late);
-    // SAFETY: there are as many lanes as are written.
-    unsafe { _mm512_storeu_epi64(lanes.as_mut_ptr().cast(), spread) };
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_storeu_epi64(lanes.cast(), spread) };
 }
 
-/// As many bits, from the lowest on.
+/// So many bits, at most eight, from the lowest on.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn lowest_bits(mask: u8) -> u8 {
-    u8::MAX.checked_shr(mask.count_zeros()).unwrap_or(0)
+#[inline]
+#[target_feature(enable = "bmi2")]
+#[expect(clippy::cast_possible_truncation, reason = "there are eight at most")]
+fn lowest_bits(count: usize) -> u8 {
+    std::arch::x86_64::_bzhi_u32(u8::MAX.into(), count as u32) as u8
 }
 
 #[cfg(test)]
@@ -336,7 +345,7 @@ mod tests {
             );
 
             let mut joined = Joined::new();
-            joined.join(&leaf, from..to, late);
+            joined.join((&leaf, Some(&leaf)), from..to, late);
             assert_eq!(joined.keys[..joined.len], model_keys, "keys of round {round}");
             assert_eq!(
                 joined.values[..joined.len],

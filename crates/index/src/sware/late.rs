@@ -5,8 +5,8 @@
     expect(unsafe_code, reason = "calls of functions compiled for more features")
 )]
 
-use super::pending::{Columns, LEAF_PENDING_ENTRIES, LeafColumn, Pending};
-use super::search::{GROUP, NO_KEY, count_below};
+use super::pending::{LEAF_PENDING_ENTRIES, LeafColumn, Pending};
+use super::search::{Columns, GROUP, NO_KEY, count_below};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::search::{LANES, count_below_with_vectors, has_wide_vectors};
 use super::stage::Run;

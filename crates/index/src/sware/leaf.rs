@@ -2,12 +2,9 @@
 
 use std::ops::Range;
 
-use super::pending::Columns;
-use super::search::{GROUP, LANES, NO_KEY, count_below, count_up_to};
+use super::options::LEAF_ENTRIES;
+use super::search::{Columns, GROUP, LANES, NO_KEY, count_below, count_up_to};
 use crate::mem::prefetch::prefetch;
-
-/// Entries that a leaf has room for.
-pub(super) const LEAF_ENTRIES: usize = 256;
 
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
 
@@ -75,11 +72,21 @@ impl Leaf {
         group * GROUP + count_below(&groups[group], key)
     }
 
-    /// Where the keys between the bounds stand, of which neither is [`NO_KEY`].
+    /// Where the keys between the bounds stand, of which neither is [`NO_KEY`]. Mostly these are all.
     #[inline(always)]
     pub(super) fn between(&self, lower: u64, upper: u64) -> Range<usize> {
-        let to = self.find(upper).map_or_else(|rank| rank, |rank| rank + 1);
-        self.rank(lower).min(to)..to
+        let keys = self.keys();
+        let to = if keys.last().is_some_and(|&last| last > upper) {
+            self.find(upper).map_or_else(|rank| rank, |rank| rank + 1)
+        } else {
+            keys.len()
+        };
+        let from = if keys.first().is_some_and(|&first| first < lower) {
+            self.rank(lower)
+        } else {
+            0
+        };
+        from.min(to)..to
     }
 
     /// Where the key is, or where it belongs.
@@ -115,9 +122,35 @@ impl Leaf {
     /// Asks for all of it.
     #[inline(always)]
     pub(super) fn prefetch_all(&self) {
+        self.prefetch_outline();
+        self.prefetch_columns();
+    }
+
+    /// Asks for keys and values.
+    #[inline(always)]
+    pub(super) fn prefetch_columns(&self) {
+        for number in 0..LEAF_ENTRIES / LANES {
+            self.prefetch_lines(number);
+        }
+    }
+
+    /// Asks for all but the columns.
+    #[inline(always)]
+    pub(super) fn prefetch_outline(&self) {
         prefetch(&self.len);
-        for column in [&self.samples[..], &self.keys, &self.values] {
-            column.chunks(LANES).for_each(|line| prefetch(&line[0]));
+        for line in self.samples.as_chunks::<LANES>().0 {
+            prefetch(line);
+        }
+    }
+
+    /// Asks for the lines of keys and values with this number, if there are such.
+    #[inline(always)]
+    pub(super) fn prefetch_lines(&self, number: usize) {
+        let keys = self.keys.as_chunks::<LANES>().0.get(number);
+        let values = self.values.as_chunks::<LANES>().0.get(number);
+        if let Some((keys, values)) = keys.zip(values) {
+            prefetch(keys);
+            prefetch(values);
         }
     }
 

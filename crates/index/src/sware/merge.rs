@@ -2,88 +2,17 @@
 //! a branch in one pass.
 
 use super::bplus_tree::BPlusTree;
-use super::branch::{BRANCH_LEAVES, Branch};
+use super::branch::Branch;
 use super::join::Joined;
-use super::late::Late;
 use super::leaf::Leaf;
-use super::pending::Columns;
-use super::search::{NO_KEY, Searching, vectorised};
+use super::scratch::{Route, Scratch, SpareLeaves};
+use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::stage::Run;
 
 /// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
 const ROUTED_AT_ONCE: usize = 64;
 /// If so many entries for each leaf of a branch come together, they do not wait there, but are merged at once.
 const MERGED_AT_ONCE: usize = 4;
-/// As many leaves are kept for the next use.
-const LEAVES_KEPT: usize = 64;
-
-/// Room to sort and to join, and leaves for the next use.
-#[derive(Debug)]
-pub(super) struct Scratch {
-    pub(super) spare: SpareLeaves,
-    late: Late,
-    joined: Option<Box<Joined>>,
-    pub(super) run: Run,
-    routes: Vec<Route>,
-}
-
-#[derive(Debug)]
-pub(super) struct SpareLeaves(Vec<Box<Leaf>>);
-
-/// To which leaf an entry of a run goes.
-#[derive(Debug, Clone, Copy)]
-struct Route {
-    entry: usize,
-    at: usize,
-    place: usize,
-}
-
-impl Scratch {
-    pub(super) const fn new() -> Self {
-        Self {
-            spare: SpareLeaves(Vec::new()),
-            late: Late::new(),
-            joined: None,
-            run: Run::new(),
-            routes: Vec::new(),
-        }
-    }
-
-    /// Room to join.
-    pub(super) fn joined(&mut self) -> &mut Joined {
-        self.joined.get_or_insert_with(Joined::new)
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.spare.0.len() * size_of::<Leaf>() + self.run.bytes()
-    }
-}
-
-impl SpareLeaves {
-    /// An empty leaf.
-    pub(super) fn leaf(&mut self) -> Box<Leaf> {
-        match self.0.pop() {
-            None => Leaf::new(),
-            Some(mut leaf) => {
-                leaf.truncate(0);
-                leaf
-            }
-        }
-    }
-
-    /// A leaf that is to be filled.
-    fn leaf_to_fill(&mut self) -> Box<Leaf> {
-        let mut leaf = self.0.pop().unwrap_or_else(Leaf::new);
-        leaf.begin_filling();
-        leaf
-    }
-
-    fn keep(&mut self, leaf: Box<Leaf>) {
-        if self.0.len() < LEAVES_KEPT {
-            self.0.push(leaf);
-        }
-    }
-}
 
 /// Writes the leaves of a branch anew, from left to right. A leaf that has room for its entries stays one; one that has
 /// not is streamed into leaves of the usual fill, and so are those behind it, until leaf ends coincide again.
@@ -100,7 +29,13 @@ struct Packer<'t> {
 impl Packer<'_> {
     /// Takes the next leaf, and the entries to be merged into it.
     #[inline(always)]
-    fn take(&mut self, fence: u64, leaf: Box<Leaf>, late: Columns<'_>, joined: &mut Joined) {
+    fn take(
+        &mut self,
+        (fence, leaf): (u64, Box<Leaf>),
+        next: Option<&Leaf>,
+        late: Columns<'_>,
+        joined: &mut Joined,
+    ) {
         if self
             .open
             .as_ref()
@@ -111,6 +46,7 @@ impl Packer<'_> {
         let begins = self.open.is_none();
         if begins {
             if late.0.is_empty() {
+                next.inspect(|next| next.prefetch_columns());
                 return self.packed.push((fence, leaf));
             }
             self.open = Some((fence, self.spare.leaf_to_fill()));
@@ -118,7 +54,7 @@ impl Packer<'_> {
         let stays = begins && leaf.len() + late.0.len() <= self.capacity;
         let fill = if stays { self.capacity } else { self.fill };
         let mut taken = 0;
-        joined.visit(&leaf, 0..leaf.len(), late, &mut |keys, values| {
+        joined.visit((&leaf, next), 0..leaf.len(), late, &mut |keys, values| {
             taken += keys.len();
             self.copy((keys, values), fill);
         });
@@ -228,8 +164,7 @@ impl BPlusTree {
         for route in routes.drain(..) {
             let pending = &mut self.branches[route.at].pending;
             let (key, value) = (run.0[route.entry], run.1[route.entry]);
-            let has_room =
-                pending.len() < self.options.pending_entries && pending.push(route.place, key, value);
+            let has_room = pending.has_room() && pending.push(route.place, key, value);
             if !has_room {
                 left.push((key, value));
             }
@@ -272,18 +207,18 @@ impl BPlusTree {
         let mut leaves = branch.take().peekable();
         let (mut place, mut newer) = (0, newer);
         while let Some((fence, leaf)) = leaves.next() {
-            let mut end = NO_KEY;
-            if let Some((next_fence, next)) = leaves.peek() {
-                end = *next_fence;
-                next.prefetch_all();
-                branch.pending.prefetch_blocks(place + 1);
-                branch.pending.prefetch_leaf((place + 2) % BRANCH_LEAVES);
+            let next = leaves.peek();
+            let end = next.map_or(NO_KEY, |next| next.0);
+            if let Some((_, next)) = next {
+                branch.prefetch_pending(place + 1);
+                next.prefetch_outline();
             }
             let count = newer.0.iter().take_while(|&&key| key < end).count();
             let (keys, more_keys) = newer.0.split_at(count);
             let (values, more_values) = newer.1.split_at(count);
             let late = late.of_leaf(&branch.pending, place, (keys, values));
-            packer.take(fence, leaf, late, joined);
+            let next = next.map(|(_, next)| next.as_ref());
+            packer.take((fence, leaf), next, late, joined);
             (place, newer) = (place + 1, (more_keys, more_values));
         }
         packer.close();
@@ -306,8 +241,10 @@ impl BPlusTree {
         for (fence, leaf) in packed.by_ref().take(share) {
             self.branches[at].push(fence, leaf);
         }
+        self.branches[at].set_room(&self.options);
         for new in 1..branches {
-            let branch = Branch::of(packed.by_ref().take(share));
+            let mut branch = Branch::of(packed.by_ref().take(share));
+            branch.set_room(&self.options);
             if let Some(fence) = branch.fence(0) {
                 self.branches.insert(at + new, Box::new(branch));
                 self.index.insert(at + new, fence);

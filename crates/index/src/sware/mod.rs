@@ -38,6 +38,7 @@ mod options;
 mod paged_tree;
 mod pending;
 mod range;
+mod scratch;
 mod search;
 mod serial_map;
 mod stage;

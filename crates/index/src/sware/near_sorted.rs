@@ -7,9 +7,8 @@ use super::bplus_tree::BPlusTree;
 use super::join::Joined;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
-use super::pending::Columns;
-use super::range::inclusive;
-use super::search::{NO_KEY, Searching, vectorised};
+use super::search::{Columns, NO_KEY, Searching, vectorised};
+use super::serial_map::inclusive;
 use super::stage::Run;
 use crate::sortedness::Estimator;
 
@@ -480,7 +479,7 @@ impl Searching for Merge<'_> {
     fn run(self) {
         let tail = 0..self.tail.len();
         self.joined
-            .visit(self.tail, tail, self.late, &mut |keys, values| {
+            .visit((self.tail, None), tail, self.late, &mut |keys, values| {
                 self.merged.keys.extend_from_slice(keys);
                 self.merged.values.extend_from_slice(values);
             });

@@ -1,8 +1,13 @@
 //! Settings of the trees in memory.
 
-use super::branch::BRANCH_LEAVES;
-use super::leaf::LEAF_ENTRIES;
-use super::stage::STAGE_ENTRIES;
+/// Entries that a leaf has room for.
+pub(super) const LEAF_ENTRIES: usize = 256;
+
+/// Leaves that a branch has room for.
+pub(super) const BRANCH_LEAVES: usize = 64;
+
+/// Entries that a stage has room for. A scan looks through all their keys, and they fit the nearest caches.
+pub(super) const STAGE_ENTRIES: usize = 1024;
 
 /// Entries that may wait for all leaves of a branch: 40 for each, on average.
 const PENDING_ENTRIES: usize = BRANCH_LEAVES * 40;
@@ -59,8 +64,8 @@ impl TreeOptions {
         }
     }
 
-    /// Entries that may wait to be merged into the leaves of one branch, 1 to 2,560, and no more than 64 for one leaf.
-    /// Default: 2,560. A plain [`BPlusTree`](super::BPlusTree) has none.
+    /// Entries that may wait to be merged into the leaves of a full branch, 1 to 2,560, and no more than 64 for one leaf; of
+    /// one with fewer leaves as many fewer. Default: 2,560. A plain [`BPlusTree`](super::BPlusTree) has none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {

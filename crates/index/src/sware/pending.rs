@@ -1,6 +1,6 @@
 //! Entries that wait to be merged into the leaves of a branch.
 
-use super::branch::BRANCH_LEAVES;
+use super::options::BRANCH_LEAVES;
 use super::search::NO_KEY;
 use super::stage::hash;
 use crate::mem::prefetch::prefetch;
@@ -25,6 +25,8 @@ const BLOCKS_GROWN: usize = 160;
 #[repr(C, align(64))]
 pub(super) struct Pending {
     len: usize,
+    /// How many may wait.
+    room: usize,
     blocks: Vec<Block>,
     leaves: [Waiting; BRANCH_LEAVES],
 }
@@ -49,9 +51,6 @@ struct Block {
     values: [u64; BLOCK_ENTRIES],
 }
 
-/// Keys and their values.
-pub(super) type Columns<'p> = (&'p [u64], &'p [u64]);
-
 /// Room for all that may wait for a leaf.
 pub(super) type LeafColumn = [u64; LEAF_PENDING_ENTRIES];
 
@@ -75,6 +74,7 @@ impl Pending {
     pub(super) const fn new() -> Self {
         Self {
             len: 0,
+            room: usize::MAX,
             blocks: Vec::new(),
             leaves: [const { Waiting::NONE }; BRANCH_LEAVES],
         }
@@ -85,10 +85,15 @@ impl Pending {
         self.len == 0
     }
 
-    /// How many wait; one that arrived again is counted again.
+    /// Whether fewer wait than may; one that arrived again is counted again.
     #[inline(always)]
-    pub(super) fn len(&self) -> usize {
-        self.len
+    pub(super) fn has_room(&self) -> bool {
+        self.len < self.room
+    }
+
+    /// Lets so many wait from now on.
+    pub(super) fn set_room(&mut self, room: usize) {
+        self.room = room;
     }
 
     /// Bytes of the heap, beside its own.
@@ -250,6 +255,9 @@ impl Pending {
                     return Err(format!("{key} waits for leaf {place}"));
                 }
             }
+        }
+        if len > self.room {
+            return Err(format!("{len} entries wait where {} may", self.room));
         }
         if len != self.len || is_taken.contains(&false) {
             return Err(format!("{len} entries wait, but {} are counted", self.len));

@@ -1,33 +1,17 @@
 //! Ranges: one leaf at a time from either end, and slices of columns for those who want all of it.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 use super::bplus_tree::BPlusTree;
-use super::branch::{BRANCH_LEAVES, Branch};
+use super::branch::Branch;
 use super::join::Joined;
 use super::late::Late;
 use super::leaf::Leaf;
 use super::near_sorted::NearSortedTree;
-use super::pending::Columns;
-use super::search::{NO_KEY, Searching, vectorised};
-use super::serial_map::{Bounds, OneAtATime, SerialMap};
+use super::search::{Columns, NO_KEY, Searching, vectorised};
+use super::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
 use super::stage::{Run, Stage};
 use crate::mem::{self, End, Leaves};
-
-/// The least and the greatest key within the bounds; none if no key can be.
-pub(super) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
-    let lower = match bounds.start_bound() {
-        Bound::Unbounded => 0,
-        Bound::Included(&key) => key,
-        Bound::Excluded(&key) => key.checked_add(1)?,
-    };
-    let upper = match bounds.end_bound() {
-        Bound::Unbounded => u64::MAX,
-        Bound::Included(&key) => key,
-        Bound::Excluded(&key) => key.checked_sub(1)?,
-    };
-    (lower <= upper).then_some((lower, upper))
-}
 
 /// What is staged between two bounds, and room to join leaves with what is late.
 #[derive(Debug)]
@@ -69,12 +53,13 @@ fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<
 }
 
 impl Joining {
-    /// Visits the entries of one leaf of a branch between the bounds; those staged are within them.
+    /// Visits the entries of one leaf of a branch between the bounds; those staged are within them. The columns of the leaf
+    /// that is to be visited next are asked for.
     #[inline(always)]
     fn visit_place(
         &mut self,
         branch: &Branch,
-        place: usize,
+        (place, next): (usize, Option<&Leaf>),
         (lower, upper): (u64, u64),
         staged: Columns<'_>,
         visit: &mut impl FnMut(&[u64], &[u64]),
@@ -87,7 +72,7 @@ impl Joining {
         match branch.leaves().get(place) {
             None if late.0.is_empty() => {}
             None => visit(late.0, late.1),
-            Some(leaf) => join_leaf(&mut self.joined, leaf, (lower, upper), late, visit),
+            Some(leaf) => join_leaf(&mut self.joined, (leaf, next), (lower, upper), late, visit),
         }
     }
 }
@@ -96,13 +81,16 @@ impl Joining {
 #[inline(always)]
 fn join_leaf(
     joined: &mut Option<Box<Joined>>,
-    leaf: &Leaf,
+    (leaf, next): (&Leaf, Option<&Leaf>),
     (lower, upper): (u64, u64),
     late: Columns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
     let stretch = leaf.between(lower, upper);
     if late.0.is_empty() {
+        if let Some(next) = next {
+            next.prefetch_columns();
+        }
         if !stretch.is_empty() {
             visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
         }
@@ -110,7 +98,7 @@ fn join_leaf(
     }
     joined
         .get_or_insert_with(Joined::new)
-        .visit(leaf, stretch, late, visit);
+        .visit((leaf, next), stretch, late, visit);
 }
 
 impl BPlusTree {
@@ -146,9 +134,13 @@ impl BPlusTree {
 
     #[inline(always)]
     fn visit_between_here(&self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
+        let first_at = self.index.find(lower);
+        let first = self.branches[first_at].find(lower);
+        // What is staged is looked through while the first leaf comes from memory.
+        self.branches[first_at].prefetch_leaf(first);
         let mut reading = Reading::new(&self.stage, lower, upper);
         let mut staged = reading.staged.columns();
-        for at in self.index.find(lower)..self.branches.len() {
+        for at in first_at..self.branches.len() {
             let fence = self.index.fence(at).unwrap_or(0);
             if fence > upper {
                 return;
@@ -158,14 +150,18 @@ impl BPlusTree {
                 .index
                 .fence(at + 1)
                 .map_or(upper, |fence| upper.min(fence - 1));
-            let first = branch.find(lower);
+            let first = if at == first_at { first } else { 0 };
             for place in first..branch.leaves().len().max(first + 1) {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
+                let mut next = None;
                 if end < upper {
-                    branch.prefetch_leaf(place + 1);
-                    branch.pending.prefetch_leaf((place + 2) % BRANCH_LEAVES);
+                    branch.prefetch_pending(place + 1);
+                    next = branch.leaves().get(place + 1).map(Box::as_ref);
+                    if let Some(next) = next {
+                        next.prefetch_outline();
+                    }
                 }
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);
@@ -173,7 +169,7 @@ impl BPlusTree {
                 staged = (more_keys, more_values);
                 reading
                     .joining
-                    .visit_place(branch, place, (lower, end), (keys, values), visit);
+                    .visit_place(branch, (place, next), (lower, end), (keys, values), visit);
                 if end == upper {
                     break;
                 }
@@ -202,11 +198,15 @@ impl BPlusTree {
     fn read_place(&self, (at, place): (usize, usize), bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
         let mut reading = Reading::new(&self.stage, bounds.0, bounds.1);
         let staged = reading.staged.columns();
-        reading
-            .joining
-            .visit_place(&self.branches[at], place, bounds, staged, &mut |keys, values| {
+        reading.joining.visit_place(
+            &self.branches[at],
+            (place, None),
+            bounds,
+            staged,
+            &mut |keys, values| {
                 entries.extend(keys.iter().copied().zip(values.iter().copied()));
-            });
+            },
+        );
     }
 
     pub(super) fn read_up_below(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
@@ -314,7 +314,7 @@ impl NearSortedTree {
         let staged = reading.staged.columns();
         join_leaf(
             &mut reading.joining.joined,
-            &self.tail,
+            (&self.tail, None),
             (lower, upper),
             staged,
             visit,

@@ -16,6 +16,9 @@
 /// Stands where there is no key: greater than every key in a node.
 pub(super) const NO_KEY: u64 = u64::MAX;
 
+/// Keys and their values.
+pub(super) type Columns<'c> = (&'c [u64], &'c [u64]);
+
 /// Keys searched at once.
 pub(super) const GROUP: usize = 16;
 
@@ -73,11 +76,13 @@ fn with_avx2<S: Searching>(operation: S) -> S::Answer {
     operation.run()
 }
 
-/// Whether the processor has vectors of 512 bits, and counts the bits of their masks.
+/// Whether the processor has vectors of 512 bits, and counts and shifts the bits of their masks.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(super) fn has_wide_vectors() -> bool {
-    std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("popcnt")
+    std::is_x86_feature_detected!("avx512f")
+        && std::is_x86_feature_detected!("bmi2")
+        && std::is_x86_feature_detected!("popcnt")
 }
 
 /// A vector of these keys.

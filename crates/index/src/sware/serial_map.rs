@@ -1,10 +1,9 @@
 //! What the trees of this room have in common, and what lets several threads use one.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
-use super::range::inclusive;
 use crate::mem::{End, Leaves, OrderedMap, Range};
 
 /// An ordered map from `u64` to `u64` for one writer, or several readers, at a time.
@@ -125,6 +124,21 @@ impl<M: SerialMap> OrderedMap<u64> for Locked<M> {
     fn check_structure(&self) -> Result<(), String> {
         self.map.read().check_structure()
     }
+}
+
+/// The least and the greatest key within the bounds; none if no key can be.
+pub(super) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
+    let lower = match bounds.start_bound() {
+        Bound::Unbounded => 0,
+        Bound::Included(&key) => key,
+        Bound::Excluded(&key) => key.checked_add(1)?,
+    };
+    let upper = match bounds.end_bound() {
+        Bound::Unbounded => u64::MAX,
+        Bound::Included(&key) => key,
+        Bound::Excluded(&key) => key.checked_sub(1)?,
+    };
+    (lower <= upper).then_some((lower, upper))
 }
 
 /// Bounds as the indexes in memory have them.

@@ -1,10 +1,7 @@
 //! Late entries on their way to the branches of a tree.
 
-use super::pending::Columns;
-use super::search::NO_KEY;
-
-/// Entries that a stage has room for. A scan looks through all their keys, and they fit the nearest caches.
-pub(super) const STAGE_ENTRIES: usize = 1024;
+use super::options::STAGE_ENTRIES;
+use super::search::{Columns, NO_KEY};
 
 /// Most lookups are for what is not staged, and meet an empty head.
 const HEADS: usize = 4 * STAGE_ENTRIES;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use bedload_index::mem::OrderedMap;
 use bedload_index::mem::contract::Subject;
 use bedload_index::paged::bplus_tree::Config;
 use bedload_index::paged::{Fault, FaultyPages, HeapPages, MimicPages, PageStore};
@@ -17,7 +18,7 @@ use bedload_testkit::contract::{
 };
 use bedload_testkit::workload::{NearlySorted, scattered, scrambled};
 
-pub(crate) const PLAN: Plan = Plan {
+const PLAN: Plan = Plan {
     seed: 0x5a5a,
     operations: 100_000,
 };
@@ -82,8 +83,9 @@ pub(crate) fn small() -> TreeOptions {
         .staged_entries(5)
 }
 
-fn suite<M: SerialMap>(new: impl Fn() -> M) {
-    let make = || Subject(Locked::new(new()), U64Keys);
+/// What every map must pass that several threads may use.
+pub(crate) fn suite<M: OrderedMap<u64>>(new: impl Fn() -> M) {
+    let make = || Subject(new(), U64Keys);
     check(|| OneThread(make()), PLAN);
     let fewer = Plan {
         operations: 20_000,
@@ -96,22 +98,27 @@ fn suite<M: SerialMap>(new: impl Fn() -> M) {
     check_histories(make, 4, fewer);
 }
 
+/// The suite for a map behind a lock.
+fn locked_suite<M: SerialMap>(new: impl Fn() -> M) {
+    suite(|| Locked::new(new()));
+}
+
 #[test]
 fn plain_trees() {
-    suite(BPlusTree::new);
-    suite(|| BPlusTree::with_options(small()));
+    locked_suite(BPlusTree::new);
+    locked_suite(|| BPlusTree::with_options(small()));
 }
 
 #[test]
 fn near_sorted_trees() {
-    suite(NearSortedTree::new);
-    suite(|| NearSortedTree::with_options(small()));
+    locked_suite(NearSortedTree::new);
+    locked_suite(|| NearSortedTree::with_options(small()));
 }
 
 #[test]
 fn sa_trees() {
-    suite(|| SaTree::new(BPlusTree::new(), BufferOptions::new(300)));
-    suite(|| {
+    locked_suite(|| SaTree::new(BPlusTree::new(), BufferOptions::new(300)));
+    locked_suite(|| {
         SaTree::new(
             BPlusTree::with_options(small()),
             BufferOptions::new(10).page_entries(3),
@@ -124,9 +131,9 @@ fn sa_trees() {
 fn sa_trees_on_pages() {
     let config = Config::new().max_entries(4).split_percent(80);
     let buffer = BufferOptions::new(50).page_entries(8);
-    suite(|| SaTree::new(paged(HeapPages::new(512), config), buffer));
-    suite(|| SaTree::new(paged(MimicPages::new(512, 3), config), buffer));
-    suite(|| {
+    locked_suite(|| SaTree::new(paged(HeapPages::new(512), config), buffer));
+    locked_suite(|| SaTree::new(paged(MimicPages::new(512, 3), config), buffer));
+    locked_suite(|| {
         SaTree::new(
             paged(HeapPages::new(4096), Config::new()),
             BufferOptions::new(300),

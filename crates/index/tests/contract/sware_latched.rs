@@ -5,41 +5,22 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bedload_index::mem::OrderedMap;
-use bedload_index::mem::contract::Subject;
 use bedload_index::paged::HeapPages;
 use bedload_index::paged::bplus_tree::Config;
-use bedload_index::sware::{BPlusTree, BaseTree, BufferOptions, LatchedSaTree, Locked, SaTree};
+use bedload_index::sware::{BPlusTree, BufferOptions, LatchedSaTree, Locked, SaTree};
 use bedload_testkit::Rng;
-use bedload_testkit::contract::{
-    OneThread, Plan, U64Keys, check, check_ascending_writers, check_disjoint_writers, check_histories,
-    check_ranges_over_writers, check_shrinking,
-};
 
-use crate::sware::{PLAN, arrivals, buffers, paged, small};
-
-fn latched_suite<T: BaseTree>(new: impl Fn() -> T, options: BufferOptions) {
-    let make = || Subject(LatchedSaTree::new(new(), options), U64Keys);
-    let plan = Plan {
-        operations: 20_000,
-        ..PLAN
-    };
-    check(|| OneThread(make()), PLAN);
-    check_shrinking(|| OneThread(make()), plan);
-    check_disjoint_writers(make, 4, plan);
-    check_ascending_writers(make, 4, plan);
-    check_ranges_over_writers(make, 3, 2, plan);
-    check_histories(make, 4, plan);
-}
+use crate::sware::{arrivals, buffers, paged, small, suite};
 
 #[test]
 fn sa_trees_with_latches_of_two_levels() {
-    latched_suite(BPlusTree::new, BufferOptions::new(300).page_entries(8));
+    let buffer = BufferOptions::new(300).page_entries(8);
+    suite(|| LatchedSaTree::new(BPlusTree::new(), buffer));
     let few = BufferOptions::new(10).page_entries(3);
-    latched_suite(|| BPlusTree::with_options(small()), few);
-    latched_suite(
-        || paged(HeapPages::new(512), Config::new().max_entries(4)),
-        BufferOptions::new(50).page_entries(4).held_percent(50),
-    );
+    suite(|| LatchedSaTree::new(BPlusTree::with_options(small()), few));
+    let held = BufferOptions::new(50).page_entries(4).held_percent(50);
+    let on_pages = || paged(HeapPages::new(512), Config::new().max_entries(4));
+    suite(|| LatchedSaTree::new(on_pages(), held));
 }
 
 /// Some of the settings of a buffer, so that every pair of values of two of them is among them.

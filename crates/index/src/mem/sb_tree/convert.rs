@@ -5,7 +5,7 @@
 //! the work while the next segment fills, that is rarely anything.
 
 use super::super::columns::Words;
-use super::super::primitive::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use super::super::primitive::{AtomicU32, AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use super::blocks::Blocks;
 use super::edge::Edge;
 use super::log::{Kind, Log, Mode};
@@ -24,6 +24,9 @@ const HELP_MARGIN: usize = 2;
 const TAKEN_OVER_MAX: usize = 32;
 /// The same where keys are a little late, so that those to come are, too.
 const TAKEN_OVER_IN_DISORDER: usize = 256;
+/// Entries that are taken over, at most, so that the key that the sealing writer has in hand is not late: others went on while
+/// it waited for the role.
+const TAKEN_OVER_FOR_ONE: usize = 1024;
 /// Steps at each occasion that one writer may do alone.
 const STEPS_OF_ONE: u32 = 4;
 /// Segments after which it is tried anew whether classes of keys have writers of their own.
@@ -45,6 +48,14 @@ pub(super) struct Role<W: Words> {
     merge: Option<Merge<W>>,
     capacity: usize,
     mode: Writers,
+}
+
+/// Who needs the next segment, to insert this key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Next<W> {
+    pub(super) writer: usize,
+    pub(super) kind: Kind,
+    pub(super) key: W,
 }
 
 /// Who may write to the open segment.
@@ -74,6 +85,8 @@ pub(super) struct Segments<W: Words> {
     generation: AtomicU64,
     slots: [Segment<W>; 2],
     role: Mutex<Role<W>>,
+    /// How many wait for the role because they cannot go on without: who only helps leaves it to them.
+    waiting: AtomicU32,
     /// Steps that who helps is asked for; 0 if nothing is sealed.
     steps_asked: AtomicU32,
     /// The writer that sealed last, because it was ahead. If one is enough, it is the one who converts: what one thread
@@ -106,6 +119,7 @@ impl<W: Words> Segments<W> {
                 capacity: FIRST_CAPACITY,
                 mode: Writers::Nobody,
             }),
+            waiting: AtomicU32::new(0),
             steps_asked: AtomicU32::new(0),
             sealer: AtomicU32::new(0),
             owners: Owners::new(),
@@ -143,13 +157,19 @@ impl<W: Words> Segments<W> {
 
     /// Takes the role, waiting for who has it.
     pub(super) fn role(&self) -> MutexGuard<'_, Role<W>> {
-        let mut backoff = super::super::primitive::Backoff::default();
-        loop {
+        if let Ok(role) = self.role.try_lock() {
+            return role;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut backoff = Backoff::default();
+        let role = loop {
             match self.role.try_lock() {
-                Ok(role) => return role,
+                Ok(role) => break role,
                 Err(_) => backoff.wait(),
             }
-        }
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        role
     }
 
     /// Does a share of the conversion, if there is one and nobody else is at it. `number` is that of the entry that the
@@ -164,9 +184,13 @@ impl<W: Words> Segments<W> {
         if is_one_enough && self.sealer.load(Ordering::Relaxed) as usize != writer {
             return;
         }
+        let is_wanted = || self.waiting.load(Ordering::Relaxed) > 0;
+        if is_wanted() {
+            return;
+        }
         if let Ok(mut role) = self.role.try_lock() {
             for _ in 0..steps {
-                if !self.step(&mut role, blocks) {
+                if !self.step(&mut role, blocks) || is_wanted() {
                     return;
                 }
             }
@@ -202,7 +226,7 @@ impl<W: Words> Segments<W> {
     }
 
     /// Seals the open segment and opens the next; what was sealed before is converted first.
-    pub(super) fn seal(&self, role: &mut Role<W>, blocks: &Blocks<W>, next: Option<(usize, Kind)>) {
+    pub(super) fn seal(&self, role: &mut Role<W>, blocks: &Blocks<W>, next: Option<Next<W>>) {
         self.convert(role, blocks);
         let generation = self.generation.load(Ordering::Relaxed);
         let open = self.slot(generation);
@@ -219,7 +243,8 @@ impl<W: Words> Segments<W> {
             .iter()
             .filter(|log| log.counted.len() > 0 && log.writer != TAKEN_OVER)
             .map(|log| log.writer);
-        let (next, kind) = next.unzip();
+        let key = next.map(|next| next.key);
+        let (next, kind) = next.map(|next| (next.writer, next.kind)).unzip();
         let mode_before = role.mode;
         role.mode = match (active.next().or(next), active.next(), next) {
             (Some(sole), None, None) => Writers::Sole(sole),
@@ -245,10 +270,17 @@ impl<W: Words> Segments<W> {
             Writers::Sole(_) | Writers::Nobody => 0,
         };
         let spared = spared.min(role.capacity / 2 / closed.len().max(1));
-        let next_floor = closed
+        let mut next_floor = closed
             .iter()
             .filter_map(|log| log.greatest(open, spared))
             .fold(floor, W::max);
+        if let Some(below) = key.and_then(|key| key.predecessor())
+            && spared > 0
+            && (floor..next_floor).contains(&below)
+            && open.count_above(&below) <= TAKEN_OVER_FOR_ONE.min(role.capacity / 2)
+        {
+            next_floor = below;
+        }
         let mut taken_over = if spared > 0 {
             self.make_room_to_take_over();
             open.entries_above(&next_floor)
@@ -293,7 +325,8 @@ impl<W: Words> Segments<W> {
     }
 
     /// What a writer needs whose log refused a key above the floor: a first log, or one in a segment with room.
-    pub(super) fn make_room(&self, writer: usize, kind: Kind, blocks: &Blocks<W>) -> Option<&Log<W>> {
+    pub(super) fn make_room(&self, next: Next<W>, blocks: &Blocks<W>) -> Option<&Log<W>> {
+        let Next { writer, kind, .. } = next;
         let mut role = self.role();
         let generation = self.generation.load(Ordering::Relaxed);
         if self.slot(generation).log(writer).is_none() {
@@ -308,7 +341,7 @@ impl<W: Words> Segments<W> {
         if has_room {
             return Some(log);
         }
-        self.seal(&mut role, blocks, Some((writer, kind)));
+        self.seal(&mut role, blocks, Some(next));
         self.slot(generation + 1).log(writer)
     }
 

@@ -18,6 +18,7 @@
 use std::ops::Range;
 
 use super::super::columns::Words;
+use super::super::prefetch::prefetch_to_write;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::lower_bound;
 use super::segment::place_of;
@@ -40,6 +41,9 @@ const _: () = assert!(LOG_CAP as u64 <= LEN_MASK);
 
 /// Keys of an ordered stretch that are searched with vectors, once halving has come so far.
 const SEARCHED_AT_ONCE: usize = 32;
+
+/// Words of a cache line.
+const LINE: usize = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -207,6 +211,9 @@ impl<W: Words> Log<W> {
         key.store(&self.keys, len);
         self.values[len].store(value, Ordering::Relaxed);
         if word & (STAMPED | SEQUENCED) != 0 {
+            if len.is_multiple_of(LINE) {
+                self.prefetch_to_append(len);
+            }
             self.stamps[len].store(stamp(), Ordering::Relaxed);
         }
         interleave();
@@ -248,11 +255,22 @@ impl<W: Words> Log<W> {
 
     /// Asks for the entries at these places, which another thread has written perhaps.
     pub(super) fn prefetch(&self, places: Range<usize>) {
-        const LINE: usize = 8;
         for place in places.step_by(LINE) {
             super::prefetch(W::only_column(&self.keys).and_then(|column| column.get(place)));
             super::prefetch(self.values.get(place));
         }
+    }
+
+    /// Asks for the lines that a few entries from now go to. Another thread has read them when it converted what they held
+    /// before, and counting waits until they are the owner's again.
+    #[inline]
+    fn prefetch_to_append(&self, len: usize) {
+        const AHEAD: usize = 24;
+        let place = (len + AHEAD).min(LOG_CAP - 1);
+        if let Some(column) = W::only_column(&self.keys) {
+            prefetch_to_write(&column[place]);
+        }
+        prefetch_to_write(&self.values[place]);
     }
 
     /// An entry of this writer.

@@ -64,9 +64,15 @@ pub(super) struct Merge<W> {
 
 impl<W: Words> Run<W> {
     fn place(&self) -> usize {
+        self.place_at(self.next)
+    }
+
+    /// The place in the log of the entry at this place of the run.
+    #[inline]
+    fn place_at(&self, place: usize) -> usize {
         match &self.sorted {
-            None => self.next,
-            Some(sorted) => sorted.entry(self.next).1,
+            None => place,
+            Some(sorted) => sorted.entry(place).1,
         }
     }
 
@@ -202,21 +208,39 @@ fn take_of_two<W: Words>(
 ) {
     let logs = [segment.log(runs[0].writer), segment.log(runs[1].writer)];
     let [Some(first), Some(second)] = logs else { return };
-    let logs = [first, second];
-    while entries.len() < limit
-        && runs[0].next < runs[0].end
-        && runs[1].next < runs[1].end
-        && runs[0].head != runs[1].head
-    {
-        let least = usize::from(runs[1].head < runs[0].head);
-        let (run, log) = (&mut *runs[least], logs[least]);
-        let (key, value) = (run.head, log.value(run.place()));
-        run.next += 1;
-        run.head = run.key(run.next.min(run.end - 1), log);
-        if run.head != key || run.next == run.end {
-            entries.push((key, value));
+    let [left, right] = runs;
+    let (mut i, mut j) = (left.next, right.next);
+    let (mut a, mut b) = (left.head, right.head);
+    while entries.len() < limit && i < left.end && j < right.end && a != b {
+        // So many come before one of the runs can end, whichever they are of.
+        let steps = (limit - entries.len()).min(left.end - i).min(right.end - j);
+        for _ in 0..steps {
+            if a == b {
+                break;
+            }
+            let is_left = a < b;
+            let key = if is_left { a } else { b };
+            let value = if is_left {
+                first.value(left.place_at(i))
+            } else {
+                second.value(right.place_at(j))
+            };
+            (i, j) = (i + usize::from(is_left), j + usize::from(!is_left));
+            (a, b) = (
+                left.key(i.min(left.end - 1), first),
+                right.key(j.min(right.end - 1), second),
+            );
+            let (next, is_left_over) = if is_left {
+                (a, i < left.end)
+            } else {
+                (b, j < right.end)
+            };
+            if next != key || !is_left_over {
+                entries.push((key, value));
+            }
         }
     }
+    (left.next, left.head, right.next, right.head) = (i, a, j, b);
 }
 
 impl<W: Words> Run<W> {

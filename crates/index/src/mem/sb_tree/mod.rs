@@ -33,8 +33,8 @@
 //!    stamp they see never falls.
 //!
 //! 7. The last entries of a sealed segment are in the next one too, in a log that nobody writes to, where it goes on with the
-//!    same writers and several write or keys are in disorder. The floor between the two lies below them: to the sealed segment
-//!    belongs only what is at or below.
+//!    same writers and several write or keys are in disorder: also those above the key for which it is sealed, as others went
+//!    on meanwhile. The floor between the two lies below them: to the sealed segment belongs only what is at or below.
 //!
 //! # Departures from the paper, and why
 //!

@@ -117,17 +117,30 @@ impl<W: Words> Segment<W> {
         (holds && view.is_valid()).then_some(view)
     }
 
+    /// The places of a log's entries with keys above `floor`.
+    fn places_above(log: &Log<W>, floor: W) -> impl Iterator<Item = usize> {
+        let len = log.counted().len();
+        let first = if log.is_disordered() {
+            0
+        } else {
+            log.upper_bound(&floor, len)
+        };
+        (first..len).filter(move |&index| log.key(index) > floor)
+    }
+
+    /// How many entries have keys above `floor`, equal ones counted each time.
+    pub(super) fn count_above(&self, floor: &W) -> usize {
+        self.logs()
+            .map(|(_, log)| Self::places_above(log, *floor).count())
+            .sum()
+    }
+
     /// The entries with keys above `floor`, ascending and once each.
     pub(super) fn entries_above(&self, floor: &W) -> Vec<Entry<W>> {
         let mut entries = Vec::new();
         for (writer, log) in self.logs() {
             let counted = log.counted();
-            let first = if log.is_disordered() {
-                0
-            } else {
-                log.upper_bound(floor, counted.len())
-            };
-            let places = (first..counted.len()).filter(|&index| log.key(index) > *floor);
+            let places = Self::places_above(log, *floor);
             entries.extend(places.map(|index| log.entry(index, counted, writer)));
         }
         put_in_order(&mut entries);

@@ -79,6 +79,29 @@ fn what_is_taken_over_is_older_than_what_comes() {
     tree.check_structure().expect("sound");
 }
 
+/// The key in the hand of who seals stays above the floor, though another writer is ahead by more than is always taken over.
+#[test]
+fn the_key_that_a_segment_is_sealed_for_is_not_late() {
+    let tree = SbTree::<u64>::new();
+    let insert = |writer: usize, key: u64| tree.insert_as(writer, [key], !key, None);
+    for key in 0..400 {
+        insert(key as usize % 2, key);
+    }
+    let seals = tree.work().seals;
+    let ahead = LOG_CAP as u64 * 3 / 8;
+    (1_000..1_000 + ahead).for_each(|key| insert(1, key));
+    assert_eq!(tree.work().seals, seals, "all are in the open segment");
+    let mut key = 500;
+    while tree.work().seals == seals {
+        insert(0, key);
+        assert_eq!(tree.get(key), Some(!key));
+        assert!(tree.segments.edge.get() < [key], "key {key} was late");
+        key += 1;
+    }
+    assert_eq!(tree.check_structure(), Ok(()));
+    assert_eq!(tree.range(400..).count() as u64, ahead + key - 500);
+}
+
 /// One series whose keys come a little late: a segment takes over what may still be added to, and of a key that is written
 /// again the last value counts.
 #[test]

@@ -5,7 +5,7 @@ use super::super::memory_use::MemoryUse;
 use super::super::ordered_map::ordered_map;
 use super::super::primitive::{Backoff, Mutex};
 use super::blocks::Blocks;
-use super::convert::{HELP_EVERY, Home, Segments};
+use super::convert::{HELP_EVERY, Home, Next, Segments};
 use super::log::{Append, Kind, Log};
 use super::own_log::OwnLog;
 use super::segment::WRITERS;
@@ -209,7 +209,8 @@ impl<K: Key> SbTree<K> {
                 Some(Home::Sealed(..)) => self.segments.convert_up_to(&key, &self.blocks),
                 Some(Home::Open(_)) => {
                     let own = &self.own_logs[writer];
-                    if let Some(log) = self.segments.make_room(writer, kind, &self.blocks) {
+                    let next = Next { writer, kind, key };
+                    if let Some(log) = self.segments.make_room(next, &self.blocks) {
                         own.set(log);
                         if self.append(log, writer, (key, value), sequence, || true) != Append::Refused {
                             return;

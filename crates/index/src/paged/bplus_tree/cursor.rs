@@ -8,9 +8,9 @@
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 
-use super::descend::Target;
-use super::entry_ref::{EntryRef, LeafSlice};
+use super::entry_ref::{EntryRef, LeafSlice, OwnedEntry};
 use super::node::{Branch, Extent, Node};
+use super::search::Target;
 use super::shape::{HEADER_LEN, Shape};
 use super::tree::BPlusTree;
 use crate::paged::point::Cut;
@@ -55,6 +55,50 @@ pub struct Cursor<'t, O, L, S> {
     is_done: bool,
     ahead: Ahead,
     copy: Copied,
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
+    /// The least entry.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page on the way is damaged.
+    pub fn first(&self) -> Result<Option<OwnedEntry>> {
+        let mut cursor = self.range(Bound::Unbounded, Bound::Unbounded)?;
+        Ok(cursor.next_entry()?.map(|entry| entry.to_owned_entry()))
+    }
+
+    /// The greatest entry.
+    ///
+    /// # Errors
+    ///
+    /// As for [`BPlusTree::first`].
+    pub fn last(&self) -> Result<Option<OwnedEntry>> {
+        let mut cursor = self.range_back(Bound::Unbounded, Bound::Unbounded)?;
+        Ok(cursor.next_entry()?.map(|entry| entry.to_owned_entry()))
+    }
+
+    /// The entries between two bounds, ascending.
+    ///
+    /// # Errors
+    ///
+    /// The key of a bound has not the order's width.
+    pub fn range(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<Cursor<'_, O, L, S>> {
+        Cursor::ascending(self, from, to)
+    }
+
+    /// The entries between two bounds, descending: `from` is the lower bound all the same.
+    ///
+    /// # Errors
+    ///
+    /// As for [`BPlusTree::range`].
+    pub fn range_back(
+        &self,
+        from: Bound<Position<'_>>,
+        to: Bound<Position<'_>>,
+    ) -> Result<Cursor<'_, O, L, S>> {
+        Cursor::descending(self, from, to)
+    }
 }
 
 /// What is fetched ahead, and of which parent of leaves.

@@ -5,21 +5,11 @@ use std::ops::Deref;
 
 use super::item::{EntryItem, child_bytes};
 use super::node::{Branch, Extent, Node, level_of};
+use super::search::Target;
 use super::shape::Shape;
 use super::tree::BPlusTree;
 use crate::paged::point::{Point, PointBuf};
 use crate::paged::{Batch, KeyOrder, PageId, PageRead, PageStore, Result, RowLayout};
-
-/// Which leaf a reader goes to.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Target<'k> {
-    Lowest,
-    /// The leaf that covers the point.
-    At(Point<'k>),
-    /// The leaf that covers what lies just below the point.
-    Below(Point<'k>),
-    Highest,
-}
 
 /// The low bound of a leaf; `None` for the leftmost.
 pub(super) type LowBound = Option<PointBuf>;

@@ -3,9 +3,28 @@
 use std::ops::Range;
 
 use super::node::Node;
-use super::tree::{OwnedEntry, OwnedRow};
 use crate::paged::point::PointBuf;
 use crate::paged::{KeyOrder, Result, RowLayout};
+
+/// The columns of one row, owned.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnedRow {
+    /// Fixed columns in order, without gaps.
+    pub fixed: Vec<u8>,
+    /// Variable columns in order.
+    pub variable: Vec<Vec<u8>>,
+}
+
+/// One entry, owned.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnedEntry {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Tells entries of equal keys apart.
+    pub tie: u64,
+    /// The columns.
+    pub row: OwnedRow,
+}
 
 /// One entry, seen in its leaf or in a copy of it.
 pub struct EntryRef<'c, O, L> {

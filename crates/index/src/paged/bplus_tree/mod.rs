@@ -80,7 +80,7 @@ mod verify;
 
 pub use config::Config;
 pub use cursor::Cursor;
-pub use entry_ref::{EntryRef, LeafSlice};
+pub use entry_ref::{EntryRef, LeafSlice, OwnedEntry, OwnedRow};
 pub use node_reader::{Leaf, NodeReader, tree_of};
-pub use tree::{BPlusTree, OwnedEntry, OwnedRow};
+pub use tree::BPlusTree;
 pub use verify::{Problem, Report};

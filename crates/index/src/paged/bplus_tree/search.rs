@@ -1,10 +1,21 @@
-//! Searching a node.
+//! Where a search goes, and searching a node.
 
 use std::cmp::Ordering;
 
 use super::node::{Branch, Node};
 use crate::paged::point::{Cut, Point};
 use crate::paged::{KeyOrder, Result, RowLayout};
+
+/// Which leaf a reader goes to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target<'k> {
+    Lowest,
+    /// The leaf that covers the point.
+    At(Point<'k>),
+    /// The leaf that covers what lies just below the point.
+    Below(Point<'k>),
+    Highest,
+}
 
 /// Below this many prefixes counting beats halving: they are two cache lines.
 const COUNT_LEN: usize = 16;

@@ -1,17 +1,15 @@
 //! The tree as a value: creating, opening, looking up.
 
 use std::fmt;
-use std::ops::Bound;
 
 use super::assemble::Sequence;
 use super::config::Config;
-use super::cursor::Cursor;
-use super::descend::Target;
 use super::edge::RightEdge;
-use super::entry_ref::EntryRef;
+use super::entry_ref::{EntryRef, OwnedRow};
 use super::fresh::Fresh;
 use super::item::EntryItem;
 use super::node::{Frame, Node, level_of};
+use super::search::Target;
 use super::shape::{ChildRow, Shape, shapes};
 use crate::paged::point::Point;
 use crate::paged::{Batch, Entry, Error, KeyOrder, PageId, PageRead, PageStore, Position, Result, RowLayout};
@@ -50,26 +48,6 @@ pub struct BPlusTree<O, L, S> {
     pub(super) branch: Shape<ChildRow>,
     pub(super) config: Config,
     pub(super) edge: RightEdge,
-}
-
-/// The columns of one row, owned.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct OwnedRow {
-    /// Fixed columns in order, without gaps.
-    pub fixed: Vec<u8>,
-    /// Variable columns in order.
-    pub variable: Vec<Vec<u8>>,
-}
-
-/// One entry, owned.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct OwnedEntry {
-    /// The key.
-    pub key: Vec<u8>,
-    /// Tells entries of equal keys apart.
-    pub tie: u64,
-    /// The columns.
-    pub row: OwnedRow,
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
@@ -163,48 +141,6 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
             (index, true) => Ok(Some(view(EntryRef::new(&self.order, node, index)?))),
             _ => Ok(None),
         }
-    }
-
-    /// The least entry.
-    ///
-    /// # Errors
-    ///
-    /// The store failed, or a page on the way is damaged.
-    pub fn first(&self) -> Result<Option<OwnedEntry>> {
-        let mut cursor = self.range(Bound::Unbounded, Bound::Unbounded)?;
-        Ok(cursor.next_entry()?.map(|entry| entry.to_owned_entry()))
-    }
-
-    /// The greatest entry.
-    ///
-    /// # Errors
-    ///
-    /// As for [`BPlusTree::first`].
-    pub fn last(&self) -> Result<Option<OwnedEntry>> {
-        let mut cursor = self.range_back(Bound::Unbounded, Bound::Unbounded)?;
-        Ok(cursor.next_entry()?.map(|entry| entry.to_owned_entry()))
-    }
-
-    /// The entries between two bounds, ascending.
-    ///
-    /// # Errors
-    ///
-    /// The key of a bound has not the order's width.
-    pub fn range(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<Cursor<'_, O, L, S>> {
-        Cursor::ascending(self, from, to)
-    }
-
-    /// The entries between two bounds, descending: `from` is the lower bound all the same.
-    ///
-    /// # Errors
-    ///
-    /// As for [`BPlusTree::range`].
-    pub fn range_back(
-        &self,
-        from: Bound<Position<'_>>,
-        to: Bound<Position<'_>>,
-    ) -> Result<Cursor<'_, O, L, S>> {
-        Cursor::descending(self, from, to)
     }
 
     /// The entry as an item of a leaf, if it has the tree's shape and fits.

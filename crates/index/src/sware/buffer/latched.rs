@@ -21,15 +21,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
+use super::entry::Buffered;
 use super::filter::Filter;
 use super::options::{BufferOptions, Filters};
-use super::sa_tree::{BaseTree, Buffered, SaTree, merge_newer};
+use super::sa_tree::{BaseTree, SaTree, merge_newer};
 use super::sort::keep_last;
 use super::zone::Zone;
 use crate::mem::{End, Leaves, OrderedMap, Range};
 use crate::sware::SerialMap;
-use crate::sware::range::inclusive;
-use crate::sware::serial_map::Bounds;
+use crate::sware::serial_map::{Bounds, inclusive};
 
 /// An [`SaTree`] that several threads insert into and read at once: two levels of latches, as the paper has them. Inserts
 /// wait for one another only at a page, and for reads of that page; draining and sorting keep everybody out. A removal, which

@@ -1,5 +1,6 @@
 //! A tree with a SWARE buffer in front of it.
 
+use super::entry::Buffered;
 use super::filter::Filter;
 use super::options::{BufferOptions, Filters};
 use super::search::lower_bound;
@@ -15,13 +16,6 @@ pub trait BaseTree: SerialMap {
 
     /// Adds entries that ascend strictly and lie above every key of the tree, by packing leaves.
     fn append(&mut self, entries: &[(u64, u64)]);
-}
-
-/// An entry in the buffer; without a value it is a tombstone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Buffered {
-    pub(super) key: u64,
-    pub(super) value: Option<u64>,
 }
 
 /// How entries left a buffer.

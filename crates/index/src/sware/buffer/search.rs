@@ -1,6 +1,6 @@
 //! Searching the sorted parts of a buffer by interpolation (Perl, Itai, Avni, 1978).
 
-use super::sa_tree::Buffered;
+use super::entry::Buffered;
 
 /// Steps of interpolation; under skew they would be many, so binary search goes on from there.
 const STEPS: usize = 6;

@@ -1,6 +1,6 @@
 //! Sorting a buffer, so that of equal keys the last one stays.
 
-use super::sa_tree::Buffered;
+use super::entry::Buffered;
 
 /// Sorts entries that arrived in this order; of equal keys the last one stays. `adaptively` if they are nearly sorted.
 pub(super) fn sort(entries: &mut Vec<Buffered>, adaptively: bool) {
