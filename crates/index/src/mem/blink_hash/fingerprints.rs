@@ -85,7 +85,8 @@ fn look(words: &[AtomicU64], fingerprint: Fingerprint) -> Seen {
     if !cfg!(feature = "coherence")
         && let Ok(words) = words.try_into()
     {
-        return x86_64::look(words, fingerprint);
+        // SAFETY: every processor of this architecture has the feature.
+        return unsafe { x86_64::look_sse2(words, fingerprint) };
     }
     look_by_words(words, fingerprint)
 }
@@ -123,10 +124,10 @@ mod x86_64 {
 
     use super::{AtomicU64, Fingerprint, Seen};
 
-    /// With two vectors of 16 bytes, which every such processor has: nothing has to be told at run time, and the code goes
-    /// where it is called.
+    /// With two vectors of 16 bytes: no feature has to be told at run time, and the code goes where it is called.
     #[inline]
-    pub(super) fn look(words: &[AtomicU64; 4], fingerprint: Fingerprint) -> Seen {
+    #[target_feature(enable = "sse2")]
+    pub(super) fn look_sse2(words: &[AtomicU64; 4], fingerprint: Fingerprint) -> Seen {
         let (low, high): (__m128i, __m128i);
         // SAFETY: the array is four words long.
         unsafe {
@@ -139,17 +140,14 @@ mod x86_64 {
                 options(nostack, readonly, preserves_flags)
             );
         }
-        // SAFETY: the processor has these: they are part of its architecture.
-        unsafe {
-            let sought = _mm_set1_epi8(fingerprint.0.cast_signed());
-            let bits = |low: __m128i, high: __m128i| {
-                _mm_movemask_epi8(low).cast_unsigned() | _mm_movemask_epi8(high).cast_unsigned() << 16
-            };
-            Seen {
-                matching: bits(_mm_cmpeq_epi8(low, sought), _mm_cmpeq_epi8(high, sought)),
-                // The lowest bit of each lane comes to be the highest.
-                occupied: bits(_mm_slli_epi16::<7>(low), _mm_slli_epi16::<7>(high)),
-            }
+        let sought = _mm_set1_epi8(fingerprint.0.cast_signed());
+        let bits = |low, high| {
+            _mm_movemask_epi8(low).cast_unsigned() | _mm_movemask_epi8(high).cast_unsigned() << 16
+        };
+        Seen {
+            matching: bits(_mm_cmpeq_epi8(low, sought), _mm_cmpeq_epi8(high, sought)),
+            // The lowest bit of each lane comes to be the highest.
+            occupied: bits(_mm_slli_epi16::<7>(low), _mm_slli_epi16::<7>(high)),
         }
     }
 }
