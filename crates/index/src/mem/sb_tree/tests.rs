@@ -84,8 +84,9 @@ fn what_is_taken_over_is_older_than_what_comes() {
 fn the_key_that_a_segment_is_sealed_for_is_not_late() {
     let tree = SbTree::<u64>::new();
     let insert = |writer: usize, key: u64| tree.insert_as(writer, [key], !key, None);
-    for key in 0..400 {
-        insert(key as usize % 2, key);
+    for key in (0..400).step_by(2) {
+        insert(0, key);
+        insert(1, key + 1);
     }
     let seals = tree.work().seals;
     let ahead = LOG_CAP as u64 * 3 / 8;
