@@ -77,6 +77,13 @@ impl SparseFlush<'_> {
         }
         let (added, replaced) = (flushed.rows, flushed.replaced);
         self.files.written(flushed.writer.finish()?);
+        for (&block, list) in &written {
+            for (_, named) in list {
+                self.files
+                    .unwritten
+                    .remove(sparse.owner(table.id, self.files.store()), block, named);
+            }
+        }
         let last_row = rows.iter().map(|row| row.sequence + 1).max();
         let last_block = written.values().flatten().map(|(sequence, _)| sequence + 1).max();
         let mut table = TableEntry::clone(table);
@@ -231,6 +238,12 @@ impl TableFlush<'_> {
     /// Makes the block what it is to be; returns what the map is to say of it.
     fn block(&mut self, work: Work<'_, '_>) -> Result<Option<BlockRef>> {
         let (owner, files) = (self.owner, self.flush.files);
+        // All of them: snapshots may see those that others were written over.
+        for (_, named) in &work.written {
+            if let Some(page) = files.unwritten.get(owner, work.block, named) {
+                self.writer.write(work.block, named.layer, page.bytes())?;
+            }
+        }
         let newest = work.written.last().copied().or(work.base.map(|base| (0, base)));
         let since = work.written.last().map(|&(sequence, _)| sequence);
         if since.is_some() {
