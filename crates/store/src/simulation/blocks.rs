@@ -337,6 +337,33 @@ fn blocks_in_memory_are_read_there_and_written_by_the_next_flush() {
 }
 
 #[test]
+fn what_a_flush_that_found_no_space_has_written_is_written_and_synced_by_the_next() {
+    let disk = SimDisk::new(1);
+    let begun = disk.record();
+    let (store, ..) = in_memory(&disk);
+    let (used, mut failed) = (disk.used(), 0);
+    while let Err(error) = {
+        disk.set_capacity(used + 256 * failed);
+        store.flush()
+    } {
+        assert!(matches!(error, Error::NoSpace { .. }), "{error}");
+        failed += 1;
+    }
+    assert!(failed > 20, "{failed} flushes failed");
+    let trace = disk.trace(begun);
+    let (mut replay, mut rng) = (trace.replay(), Rng::new(1));
+    while replay.step(&mut rng).is_some() {}
+    for seed in 0..16 {
+        let store = open(&replay.image(seed), options()).expect("opens");
+        assert_eq!(store.verify().expect("reads").problems, []);
+        assert_eq!(
+            offsets_in(table(&store).and_then(|table| table.range(..))),
+            expected(3)
+        );
+    }
+}
+
+#[test]
 fn blocks_in_memory_survive_power_loss_in_the_log() {
     let disk = SimDisk::new(1);
     let begun = disk.record();

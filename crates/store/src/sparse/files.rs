@@ -301,6 +301,7 @@ impl BlockFiles {
     /// The flush failed, and no checkpoint names what it has written.
     pub(crate) fn roll_back(&self) {
         self.open.lock().written.clear();
+        self.unwritten.roll_back();
         self.places.lock().roll_back();
     }
 
@@ -312,6 +313,7 @@ impl BlockFiles {
     /// The checkpoint's view has been published: its map tells which places are in use.
     pub(crate) fn after_publishing(&self, checkpoint: u64) {
         self.places.lock().after_publishing(checkpoint);
+        self.unwritten.settle();
     }
 
     /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and before `dead` is held,

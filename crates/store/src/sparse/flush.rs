@@ -77,13 +77,6 @@ impl SparseFlush<'_> {
         }
         let (added, replaced) = (flushed.rows, flushed.replaced);
         self.files.written(flushed.writer.finish()?);
-        for (&block, list) in &written {
-            for (_, named) in list {
-                self.files
-                    .unwritten
-                    .remove(sparse.owner(table.id, self.files.store()), block, named);
-            }
-        }
         let last_row = rows.iter().map(|row| row.sequence + 1).max();
         let last_block = written.values().flatten().map(|(sequence, _)| sequence + 1).max();
         let mut table = TableEntry::clone(table);
@@ -240,7 +233,7 @@ impl TableFlush<'_> {
         let (owner, files) = (self.owner, self.flush.files);
         // All of them: snapshots may see those that others were written over.
         for (_, named) in &work.written {
-            if let Some(page) = files.unwritten.get(owner, work.block, named) {
+            if let Some(page) = files.unwritten.take_note(owner, work.block, named) {
                 self.writer.write(work.block, named.layer, page.bytes())?;
             }
         }

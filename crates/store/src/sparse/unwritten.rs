@@ -1,13 +1,14 @@
 //! Blocks that commits have made and left in memory: their rows are in the log, and the next flush writes them, many
 //! together, to the places that were taken for them. Until then whoever looks for such a block finds it here.
 //!
-//! A block is put here before a head names it, and taken out once it is written, or its place is given up: so a place that
-//! is free has none, and who finds none while a head or map names the block finds it in its file.
+//! A block is put here before a head names it, and taken out once a checkpoint names it, or its place is given up: so a place
+//! that is free has none, and who finds none while a head or map names the block finds it in its file. A flush that fails
+//! leaves it here: what that one wrote was perhaps not synced, and the next one writes it again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::block::Owner;
 use super::block_map::BlockRef;
@@ -21,6 +22,8 @@ type Key = (u32, i64, u8);
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
     blocks: RwLock<BTreeMap<Key, Arc<Page>>>,
+    /// Those that the flush under way has written.
+    flushed: Mutex<Vec<Key>>,
 }
 
 fn key(owner: Owner<'_>, block: i64, named: &BlockRef) -> Key {
@@ -35,6 +38,27 @@ impl Unwritten {
 
     pub(super) fn get(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<Arc<Page>> {
         self.blocks.read().get(&key(owner, block, named)).cloned()
+    }
+
+    /// As [`get`](Self::get), for the flush under way, which writes the block.
+    pub(super) fn take_note(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<Arc<Page>> {
+        let page = self.get(owner, block, named)?;
+        self.flushed.lock().push(key(owner, block, named));
+        Some(page)
+    }
+
+    /// The flush is part of a checkpoint.
+    pub(super) fn settle(&self) {
+        let flushed = std::mem::take(&mut *self.flushed.lock());
+        let mut blocks = self.blocks.write();
+        for key in flushed {
+            blocks.remove(&key);
+        }
+    }
+
+    /// The flush failed.
+    pub(super) fn roll_back(&self) {
+        self.flushed.lock().clear();
     }
 
     pub(super) fn remove(&self, owner: Owner<'_>, block: i64, named: &BlockRef) {
