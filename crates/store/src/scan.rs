@@ -59,8 +59,8 @@ const BATCH_TEXT_BYTES: usize = 16 << 20;
 pub struct Scan {
     view: Arc<View>,
     table: Arc<TableEntry>,
-    projection: Arc<Projection>,
-    deletions: Arc<[Deletion]>,
+    projection: Projection,
+    deletions: Vec<Deletion>,
     /// Rows from this sequence number on are not visible.
     visible: u64,
     from: Bound<Place>,
@@ -94,9 +94,7 @@ impl Scan {
             .iter()
             .filter_map(|generation| generation.head(table.id));
         let deletions: Vec<Deletion> = heads.flat_map(|head| head.deletions(visible)).collect();
-        let all = (0..table.schema.arrow().fields().len()).collect();
-        let projection = Arc::new(Projection::new(table.schema.clone(), all, false));
-        let deletions = deletions.into();
+        let projection = Projection::all(table.schema.clone());
         Self {
             view,
             table,
@@ -133,14 +131,14 @@ impl Scan {
             })
         };
         let columns = names.iter().map(position).collect::<Result<_>>()?;
-        self.projection = Arc::new(Projection::new(schema, columns, self.projection.with_sequence()));
+        self.projection = Projection::new(schema, columns, self.projection.with_sequence());
         Ok(self)
     }
 
     /// Adds a last column `_sequence` of type `UInt64`: the numbers that rows were given in the order of arrival.
     pub fn with_sequence(mut self) -> Self {
-        let columns = self.projection.columns().to_vec();
-        self.projection = Arc::new(Projection::new(self.table.schema.clone(), columns, true));
+        let columns = self.projection.columns().collect();
+        self.projection = Projection::new(self.table.schema.clone(), columns, true);
         self
     }
 
@@ -168,7 +166,7 @@ impl Scan {
     ///
     /// A page could not be read or is damaged.
     pub fn count(mut self) -> Result<u64> {
-        self.projection = Arc::new(Projection::new(self.table.schema.clone(), Vec::new(), false));
+        self.projection = Projection::new(self.table.schema.clone(), Vec::new(), false);
         self.try_fold(0, |count, batch| Ok(count + batch?.num_rows() as u64))
     }
 
@@ -201,14 +199,15 @@ impl Scan {
         if self.table.sparse.is_some() && self.projection.with_sequence() {
             return Err(Error::schema("a sparse table keeps no sequence numbers"));
         }
+        if wanted == 0 {
+            return Ok(None);
+        }
         let mut output = Output {
             builder: BatchBuilder::new(self.projection.clone(), self.expected().min(wanted)),
             wanted,
             last: None,
         };
-        if wanted > 0 {
-            self.fill(&mut output)?;
-        }
+        self.fill(&mut output)?;
         if let Some(last) = output.last.as_mut().filter(|_| self.table.sparse.is_some()) {
             // There is one row of each time: nothing of this one is left.
             last.1 = if self.reverse { 0 } else { u64::MAX };

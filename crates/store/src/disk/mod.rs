@@ -16,6 +16,10 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use os::OsDisk;
 
+/// What [`DiskFile::write_durably`] writes whole ones of; small ones under test, where files are kept in memory by the
+/// thousand.
+pub(crate) const BLOCK_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
+
 /// A file system, as far as a store needs one.
 pub(crate) trait Disk: Debug + Send + Sync {
     /// Creates a directory; its parent exists.
@@ -63,6 +67,17 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     /// Lets the disk begin with some bytes that were written, so that the next [`sync`](Self::sync) waits for less. It
     /// promises nothing.
     fn begin_sync(&self, _offset: u64, _len: u64) {}
+    /// Writes bytes that are durable on return, and with them the length that the file was given. What else was written
+    /// and not synced may be lost still. `offset` and the number of bytes are multiples of [`BLOCK_BYTES`].
+    fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)?;
+        self.sync()
+    }
+    /// Writes zeros where durable writes are to go soon, which take less time where something was written before. It
+    /// promises nothing more than [`write_at`](Self::write_at) does. `offset` and `len` are multiples of [`BLOCK_BYTES`].
+    fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
+        self.write_at(offset, &vec![0; len])
+    }
     /// Makes every byte written so far durable, and the length.
     fn sync(&self) -> io::Result<()>;
 }

@@ -10,11 +10,17 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
 
 use super::{Disk, DiskFile, DiskLock};
 
 #[derive(Debug)]
 pub(crate) struct OsDisk;
+
+/// The longest memory that is kept for durable writes of a file.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
 const DIRECT_ALIGNMENT: usize = 4096;
@@ -26,7 +32,7 @@ impl OsDisk {
         options.read(true).write(true).create_new(true);
         #[cfg(target_os = "linux")]
         options.custom_flags(libc::O_DIRECT);
-        Ok(Box::new(DirectFile(OsFile(options.open(path)?))))
+        Ok(Box::new(DirectFile(OsFile::new(options.open(path)?))))
     }
 }
 
@@ -93,13 +99,12 @@ impl Disk for OsDisk {
             .write(true)
             .create_new(true)
             .open(path)?;
-        Ok(Box::new(OsFile(file)))
+        Ok(Box::new(OsFile::new(file)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(OsFile(
-            OpenOptions::new().read(true).write(true).open(path)?,
-        )))
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Box::new(OsFile::new(file)))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -146,26 +151,101 @@ impl Disk for OsDisk {
 }
 
 #[derive(Debug)]
-struct OsFile(File);
+struct OsFile {
+    file: File,
+    /// The same file once more, for what is to be durable at once.
+    durable: OnceLock<Option<DurableFile>>,
+}
+
+impl OsFile {
+    fn new(file: File) -> Self {
+        Self {
+            file,
+            durable: OnceLock::new(),
+        }
+    }
+}
+
+/// A file that is written past the system's cache, and has what was written when a write returns.
+#[derive(Debug)]
+struct DurableFile {
+    file: File,
+    /// Memory at an address that the disk can work with.
+    memory: Mutex<Vec<u8>>,
+}
+
+impl DurableFile {
+    /// None where the system or the file system does not have such files.
+    #[cfg(target_os = "linux")]
+    fn of(file: &File) -> Option<Self> {
+        use std::os::fd::AsRawFd;
+        // By its descriptor, as the file may have been renamed.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(libc::O_DIRECT | libc::O_DSYNC);
+        let file = options.open(path).ok()?;
+        Some(Self {
+            file,
+            memory: Mutex::default(),
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(_file: &File) -> Option<Self> {
+        None
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut memory = self.memory.lock();
+        if memory.len() < bytes.len() + DIRECT_ALIGNMENT {
+            *memory = vec![0; bytes.len().next_power_of_two() + DIRECT_ALIGNMENT];
+        }
+        let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
+        let aligned = &mut memory[from..from + bytes.len()];
+        aligned.copy_from_slice(bytes);
+        let written = self.file.write_all_at(aligned, offset);
+        if memory.len() > KEPT_BYTES {
+            *memory = Vec::new();
+        }
+        written
+    }
+}
 
 impl DiskFile for OsFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(buffer, offset)
+        self.file.read_exact_at(buffer, offset)
     }
 
     fn read_ahead(&self, offset: u64, len: u64) {
         let advice = rustix::fs::Advice::WillNeed;
-        if let Err(error) = rustix::fs::fadvise(&self.0, offset, NonZeroU64::new(len), advice) {
+        if let Err(error) = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), advice) {
             tracing::debug!(%error, "the system does not read ahead");
         }
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let durable = self.durable.get_or_init(|| DurableFile::of(&self.file));
+        match durable.as_ref().map(|durable| durable.write(offset, bytes)) {
+            // The disk wants larger blocks than those of today.
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {}
+            Some(written) => return written,
+            None => {}
+        }
+        self.write_at(offset, bytes)?;
+        self.sync()
+    }
+
+    fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
+        // Past the system's cache, too: what a durable write finds there has to go to the disk before it.
+        self.write_durably(offset, &vec![0; len])
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
+        match rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
             // Without the call, space cannot be promised ahead; the write itself will tell.
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
@@ -176,7 +256,7 @@ impl DiskFile for OsFile {
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
         use rustix::fs::FallocateFlags;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.0, flags, offset, len) {
+        match rustix::fs::fallocate(&self.file, flags, offset, len) {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(error.into()),
@@ -185,15 +265,15 @@ impl DiskFile for OsFile {
 
     fn disk_bytes(&self) -> io::Result<u64> {
         // The unit of the field is 512 bytes whatever the block size of the file system.
-        Ok(self.0.metadata()?.blocks() * 512)
+        Ok(self.file.metadata()?.blocks() * 512)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     #[cfg(target_os = "linux")]
@@ -205,12 +285,12 @@ impl DiskFile for OsFile {
         // SAFETY: the call takes numbers alone, and the descriptor is open as long as `self` is. Its answer does not
         // matter: what could not be written is reported by the sync that follows.
         unsafe {
-            libc::sync_file_range(self.0.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
+            libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
         }
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }
 

@@ -13,7 +13,11 @@ use crate::options::Durability;
 use crate::rows::{Deletion, RowBlock, TableId};
 use crate::sparse::{Placed, Snap, SparseEntry, Target};
 use crate::store::Appended;
-use crate::wal::Record;
+use crate::wal::{Pending, Record};
+
+/// Bytes of blocks in memory at which a flush begins: it takes no work but writing them, and the sooner segments of the
+/// log end, the sooner they are written over.
+const BLOCKS_FLUSHED: usize = 6 << 20;
 
 /// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
@@ -80,7 +84,11 @@ impl Engine {
             return Ok(None);
         };
         let committed = target.rest(&direct, batch, &placed.times).and_then(|rest| {
-            let mut body = Record::blocks_body(table.id, &rest, direct.blocks());
+            // Blocks that are not written are made anew of their rows, should the log be read.
+            let mut body = match direct.unsynced() {
+                Some(_) => Record::blocks_body(table.id, &rest, direct.blocks()),
+                None => Record::append_body(table.id, &target.all(batch, &placed.times)?),
+            };
             self.make_room()?;
             let mut commit = self.begin_commit(table.id)?;
             if !target.still_holds(&direct, &self.view())? {
@@ -88,11 +96,15 @@ impl Engine {
             }
             let first = commit.next_sequence;
             Record::set_first_sequence(&mut body, first);
-            let position = self.log.append_naming(&body, Some(direct.unsynced()))?;
-            commit.next_sequence = self
-                .view()
-                .active()
-                .append_blocks(table.id, rest, first, direct.blocks());
+            let unsynced = direct.unsynced();
+            let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
+            let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
+            let position = self.log.append_naming(&body, pending)?;
+            let active = self.view().active().clone();
+            let next = active.append_blocks(table.id, rest, first, direct.blocks());
+            active.count_blocks(direct.memory_bytes(sparse));
+            // In the log each row has a number; there are fewer blocks.
+            commit.next_sequence = if in_memory { first + rows } else { next };
             Ok(Some((commit, position, first)))
         });
         match committed {
@@ -161,7 +173,10 @@ impl Engine {
 
     /// Begins a flush early, and waits for it once the memory for rows is full.
     fn make_room(&self) -> Result<()> {
-        let used = self.view().active().bytes();
+        let (used, of_blocks) = {
+            let view = self.view();
+            (view.active().bytes(), view.active().block_bytes())
+        };
         let limit = self.options.head_bytes;
         if used >= limit {
             // Flushes of other threads make room too; look again once they are done.
@@ -169,7 +184,7 @@ impl Engine {
             if self.view().active().bytes() >= limit {
                 self.flush_locked(&flushing)?;
             }
-        } else if used >= limit / 2 {
+        } else if used >= limit / 2 || of_blocks >= BLOCKS_FLUSHED {
             self.wake.flush();
         }
         Ok(())

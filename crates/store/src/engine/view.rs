@@ -26,6 +26,8 @@ pub(crate) struct Generation {
     pub(crate) first_sequence: u64,
     heads: RwLock<HashMap<TableId, Arc<Head>>>,
     bytes: AtomicUsize,
+    /// Of these, the bytes of blocks of sparse tables that wait to be written.
+    block_bytes: AtomicUsize,
 }
 
 impl Generation {
@@ -35,6 +37,7 @@ impl Generation {
             first_sequence,
             heads: RwLock::default(),
             bytes: AtomicUsize::new(0),
+            block_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -68,6 +71,17 @@ impl Generation {
     fn put_block(&self, table: TableId, block: i64, sequence: u64, written: BlockRef) {
         self.head_or_new(table).put_block(block, sequence, written);
         self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of blocks that wait to be written.
+    pub(crate) fn count_blocks(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.block_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of blocks that wait to be written.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn delete(&self, table: TableId, deletion: Deletion) {

@@ -9,6 +9,7 @@
 //! 4. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since its last visit.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -41,9 +42,48 @@ pub(crate) struct Cache {
 struct Shard {
     capacity: usize,
     bytes: usize,
-    places: HashMap<CacheKey, usize>,
+    places: HashMap<CacheKey, usize, BuildHasherDefault<PlaceHasher>>,
     slots: Vec<Held>,
     hand: usize,
+}
+
+/// Mixes the numbers of a place by multiplication: nobody outside chooses them, and the standard library's hash takes
+/// longer than all else that a hit does.
+#[derive(Debug, Default)]
+struct PlaceHasher(u64);
+
+/// 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4).
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Hasher for PlaceHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number.cast_unsigned());
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_i64(number as i64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(GOLDEN);
+    }
+
+    fn finish(&self) -> u64 {
+        // The high bits depend on all others, and the table begins with the low ones.
+        self.0.rotate_left(32)
+    }
 }
 
 #[derive(Debug)]

@@ -3,8 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
+use arrow_array::{
+    ArrayRef, FixedSizeBinaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt64Array,
+    downcast_primitive, make_array,
+};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
@@ -44,22 +47,25 @@ pub(crate) struct FixedColumn {
 #[derive(Debug, Clone)]
 pub(crate) struct Projection {
     schema: Arc<TableSchema>,
-    columns: Vec<usize>,
+    /// None for all, in the order of the schema.
+    columns: Option<Arc<[usize]>>,
     with_sequence: bool,
     arrow: SchemaRef,
 }
 
 impl Projection {
+    /// All columns.
+    pub(crate) fn all(schema: Arc<TableSchema>) -> Self {
+        Self {
+            arrow: schema.arrow().clone(),
+            schema,
+            columns: None,
+            with_sequence: false,
+        }
+    }
+
     /// The columns with these positions in the schema, in this order, and the sequence numbers if asked for.
     pub(crate) fn new(schema: Arc<TableSchema>, columns: Vec<usize>, with_sequence: bool) -> Self {
-        if !with_sequence && columns.iter().copied().eq(0..schema.places().len()) {
-            return Self {
-                arrow: schema.arrow().clone(),
-                schema,
-                columns,
-                with_sequence,
-            };
-        }
         let mut fields: Vec<Arc<Field>> = columns
             .iter()
             .map(|&i| schema.arrow().fields()[i].clone())
@@ -70,7 +76,7 @@ impl Projection {
         Self {
             arrow: Arc::new(Schema::new(fields)),
             schema,
-            columns,
+            columns: Some(columns.into()),
             with_sequence,
         }
     }
@@ -79,8 +85,11 @@ impl Projection {
         &self.schema
     }
 
-    pub(crate) fn columns(&self) -> &[usize] {
-        &self.columns
+    /// The positions of the columns in the schema.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> + use<'_> {
+        let some = self.columns.as_deref();
+        let len = some.map_or(self.schema.places().len(), <[usize]>::len);
+        (0..len).map(move |n| some.map_or(n, |columns| columns[n]))
     }
 
     pub(crate) fn with_sequence(&self) -> bool {
@@ -96,7 +105,7 @@ impl Projection {
 /// A record batch in the making.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
-    projection: Arc<Projection>,
+    projection: Projection,
     flags: FixedColumn,
     columns: Vec<Column>,
     /// The values of all columns, if they came as one stretch that was expected to be all.
@@ -130,14 +139,14 @@ struct Bits {
 
 impl BatchBuilder {
     /// A batch that is to have about so many rows.
-    pub(crate) fn new(projection: Arc<Projection>, rows: usize) -> Self {
+    pub(crate) fn new(projection: Projection, rows: usize) -> Self {
         let schema = projection.schema();
         let flags = FixedColumn {
             column: 0,
             offset: 0,
             width: schema.flag_bytes(),
         };
-        let column = |&position: &usize| {
+        let column = |position: usize| {
             let place = schema.places()[position];
             Column {
                 place: place.place,
@@ -157,7 +166,7 @@ impl BatchBuilder {
                 },
             }
         };
-        let columns: Vec<Column> = projection.columns().iter().map(column).collect();
+        let columns: Vec<Column> = projection.columns().map(column).collect();
         Self {
             flags,
             columns,
@@ -239,17 +248,14 @@ impl BatchBuilder {
     /// # Errors
     ///
     /// Text is not UTF-8: the one way for stored bytes not to fit their column.
-    pub(crate) fn finish(self) -> Result<RecordBatch, ArrowError> {
+    pub(crate) fn finish(mut self) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows;
         let arrow = self.projection.arrow().clone();
         let shared = self.shared.map(Buffer::from);
-        let fields = arrow.fields().iter();
-        let mut arrays: Vec<ArrayRef> = self
-            .columns
-            .into_iter()
-            .zip(fields)
-            .map(|(column, field)| column.finish(field.data_type(), rows, shared.as_ref()))
-            .collect::<Result<_, _>>()?;
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(arrow.fields().len());
+        for (column, field) in self.columns.iter_mut().zip(arrow.fields()) {
+            arrays.push(column.finish(field.data_type(), rows, shared.as_ref())?);
+        }
         if self.projection.with_sequence() {
             arrays.push(Arc::new(UInt64Array::from(self.sequences)));
         }
@@ -317,33 +323,57 @@ impl Column {
     }
 
     fn finish(
-        self,
+        &mut self,
         data_type: &DataType,
         rows: usize,
         shared: Option<&Buffer>,
     ) -> Result<ArrayRef, ArrowError> {
         let bytes: Buffer = match (shared, self.width()) {
             (Some(shared), Some(width)) => shared.slice_with_length(self.begin, width * rows),
-            _ => self.bytes.into(),
+            _ => std::mem::take(&mut self.bytes).into(),
         };
         let bits = self
             .bits
-            .map(|mut bits| (bits.valid.finish(), bits.values.finish()));
+            .as_mut()
+            .map(|bits| (bits.valid.finish(), bits.values.finish()));
         let (valid, values) = bits.unzip();
         let valid = valid.filter(|_| self.valid_bit.is_some()).map(NullBuffer::new);
         let valid = valid.filter(|valid| valid.null_count() > 0);
-        if let (ColumnPlace::Time | ColumnPlace::Fixed { .. }, DataType::FixedSizeBinary(width)) =
-            (self.place, data_type)
-        {
-            let array = FixedSizeBinaryArray::try_new(*width, bytes, valid)?;
-            return Ok(Arc::new(array));
-        }
-        let data = ArrayData::builder(data_type.clone()).len(rows).nulls(valid);
+        let data = ArrayData::builder(data_type.clone()).len(rows);
         let data = match self.place {
+            ColumnPlace::Time | ColumnPlace::Fixed { .. } => {
+                return fixed_array(data_type, rows, bytes, valid);
+            }
             ColumnPlace::Bit(_) => data.add_buffer(values.map(BooleanBuffer::into_inner).unwrap_or_default()),
-            ColumnPlace::Variable(_) => data.add_buffer(self.ends.into()).add_buffer(bytes),
-            ColumnPlace::Time | ColumnPlace::Fixed { .. } => data.add_buffer(bytes),
+            ColumnPlace::Variable(_) => data
+                .add_buffer(std::mem::take(&mut self.ends).into())
+                .add_buffer(bytes),
         };
-        Ok(make_array(data.build()?))
+        Ok(make_array(data.nulls(valid).build()?))
+    }
+}
+
+/// An array of values of one width. Made as what it is: by way of [`ArrayData`] it takes several times as long, which
+/// shows where rows are few.
+fn fixed_array(
+    data_type: &DataType,
+    rows: usize,
+    bytes: Buffer,
+    valid: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    macro_rules! primitive {
+        ($type:ty) => {{
+            let values = ScalarBuffer::new(bytes, 0, rows);
+            let array = PrimitiveArray::<$type>::try_new(values, valid)?;
+            Ok(Arc::new(array.with_data_type(data_type.clone())) as ArrayRef)
+        }};
+    }
+    downcast_primitive! {
+        data_type => (primitive),
+        DataType::FixedSizeBinary(width) => Ok(Arc::new(FixedSizeBinaryArray::try_new(*width, bytes, valid)?)),
+        _ => {
+            let data = ArrayData::builder(data_type.clone()).len(rows).nulls(valid);
+            Ok(make_array(data.add_buffer(bytes).build()?))
+        }
     }
 }

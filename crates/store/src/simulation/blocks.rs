@@ -3,19 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, TimestampSecondArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampSecondType;
+use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use bedload_testkit::Rng;
 
 use super::workload::{STORE, open, options};
 use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
-use crate::engine::{inspect, salvage};
+use crate::engine::{Engine, inspect, salvage};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::TableSchema;
-use crate::sparse::Grid;
-use crate::store::{Layout, Store, Table};
+use crate::scan::Scan;
+use crate::sparse::{BlockFiles, Grid};
+use crate::store::{Layout, Snapshot, Store, Table};
 
 /// Rows that are in blocks of a checkpoint, and what is written over and behind them.
 const OLD: i64 = 1000;
@@ -236,4 +239,158 @@ fn what_may_be_a_batch_that_was_never_committed_is_told_as_such() {
             }
         }
     }
+}
+
+/// Rows of so few bytes that blocks of them stay in memory, of so many that they fill a block.
+const FEW: std::ops::Range<i64> = 0..290;
+
+/// Rows with the time and `offset`, and `offset` once more, as text.
+fn wide(times: std::ops::Range<i64>, offset: i64) -> RecordBatch {
+    let column = |offset: i64| -> ArrayRef {
+        Arc::new(TimestampSecondArray::from_iter_values(
+            times.clone().map(move |time| time + offset),
+        ))
+    };
+    let texts = StringArray::from_iter_values(times.clone().map(|_| offset.to_string()));
+    let time = |name: &str| Field::new(name, DataType::Timestamp(TimeUnit::Second, None), false);
+    let fields = vec![time("at"), time("a"), Field::new("text", DataType::Utf8, true)];
+    let columns = vec![column(0), column(offset), Arc::new(texts)];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("of one length")
+}
+
+/// The offsets of the rows of a scan, which are those of the times from 0 on.
+fn offsets_in(scan: Result<Scan>) -> Vec<i64> {
+    let batches = scan.and_then(Iterator::collect::<Result<Vec<_>>>).expect("reads");
+    let mut offsets = Vec::new();
+    for batch in batches {
+        let column = |number: usize| batch.column(number).as_primitive::<TimestampSecondType>();
+        for row in 0..batch.num_rows() {
+            let (time, value) = (column(0).value(row), column(1).value(row));
+            assert_eq!(time, i64::try_from(offsets.len()).expect("few"));
+            assert_eq!(
+                batch.column(2).as_string::<i32>().value(row),
+                (value - time).to_string()
+            );
+            offsets.push(value - time);
+        }
+    }
+    offsets
+}
+
+/// A store whose table has rows of offset 1 in blocks of a checkpoint, and of some times those of 2 and then of 3 in
+/// blocks that are in memory; the snapshots are of each of these moments.
+fn in_memory(disk: &SimDisk) -> (Store, Arc<BlockFiles>, Vec<Snapshot>) {
+    let engine = Engine::open(Arc::new(disk.clone()), Path::new(STORE), options()).expect("creates");
+    let files = engine.view().blocks.clone();
+    let store = Store::new(engine);
+    let schema = TableSchema::new(wide(0..1, 0).schema(), "at").expect("storable");
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    let table = store.create_table_as("t", schema, layout).expect("fresh");
+    table.append(&wide(0..OLD, 1)).expect("a sound disk");
+    store.flush().expect("a sound disk");
+    let mut snapshots = vec![store.snapshot()];
+    let written = store.disk_counts().block_writes;
+    for offset in [2, 3] {
+        table.append(&wide(FEW, offset)).expect("a sound disk");
+        snapshots.push(store.snapshot());
+    }
+    assert!(files.unwritten() >= 2, "{} blocks in memory", files.unwritten());
+    assert_eq!(store.disk_counts().block_writes, written);
+    (store, files, snapshots)
+}
+
+fn expected(offset: i64) -> Vec<i64> {
+    let of_time = |time: i64| if FEW.contains(&time) { offset } else { 1 };
+    (0..OLD).map(of_time).collect()
+}
+
+#[test]
+fn blocks_in_memory_are_read_there_and_written_by_the_next_flush() {
+    let disk = SimDisk::new(1);
+    let (store, files, snapshots) = in_memory(&disk);
+    let check = |when: &str| {
+        let now = offsets_in(table(&store).and_then(|table| table.range(..)));
+        assert_eq!(now, expected(3), "{when}");
+        for (snapshot, offset) in snapshots.iter().zip(1..) {
+            assert_eq!(offsets_in(snapshot.range("t", ..)), expected(offset), "{when}");
+        }
+        assert_eq!(store.verify().expect("reads").problems, [], "{when}");
+    };
+    check("in memory");
+    // A flush for which there is no space leaves them where they are.
+    disk.set_capacity(disk.used());
+    let waiting = files.unwritten();
+    let found = store.flush();
+    assert!(matches!(found, Err(Error::NoSpace { .. })), "{found:?}");
+    assert_eq!(files.unwritten(), waiting);
+    check("after a flush that failed");
+    disk.set_capacity(u64::MAX);
+    store.flush().expect("a sound disk");
+    assert_eq!(files.unwritten(), 0);
+    check("written");
+    drop((snapshots, store));
+    let store = open(&disk, options()).expect("opens");
+    assert_eq!(
+        offsets_in(table(&store).and_then(|table| table.range(..))),
+        expected(3)
+    );
+}
+
+#[test]
+fn what_a_flush_that_found_no_space_has_written_is_written_and_synced_by_the_next() {
+    let disk = SimDisk::new(1);
+    let begun = disk.record();
+    let (store, ..) = in_memory(&disk);
+    let (used, mut failed) = (disk.used(), 0);
+    while let Err(error) = {
+        disk.set_capacity(used + 256 * failed);
+        store.flush()
+    } {
+        assert!(matches!(error, Error::NoSpace { .. }), "{error}");
+        failed += 1;
+    }
+    assert!(failed > 20, "{failed} flushes failed");
+    let trace = disk.trace(begun);
+    let (mut replay, mut rng) = (trace.replay(), Rng::new(1));
+    while replay.step(&mut rng).is_some() {}
+    for seed in 0..16 {
+        let store = open(&replay.image(seed), options()).expect("opens");
+        assert_eq!(store.verify().expect("reads").problems, []);
+        assert_eq!(
+            offsets_in(table(&store).and_then(|table| table.range(..))),
+            expected(3)
+        );
+    }
+}
+
+#[test]
+fn blocks_in_memory_survive_power_loss_in_the_log() {
+    let disk = SimDisk::new(1);
+    let begun = disk.record();
+    let (store, ..) = in_memory(&disk);
+    let appended = disk.trace(begun.clone()).len();
+    store.flush().expect("a sound disk");
+    let trace = disk.trace(begun);
+    let (mut replay, mut rng) = (trace.replay(), Rng::new(1));
+    for event in 0..=trace.len() {
+        for outcome in 0..4 {
+            if event < appended {
+                break;
+            }
+            let image = replay.image((event as u64) << 4 | outcome);
+            let store = open(&image, options()).expect("opens");
+            let found = offsets_in(table(&store).and_then(|table| table.range(..)));
+            assert_eq!(found, expected(3), "event {event} of {}", trace.len());
+            assert_eq!(store.verify().expect("reads").problems, []);
+        }
+        replay.step(&mut rng);
+    }
+}
+
+#[test]
+fn a_table_that_is_dropped_leaves_no_blocks_in_memory() {
+    let disk = SimDisk::new(1);
+    let (store, files, _) = in_memory(&disk);
+    store.drop_table("t").expect("a sound disk");
+    assert_eq!(files.unwritten(), 0);
 }

@@ -210,10 +210,14 @@ impl<'b> BlockView<'b> {
         &self.bytes[begin + slots.start * width..begin + slots.end * width]
     }
 
-    /// Asks for the memory of a slot in all columns at once: read one after the other, each would be waited for.
+    /// Asks for the memory of a slot in all columns at once: read one after the other, each would be waited for. A value
+    /// may begin in one cache line and end in the next.
     pub(super) fn approach(&self, slot: usize) {
         let columns = self.shape.fixed.iter().flatten();
-        let places = columns.map(|(begin, width)| begin + slot * width);
+        let places = columns.flat_map(|(begin, width)| {
+            let first = begin + slot * width;
+            [first, first + width.saturating_sub(1)]
+        });
         let touched = places.fold(self.presence()[slot / 8], |all, at| {
             all ^ self.bytes.get(at).copied().unwrap_or_default()
         });

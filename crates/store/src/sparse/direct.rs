@@ -1,6 +1,7 @@
-//! Writing blocks at once, without the way through log and head: for batches that fill them.
+//! Making blocks at once, without the way through the head: for batches that fill them.
 //!
-//! The blocks are written before the log names them, and synced with the record that does (rule 2). Only blocks are taken all of whose rows the
+//! The blocks of long batches are written before the log names them, and synced with the record that does (rule 2). Those of
+//! shorter ones stay in memory: the log has their rows, and the next flush writes them ([`unwritten`](super::unwritten)). Only blocks are taken all of whose rows the
 //! batch has, or that are empty: then there is nothing to be merged, whoever else writes at the same time. Whether a
 //! block is still empty is asked once more under the commit lock.
 
@@ -26,6 +27,14 @@ use crate::wal::Pending;
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
 const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
 
+/// Batches of fewer bytes stay in memory and in the log: one sync where the log was written before takes so much less than
+/// two in new space that writing twice is worth it.
+const WRITTEN_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
+    5 << 10
+} else {
+    768 << 10
+};
+
 /// A block, and whether it has a row for each of its ticks.
 type WrittenBlock = (i64, BlockRef, bool);
 
@@ -35,7 +44,8 @@ pub(crate) struct Direct {
     blocks: Vec<WrittenBlock>,
     /// The rows of the batch that are in none of them.
     rest: Vec<Range<usize>>,
-    unsynced: Arc<Unsynced>,
+    /// None if they are in memory.
+    unsynced: Option<Arc<Unsynced>>,
 }
 
 /// Rows of one block in a batch.
@@ -71,7 +81,8 @@ impl Target<'_> {
         (view, sequence): (impl Fn() -> Arc<View>, u64),
     ) -> Result<Option<Direct>> {
         let shape = &*self.sparse.shape;
-        if times.len() * (8 + shape.row_width) < DIRECT_BYTES_MIN || !is_ascending {
+        let bytes = times.len() * (8 + shape.row_width);
+        if bytes < DIRECT_BYTES_MIN || !is_ascending {
             return Ok(None);
         }
         let (parts, rest) = self.choose(times, &view())?;
@@ -80,12 +91,14 @@ impl Target<'_> {
         }
         let mut blocks = Vec::with_capacity(parts.len());
         let cells = Cells::of_batch(&self.table.schema, batch);
-        let written = self.write_parts(&mut blocks, &parts, &cells, times, (view, sequence));
+        let in_memory = bytes < WRITTEN_BYTES_MIN;
+        let writer = (!in_memory).then(|| self.writer(&parts));
+        let written = self.write_parts(writer, &mut blocks, (&parts, &cells, times), (view, sequence));
         if let Ok(Some(unsynced)) = written {
             return Ok(Some(Direct {
                 blocks,
                 rest,
-                unsynced: Arc::new(unsynced),
+                unsynced,
             }));
         }
         self.free(&blocks);
@@ -154,18 +167,22 @@ impl Target<'_> {
         }
     }
 
-    /// Writes blocks and adds them to `blocks`; none if not all could be written.
+    fn writer(&self, parts: &[Part]) -> BlockWriter<'_> {
+        let owner = self.owner();
+        let bytes: usize = parts.iter().map(|part| part.rows.len()).sum::<usize>() * owner.shape.row_width;
+        BlockWriter::with_helper(self.files, owner, bytes)
+    }
+
+    /// Writes blocks, or leaves them in memory if there is no writer, and adds them to `blocks`; none if there was no
+    /// place for all of them, else what is to be synced.
     fn write_parts(
         &self,
+        mut writer: Option<BlockWriter<'_>>,
         blocks: &mut Vec<WrittenBlock>,
-        parts: &[Part],
-        cells: &Cells<'_>,
-        times: &[i64],
+        (parts, cells, times): (&[Part], &Cells<'_>, &[i64]),
         (view, sequence): (impl Fn() -> Arc<View>, u64),
-    ) -> Result<Option<Unsynced>> {
+    ) -> Result<Option<Option<Arc<Unsynced>>>> {
         let (owner, files) = (self.owner(), self.files);
-        let bytes: usize = parts.iter().map(|part| part.rows.len()).sum::<usize>() * owner.shape.row_width;
-        let mut writer = BlockWriter::with_helper(files, owner, bytes);
         for part in parts {
             let (layer, born) = loop {
                 let now = view();
@@ -177,16 +194,24 @@ impl Target<'_> {
                     Allocated::Full => return Ok(None),
                 }
             };
-            let built = writer.place(part.block, layer).and_then(|buffer| {
+            let build = |buffer: &mut Vec<u8>| {
                 let mut builder = BlockBuilder::new(owner, part.block, buffer);
                 builder.put_cells(cells, times, part.rows.clone())?;
-                Ok(builder.seal(sequence))
-            });
-            let sealed = built.inspect_err(|_| files.free(owner, part.block, layer))?;
-            let named = sealed.named(layer, born);
+                Ok(builder.seal(sequence).named(layer, born))
+            };
+            let built = match &mut writer {
+                Some(writer) => writer.place(part.block, layer).and_then(build),
+                None => {
+                    let mut bytes = Vec::new();
+                    let built = build(&mut bytes);
+                    built.inspect(|named| files.unwritten.put(owner, part.block, named, bytes.into()))
+                }
+            };
+            let named = built.inspect_err(|_| files.free(owner, part.block, layer))?;
             blocks.push((part.block, named, part.is_full));
         }
-        writer.finish_syncing(self.is_synced).map(Some)
+        let unsynced = writer.map(|writer| writer.finish_syncing(self.is_synced).map(Arc::new));
+        unsynced.transpose().map(Some)
     }
 
     /// Whether the blocks may be named: those that are not full are still empty. To be asked under the commit lock.
@@ -203,13 +228,24 @@ impl Target<'_> {
     /// failed is told once, and may be about what others have written.
     pub(crate) fn give_up(&self, direct: &Direct) -> Result<()> {
         self.free(&direct.blocks);
-        direct.unsynced.wait()
+        direct
+            .unsynced
+            .as_ref()
+            .map_or(Ok(()), |unsynced| unsynced.wait())
     }
 
     fn free(&self, blocks: &[WrittenBlock]) {
         for (block, named, _) in blocks {
+            self.files.unwritten.remove(self.owner(), *block, named);
             self.files.free(self.owner(), *block, named.layer);
         }
+    }
+
+    /// All rows of the batch.
+    pub(crate) fn all(&self, batch: &RecordBatch, times: &[i64]) -> Result<RowBlock> {
+        let mut rows = RowBlock::of_batch(&self.table.schema, batch, self.sparse.shape.row_limit())?;
+        rows.set_times(times.to_vec());
+        Ok(rows)
     }
 
     /// The rows of the batch that are in none of the blocks.
@@ -227,9 +263,24 @@ impl Target<'_> {
 }
 
 impl Direct {
-    /// What is to be durable with the record that names the blocks.
-    pub(crate) fn unsynced(&self) -> Arc<Unsynced> {
+    /// What is to be durable with the record that names the blocks; none if they are in memory, and the log is to have the
+    /// rows.
+    pub(crate) fn unsynced(&self) -> Option<Arc<Unsynced>> {
         self.unsynced.clone()
+    }
+
+    /// Bytes of memory that the blocks take.
+    pub(crate) fn memory_bytes(&self, sparse: &SparseEntry) -> usize {
+        match self.unsynced {
+            Some(_) => 0,
+            None => {
+                self.blocks
+                    .iter()
+                    .map(|(_, named, _)| usize::from(named.units))
+                    .sum::<usize>()
+                    * sparse.shape.unit_bytes
+            }
+        }
     }
 
     /// The blocks, to be named by the log.

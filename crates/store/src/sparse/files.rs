@@ -9,10 +9,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::block::{BlockBytes, Header, Owner};
+use super::block_file::BlockFile;
 use super::block_map::BlockRef;
 use super::places::{Allocated, Place, Places};
+use super::unwritten::Unwritten;
 use super::writer::Helper;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::Disk;
 use crate::engine::TableEntry;
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey, Page};
@@ -36,6 +38,7 @@ pub(crate) struct BlockFiles {
     /// Taken before `open`.
     places: Mutex<Places>,
     open: Mutex<OpenFiles>,
+    pub(super) unwritten: Unwritten,
     /// Held while a file is created and its name made durable: who finds the file there may rely on the name. Taken
     /// before all others.
     creating: Mutex<()>,
@@ -61,42 +64,6 @@ struct OpenFiles {
 /// Table and number.
 type FileName = (u32, i64);
 
-/// An open file.
-#[derive(Debug)]
-pub(super) struct BlockFile {
-    pub(super) path: PathBuf,
-    pub(super) file: Box<dyn DiskFile>,
-    /// Held during a sync; why one has failed. The system tells a failure to one of those who sync at the same time.
-    synced: Mutex<Option<Arc<str>>>,
-}
-
-impl BlockFile {
-    fn new(path: PathBuf, file: Box<dyn DiskFile>) -> Self {
-        Self {
-            path,
-            file,
-            synced: Mutex::default(),
-        }
-    }
-
-    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let written = self.file.write_at(offset, bytes);
-        written.map_err(|source| Error::io(&self.path, "write", source))
-    }
-
-    pub(super) fn sync(&self) -> Result<()> {
-        let mut synced = self.synced.lock();
-        if let Some(cause) = &*synced {
-            return Err(Error::ReadOnly { cause: cause.clone() });
-        }
-        self.file.sync().map_err(|source| {
-            let error = Error::io(&self.path, "sync", source);
-            *synced = Some(error.to_string().into());
-            error
-        })
-    }
-}
-
 impl BlockFiles {
     /// The files of the store in `dir`, as of a checkpoint.
     pub(crate) fn new(
@@ -116,6 +83,7 @@ impl BlockFiles {
             cache,
             places: Mutex::new(Places::new(checkpoint)),
             open: Mutex::default(),
+            unwritten: Unwritten::default(),
             creating: Mutex::default(),
             has_holes: OnceLock::new(),
             reads: AtomicU64::new(0),
@@ -333,6 +301,7 @@ impl BlockFiles {
     /// The flush failed, and no checkpoint names what it has written.
     pub(crate) fn roll_back(&self) {
         self.open.lock().written.clear();
+        self.unwritten.roll_back();
         self.places.lock().roll_back();
     }
 
@@ -344,6 +313,7 @@ impl BlockFiles {
     /// The checkpoint's view has been published: its map tells which places are in use.
     pub(crate) fn after_publishing(&self, checkpoint: u64) {
         self.places.lock().after_publishing(checkpoint);
+        self.unwritten.settle();
     }
 
     /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and before `dead` is held,
@@ -407,6 +377,7 @@ impl BlockFiles {
     /// Forgets which places of a dropped table are in use: nobody writes there any more.
     pub(crate) fn forget(&self, table: u32) {
         self.places.lock().forget(table);
+        self.unwritten.forget(table);
     }
 
     /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has. Nobody may read or
@@ -454,10 +425,10 @@ impl BlockFiles {
 
     /// The block that the map names, from the cache or from the disk.
     pub(super) fn load(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<BlockBytes> {
-        let key = CacheKey::Block(owner.table, block, named.layer);
-        if let Some(page) = self.cache.get(key) {
-            return Ok(BlockBytes::of_page(page));
+        if let Some(bytes) = self.cached(owner, block, named) {
+            return Ok(bytes);
         }
+        let key = CacheKey::Block(owner.table, block, named.layer);
         let page = Arc::new(self.read(owner, block, named)?);
         Ok(BlockBytes::of_page(self.cache.insert(key, page)))
     }
@@ -475,19 +446,23 @@ impl BlockFiles {
             .offer(CacheKey::Block(owner.table, block, named.layer), bytes);
     }
 
-    /// The block if it is in the cache.
+    /// The block if it is in memory.
     pub(super) fn cached(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<BlockBytes> {
-        self.cache
-            .get(CacheKey::Block(owner.table, block, named.layer))
+        let cached = self.cache.get(CacheKey::Block(owner.table, block, named.layer));
+        cached
+            .or_else(|| self.unwritten.get(owner, block, named))
             .map(BlockBytes::of_page)
     }
 
-    /// The block that the map names, from the disk, checked.
+    /// The block that the map names, from the disk if it is written, checked.
     pub(super) fn read(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<Page> {
         if !owner.shape.admits(named) {
             let path = self.path_of(owner.table, owner.shape.file_of(block).0);
             let reason = "its block map names a block that the table cannot have";
             return Err(Error::corrupt(&path, format!("block {block}"), reason));
+        }
+        if let Some(page) = self.unwritten.get(owner, block, named) {
+            return Ok(Page::of_bytes(page.bytes().into()));
         }
         let mut bytes = vec![0; usize::from(named.units) * owner.shape.unit_bytes];
         self.read_at(owner, block, named.layer, &mut bytes)?;

@@ -231,6 +231,12 @@ impl TableFlush<'_> {
     /// Makes the block what it is to be; returns what the map is to say of it.
     fn block(&mut self, work: Work<'_, '_>) -> Result<Option<BlockRef>> {
         let (owner, files) = (self.owner, self.flush.files);
+        // All of them: snapshots may see those that others were written over.
+        for (_, named) in &work.written {
+            if let Some(page) = files.unwritten.take_note(owner, work.block, named) {
+                self.writer.write(work.block, named.layer, page.bytes())?;
+            }
+        }
         let newest = work.written.last().copied().or(work.base.map(|base| (0, base)));
         let since = work.written.last().map(|&(sequence, _)| sequence);
         if since.is_some() {

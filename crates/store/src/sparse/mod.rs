@@ -19,13 +19,14 @@
 //! 1. A place (block and layer) is written only while no map that recovery may choose, and no view that is held, names
 //!    it. [`places`] knows which are in use beside those that the newest map names.
 //! 2. What a map names was synced before; what a log record names is synced with the record, and recovery looks whether it
-//!    was. The names of files were synced before either.
+//!    was. What a head names stands in its file or in [`unwritten`]. The names of files were synced before either.
 //! 3. A row or deletion counts for a tick if it has the greatest sequence number; a block counts as one write of all its
 //!    rows, of the sequence number it was given, or older than every generation if it stands in the map.
 
 mod append;
 mod backup;
 mod block;
+mod block_file;
 mod block_map;
 mod builder;
 mod density;
@@ -40,6 +41,7 @@ mod remains;
 mod scan;
 mod shape;
 mod table;
+mod unwritten;
 mod verify;
 mod writer;
 

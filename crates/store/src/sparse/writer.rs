@@ -7,7 +7,8 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 
 use super::block::Owner;
-use super::files::{BlockFile, BlockFiles};
+use super::block_file::BlockFile;
+use super::files::BlockFiles;
 use crate::error::{Error, Result};
 use crate::wal::Pending;
 

@@ -2,8 +2,8 @@
 //!
 //! Rules:
 //! 1. Positions ascend with the order of [`Log::append`]; a record is copied to the buffer under the state's lock,
-//!    where the space for it on the disk is claimed too, and filled with zeros. Only the claim can fail, so a full disk
-//!    is noticed before anything depends on the record.
+//!    where the space for it on the disk is claimed too, and filled with zeros if it was never written. Only the claim
+//!    can fail, so a full disk is noticed before anything depends on the record.
 //! 2. One thread at a time writes and syncs: the *leader*, whoever first finds nobody leading. It takes the whole
 //!    buffer, so everybody who appended before shares its sync; the others wait.
 //! 3. `written` and `synced` never exceed what the disk has confirmed. After a failed write or sync nothing is
@@ -11,6 +11,10 @@
 //! 4. What a record names in other files may be on its way to the disk while the record is ([`Pending`]): `synced` is
 //!    raised past the record only once that is durable, too. A record that nothing vouches for may thus name what was
 //!    lost; reading the log back ends there.
+//! 5. The disk is given whole blocks ([`BLOCK_BYTES`]): a block that is not full yet is written again with what follows.
+//!    What had been durable in it is the same then, so a write that power loss tears cannot harm it.
+//! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it. It counts as spare only
+//!    once its new name is durable; the names of spares that an earlier process left may not be, so these are removed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +24,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES, frame};
 use super::replay::replay;
-use super::segment::{Segment, list};
-use crate::disk::Disk;
+use super::segment::{SEGMENT_HEADER_BYTES, Segment, header, list, list_spares};
+use crate::disk::{BLOCK_BYTES, Disk};
 use crate::error::{Error, Result};
 
 /// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept in memory by the
@@ -33,8 +37,11 @@ const CLAIM_BYTES: u64 = if cfg!(any(test, fuzzing)) {
 };
 
 /// Small records go where zeros were written before, in steps of this many bytes: a sync of bytes for which the file
-/// has blocks already takes half the time of one that has to note that they are in use.
+/// has blocks already takes half the time of one that has to note that they are in use. For the same reason segments are
+/// written over those before.
 const ZERO_BYTES: u64 = CLAIM_BYTES / 4;
+/// Bytes that spares may have together.
+const SPARE_BYTES_MAX: u64 = 32 * CLAIM_BYTES;
 /// The longest record for which that pays.
 const ZEROED_RECORD_BYTES: u64 = ZERO_BYTES / 8;
 
@@ -57,22 +64,47 @@ pub(crate) struct Log {
 #[derive(Debug)]
 struct State {
     segment: Arc<Segment>,
-    /// Records appended and not yet taken by a leader; the last one ends at `end`.
+    /// Records appended and not yet taken by a leader, the last of which ends at `end`; before them the beginning of their
+    /// first block (rule 5).
     buffer: Vec<u8>,
+    /// Where the buffer's first byte stands in the file.
+    buffer_at: u64,
+    /// An empty buffer to go on with.
+    idle: Vec<u8>,
     /// What records name that are not synced.
     pending: Vec<Arc<dyn Pending>>,
     end: u64,
     written: u64,
     synced: u64,
-    /// Space is claimed up to this position.
-    claimed: u64,
-    /// Up to here zeros or records were written.
-    zeroed: u64,
+    extent: Extent,
+    /// Segments that ended since the log was begun, by the positions at which they begin.
+    ended: Vec<(u64, Extent)>,
+    /// Spare segments, the longest last (rule 6).
+    spares: Vec<(PathBuf, Extent)>,
     leading: bool,
     /// When the last sync of those that are paced began.
     last_sync: Instant,
     failed: Option<Arc<str>>,
 }
+
+/// How far a file goes.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    /// Space is claimed up to this offset.
+    claimed: u64,
+    /// Up to this offset something was written, be it zeros.
+    written: u64,
+}
+
+impl Extent {
+    /// That of a file with a header and nothing else.
+    const EMPTY: Self = Self {
+        claimed: SEGMENT_HEADER_BYTES as u64,
+        written: BLOCK,
+    };
+}
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
 
 impl Log {
     /// Creates the first segment of a new store's log. An unfinished creation may have left one; records it cannot
@@ -87,7 +119,7 @@ impl Log {
                 ));
             }
         }
-        Segment::create(disk, dir, store_id, 0).map(drop)
+        Segment::create(disk, dir, store_id, 0, None).map(drop)
     }
 
     /// Begins a new segment at `position`, the end of what was replayed; earlier segments stay until
@@ -98,16 +130,23 @@ impl Log {
         store_id: [u8; 16],
         position: u64,
     ) -> Result<Self> {
-        let segment = Segment::create(&*disk, &dir, store_id, position)?;
+        for (_, spare) in list_spares(&*disk, &dir)? {
+            disk.remove(&spare)
+                .map_err(|source| Error::io(&spare, "remove", source))?;
+        }
+        let segment = Segment::create(&*disk, &dir, store_id, position, None)?;
         let state = State {
+            buffer: header(store_id, position).to_vec(),
+            buffer_at: 0,
+            idle: Vec::new(),
+            extent: Extent::EMPTY,
+            ended: Vec::new(),
             segment: Arc::new(segment),
-            buffer: Vec::new(),
             pending: Vec::new(),
             end: position,
             written: position,
             synced: position,
-            claimed: position,
-            zeroed: position,
+            spares: Vec::new(),
             leading: false,
             last_sync: Instant::now(),
             failed: None,
@@ -190,31 +229,63 @@ impl Log {
         self.sync_to(end)?;
         let mut state = self.state.lock();
         if state.segment.start < end {
-            let segment = Segment::create(&*self.disk, &self.dir, self.store_id, end).or_else(|error| {
+            let spare = state.spares.pop();
+            let (spare, extent) = spare.unzip();
+            let created = Segment::create(&*self.disk, &self.dir, self.store_id, end, spare.as_deref());
+            let segment = created.or_else(|error| {
                 Segment::remove(&*self.disk, &self.dir, end)?;
                 Err(error)
             })?;
+            let ended = (state.segment.start, state.extent);
+            state.ended.push(ended);
+            state.extent = extent.unwrap_or(Extent::EMPTY);
+            state.buffer.clear();
+            state.buffer.extend_from_slice(&header(self.store_id, end));
+            state.buffer_at = 0;
             state.segment = Arc::new(segment);
-            state.claimed = end;
-            state.zeroed = end;
         }
         Ok(end)
     }
 
-    /// Removes segments that end at or before `position`.
+    /// Removes segments that end at or before `position`, or makes spares of them.
     pub(crate) fn remove_before(&self, position: u64) -> Result<()> {
         let segments = list(&*self.disk, &self.dir)?;
+        let (mut ended, mut bytes) = {
+            let mut state = self.state.lock();
+            let bytes: u64 = state.spares.iter().map(|(_, extent)| extent.claimed).sum();
+            (std::mem::take(&mut state.ended), bytes)
+        };
+        let mut spares = Vec::new();
         for pair in segments.windows(2) {
-            let ((_, path), (next, _)) = (&pair[0], &pair[1]);
-            if *next <= position {
-                self.disk
+            let ((start, path), (next, _)) = (&pair[0], &pair[1]);
+            if *next > position {
+                break;
+            }
+            // How much of a segment of an earlier process was written is not known.
+            let extent = ended
+                .iter()
+                .find(|(ended, _)| ended == start)
+                .map(|(_, extent)| *extent);
+            match extent.filter(|extent| bytes + extent.claimed <= SPARE_BYTES_MAX) {
+                Some(extent) => {
+                    bytes += extent.claimed;
+                    spares.push((Segment::make_spare(&*self.disk, path)?, extent));
+                }
+                None => self
+                    .disk
                     .remove(path)
-                    .map_err(|source| Error::io(path, "remove", source))?;
+                    .map_err(|source| Error::io(path, "remove", source))?,
             }
         }
         self.disk
             .sync_dir(&self.dir)
-            .map_err(|source| Error::io(&self.dir, "sync", source))
+            .map_err(|source| Error::io(&self.dir, "sync", source))?;
+        ended.retain(|(start, _)| *start >= position);
+        let mut state = self.state.lock();
+        state.ended.append(&mut ended);
+        state.spares.append(&mut spares);
+        state.spares.sort_unstable_by_key(|(_, extent)| extent.written);
+        Ok(())
     }
 
     /// Reads the log from `position` on as recovery would; returns the number of records.
@@ -266,67 +337,79 @@ impl Log {
 
     /// Writes what is buffered, and syncs if asked; the lock is released meanwhile.
     fn lead(state: &mut MutexGuard<'_, State>, sync: bool) -> Result<()> {
-        let bytes = std::mem::take(&mut state.buffer);
+        let (begin, end) = (state.written, state.end);
+        // Nothing but what is written now waits for a sync.
+        let is_alone = begin == state.synced;
+        let (mut bytes, offset) = if end > begin {
+            state.take_buffer()
+        } else {
+            (Vec::new(), 0)
+        };
         let pending = if sync {
             std::mem::take(&mut state.pending)
         } else {
             Vec::new()
         };
-        let (begin, end) = (state.written, state.end);
         let segment = state.segment.clone();
-        let (bytes, outcome) = MutexGuard::unlocked(state, || {
-            let outcome = if bytes.is_empty() {
-                Ok(())
-            } else {
-                segment.file.write_at(segment.offset(begin), &bytes)
-            };
-            let outcome = outcome.map_err(|source| Error::io(&segment.path, "write", source));
-            let outcome = outcome.and_then(|()| {
-                if sync {
-                    segment
-                        .file
-                        .sync()
-                        .map_err(|source| Error::io(&segment.path, "sync", source))?;
-                    pending.iter().try_for_each(|pending| pending.wait())
-                } else {
-                    Ok(())
+        let outcome = MutexGuard::unlocked(state, || {
+            bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+            let file = &*segment.file;
+            let outcome = match (bytes.is_empty(), sync) {
+                (false, true) if is_alone => file.write_durably(offset, &bytes),
+                (is_empty, _) => {
+                    let written = if is_empty {
+                        Ok(())
+                    } else {
+                        file.write_at(offset, &bytes)
+                    };
+                    written.and_then(|()| if sync { file.sync() } else { Ok(()) })
                 }
-            });
-            (bytes, outcome)
+            };
+            outcome.map_err(|source| Error::io(&segment.path, "write or sync", source))?;
+            pending.iter().try_for_each(|pending| pending.wait())
         });
         outcome?;
         state.written = end;
         if sync {
             state.synced = end;
         }
-        if state.buffer.is_empty() {
-            // Keeps the allocation for the next group.
-            state.buffer = bytes;
-            state.buffer.clear();
-        }
+        bytes.clear();
+        state.idle = bytes;
         Ok(())
     }
 }
 
 impl State {
+    /// Takes what is buffered, with its offset in the file; the block that is not full stays, to be written again.
+    fn take_buffer(&mut self) -> (Vec<u8>, u64) {
+        let rest = self.buffer.len() % BLOCK_BYTES;
+        let full = self.buffer.len() - rest;
+        let mut next = std::mem::take(&mut self.idle);
+        next.extend_from_slice(&self.buffer[full..]);
+        let taken = (std::mem::replace(&mut self.buffer, next), self.buffer_at);
+        self.buffer_at += full as u64;
+        taken
+    }
+
     /// Makes sure that the record from `self.end` to `end` has space.
     fn claim(&mut self, end: u64) -> Result<()> {
         let segment = &self.segment;
         let failed = |source| Error::io(&segment.path, "extend", source);
-        if end > self.claimed {
-            let claim = end.next_multiple_of(CLAIM_BYTES);
-            segment.file.allocate(segment.offset(claim)).map_err(failed)?;
-            self.claimed = claim;
+        let needed = segment.offset(end).next_multiple_of(BLOCK);
+        if needed > self.extent.claimed {
+            let claim = needed.next_multiple_of(CLAIM_BYTES);
+            segment.file.allocate(claim).map_err(failed)?;
+            self.extent.claimed = claim;
         }
-        // What stands before the end of the last record is the leader's (rule 2).
-        let from = self.zeroed.max(self.end);
-        if end > from && end - self.end <= ZEROED_RECORD_BYTES {
-            let to = (from + ZERO_BYTES).clamp(end, self.claimed);
-            let zeros = vec![0; usize::try_from(to - from).expect("a step or a record")];
-            let zeroed = segment.file.write_at(segment.offset(from), &zeros);
-            zeroed.map_err(failed)?;
-            self.zeroed = to;
+        let from = self.extent.written;
+        if needed > from && end - self.end <= ZEROED_RECORD_BYTES {
+            let to = (from + ZERO_BYTES).clamp(needed, self.extent.claimed);
+            let len = usize::try_from(to - from).expect("a step or a record");
+            segment.file.prepare(from, len).map_err(failed)?;
+            self.extent.written = to;
         }
+        // What is not filled with zeros is the leader's to write (rule 2).
+        self.extent.written = self.extent.written.max(needed);
         Ok(())
     }
 
@@ -390,5 +473,53 @@ mod tests {
         log.append(&[3]).expect("a sound disk");
         let found = replay(&disk, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
         assert_eq!(found.records, records + 1, "zeros are written over nothing");
+    }
+
+    #[test]
+    fn segments_are_written_over_those_before_and_show_nothing_of_them() {
+        let disk = SimDisk::new(1);
+        let dir = Path::new("/log");
+        disk.create_dir(dir).expect("a sound disk");
+        Log::create(&disk, dir, [7; 16]).expect("a sound disk");
+        let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
+        let names = || -> Vec<String> {
+            let paths = disk.list(dir).expect("a sound disk").into_iter();
+            paths
+                .map(|path| path.file_name().expect("a file").to_string_lossy().into())
+                .collect()
+        };
+        let append = |records: u64| {
+            let ends = (0..records).map(|_| log.append(&[3]).expect("a sound disk"));
+            log.sync_to(ends.max().unwrap_or(0)).expect("a sound disk");
+        };
+        append(200);
+        let first = log.rotate().expect("a sound disk");
+        log.remove_before(first).expect("a sound disk");
+        assert_eq!(
+            names(),
+            [format!("{:016x}.spare", 0), format!("{first:016x}.log")]
+        );
+        append(10);
+        let second = log.rotate().expect("a sound disk");
+        assert_eq!(
+            names(),
+            [format!("{first:016x}.log"), format!("{second:016x}.log")]
+        );
+        let begun = disk.calls();
+        append(100);
+        assert_eq!(
+            disk.calls() - begun,
+            2,
+            "one write and its sync: neither space nor zeros"
+        );
+        let found = replay(&disk, dir, [7; 16], second, |_, _, _| Ok(true)).expect("it is whole");
+        assert_eq!((found.records, found.position), (100, log.end()));
+        // What an earlier process left is not used.
+        log.remove_before(second).expect("a sound disk");
+        let end = log.end();
+        drop(log);
+        assert_eq!(names().len(), 2);
+        Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], end).expect("a sound disk");
+        assert_eq!(names(), [format!("{second:016x}.log"), format!("{end:016x}.log")]);
     }
 }

@@ -11,6 +11,8 @@ use crate::pages::FORMAT_VERSION;
 pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"bedlog\n\0";
 const EXTENSION: &str = "log";
+/// Of segments that are no longer needed, and kept to be written over.
+const SPARE_EXTENSION: &str = "spare";
 
 /// One file of the log, open.
 #[derive(Debug)]
@@ -65,37 +67,60 @@ impl Header {
 }
 
 impl Segment {
-    /// Creates the segment that begins at `start`, durably.
-    pub(super) fn create(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], start: u64) -> Result<Self> {
+    /// Creates the segment that begins at `start`, durably; out of a spare one, if there is one.
+    ///
+    /// What the file of a spare holds is never taken for records of the segment: those name their positions, and a
+    /// record of an earlier segment stands where another position is due.
+    pub(super) fn create(
+        disk: &dyn Disk,
+        dir: &Path,
+        store_id: [u8; 16],
+        start: u64,
+        spare: Option<&Path>,
+    ) -> Result<Self> {
         let path = path_of(dir, start);
         let io = |action| {
             let path = path.clone();
             move |source| Error::io(&path, action, source)
         };
-        let file = match disk.create(&path) {
-            // A segment of this name holds no record: its first would stand at `start`, where the log ends.
-            Err(source) if source.kind() == std::io::ErrorKind::AlreadyExists => {
-                let file = disk.open(&path).map_err(io("open"))?;
-                file.truncate(0).map_err(io("truncate"))?;
+        let header = header(store_id, start);
+        let write = |file: &dyn DiskFile| {
+            file.write_at(0, &header).map_err(io("write"))?;
+            file.sync().map_err(io("sync"))
+        };
+        let file = match spare {
+            Some(spare) => {
+                let file = disk.open(spare).map_err(io("open"))?;
+                // Until it has its name it is nothing, so the header may say what it will be.
+                write(&*file)?;
+                disk.rename(spare, &path).map_err(io("rename a file to"))?;
                 file
             }
-            other => other.map_err(io("create"))?,
+            None => {
+                let file = match disk.create(&path) {
+                    // A segment of this name holds no record: its first would stand at `start`, where the log ends.
+                    Err(source) if source.kind() == std::io::ErrorKind::AlreadyExists => {
+                        let file = disk.open(&path).map_err(io("open"))?;
+                        file.truncate(0).map_err(io("truncate"))?;
+                        file
+                    }
+                    other => other.map_err(io("create"))?,
+                };
+                // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
+                write(&*file)?;
+                file
+            }
         };
-        let mut header = Writer::with_capacity(SEGMENT_HEADER_BYTES);
-        header.bytes(&MAGIC);
-        header.u32(FORMAT_VERSION);
-        header.u32(0);
-        header.bytes(&store_id);
-        header.u64(start);
-        let mut header = header.into_bytes();
-        header.resize(SEGMENT_HEADER_BYTES - 4, 0);
-        let crc = crc32c::crc32c(&header);
-        header.extend_from_slice(&crc.to_le_bytes());
-        // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
-        file.write_at(0, &header).map_err(io("write"))?;
-        file.sync().map_err(io("sync"))?;
         disk.sync_dir(dir).map_err(io("sync the directory of"))?;
         Ok(Self { path, file, start })
+    }
+
+    /// Makes a spare of the segment at `path`; returns its path. The name is to be made durable before it is used.
+    pub(super) fn make_spare(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+        let spare = path.with_extension(SPARE_EXTENSION);
+        disk.rename(path, &spare)
+            .map_err(|source| Error::io(path, "rename", source))?;
+        Ok(spare)
     }
 
     /// Removes, durably, what an unfinished creation of the segment at `start` left.
@@ -155,16 +180,41 @@ impl Segment {
     }
 }
 
+/// The header of the segment that begins at `start`.
+pub(super) fn header(store_id: [u8; 16], start: u64) -> [u8; SEGMENT_HEADER_BYTES] {
+    let mut out = Writer::with_capacity(SEGMENT_HEADER_BYTES);
+    out.bytes(&MAGIC);
+    out.u32(FORMAT_VERSION);
+    out.u32(0);
+    out.bytes(&store_id);
+    out.u64(start);
+    let mut header = [0; SEGMENT_HEADER_BYTES];
+    let out = out.into_bytes();
+    header[..out.len()].copy_from_slice(&out);
+    let (body, crc) = header.split_at_mut(SEGMENT_HEADER_BYTES - 4);
+    crc.copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    header
+}
+
 fn path_of(dir: &Path, start: u64) -> PathBuf {
     dir.join(format!("{start:016x}.{EXTENSION}"))
 }
 
 /// The segments of the log in `dir` by the position at which each begins, ascending.
 pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    list_named(disk, dir, EXTENSION)
+}
+
+/// The spare segments in `dir` by the position at which each began.
+pub(super) fn list_spares(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    list_named(disk, dir, SPARE_EXTENSION)
+}
+
+fn list_named(disk: &dyn Disk, dir: &Path, extension: &str) -> Result<Vec<(u64, PathBuf)>> {
     let paths = disk.list(dir).map_err(|source| Error::io(dir, "list", source))?;
     let start_of = |path: &Path| {
         let name = path.file_stem()?.to_str()?;
-        (path.extension()? == EXTENSION && name.len() == 16).then(|| u64::from_str_radix(name, 16).ok())?
+        (path.extension()? == extension && name.len() == 16).then(|| u64::from_str_radix(name, 16).ok())?
     };
     let mut segments: Vec<_> = paths
         .into_iter()

@@ -6,6 +6,8 @@
 //!   to count zeros as holes. What is punched is written with zeros.
 //! - **Power loss** keeps what was synced. Of everything since, each aligned sector of 512 bytes that was written is
 //!   kept or lost by itself, whatever the order of writes; so are changes of a file's length.
+//! - **A write that is durable on return** makes nothing durable but itself and the file's length; until it returns, each
+//!   of its sectors is kept or lost.
 //! - **Names** are entries of their directory: creating, renaming and removing a file survives only once the
 //!   directory was synced; since then each such change is kept or lost by itself. A rename is one change.
 //! - **Any call may fail** with an I/O error; one that takes space may find none. A write that fails may have been
@@ -27,7 +29,7 @@ use std::sync::Arc;
 use bedload_testkit::Rng;
 use parking_lot::Mutex;
 
-use super::{Disk, DiskFile, DiskLock};
+use super::{BLOCK_BYTES, Disk, DiskFile, DiskLock};
 
 #[cfg(test)]
 pub(crate) use trace::Replay;
@@ -231,6 +233,22 @@ impl State {
         }
     }
 
+    /// Counts a call that makes something durable, and records what it did.
+    fn sync(&mut self, done: Event) -> io::Result<()> {
+        match (self.called(), &done) {
+            (None, _) => {
+                self.did(done);
+                Ok(())
+            }
+            (Some(FaultKind::Death), _) => Err(injected()),
+            (Some(_), Event::Sync(inode) | Event::SyncRange(inode, ..)) => {
+                self.did(Event::SyncFailed(*inode));
+                Err(injected())
+            }
+            (Some(_), _) => Err(injected()),
+        }
+    }
+
     fn used(&self) -> u64 {
         self.names
             .values()
@@ -410,19 +428,16 @@ impl DiskFile for SimFile {
         Ok(state.files[self.inode].len() as u64)
     }
 
+    fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        assert!(index(offset).is_multiple_of(BLOCK_BYTES) && bytes.len().is_multiple_of(BLOCK_BYTES));
+        self.write_at(offset, bytes)?;
+        let mut state = self.disk.state.lock();
+        state.sync(Event::SyncRange(self.inode, offset, bytes.len()))
+    }
+
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state.lock();
-        match state.called() {
-            None => {
-                state.did(Event::Sync(self.inode));
-                Ok(())
-            }
-            Some(FaultKind::Death) => Err(injected()),
-            Some(_) => {
-                state.did(Event::SyncFailed(self.inode));
-                Err(injected())
-            }
-        }
+        state.sync(Event::Sync(self.inode))
     }
 }
 

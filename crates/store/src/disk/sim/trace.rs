@@ -24,6 +24,8 @@ pub(super) enum Event {
     SetLen(Inode, u64),
     /// A file was synced.
     Sync(Inode),
+    /// A part of a file was synced, and its length.
+    SyncRange(Inode, u64, usize),
     /// A file's sync failed.
     SyncFailed(Inode),
     Note(Note),
@@ -49,7 +51,7 @@ pub(crate) enum Note {
 pub(super) type Inode = usize;
 
 /// What a disk recorded, and what it held before.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Trace {
     pub(super) files: Vec<Vec<u8>>,
     pub(super) names: BTreeMap<PathBuf, Inode>,
@@ -62,11 +64,11 @@ impl Trace {
         self.events.len()
     }
 
-    /// How often a file was synced.
+    /// How often a file, or a part of one, was synced.
     pub(crate) fn syncs(&self) -> usize {
         self.events
             .iter()
-            .filter(|event| matches!(event, Event::Sync(_)))
+            .filter(|event| matches!(event, Event::Sync(_) | Event::SyncRange(..)))
             .count()
     }
 
@@ -125,6 +127,10 @@ impl Replay<'_> {
             }
             Event::SetLen(inode, len) => self.files[*inode].unsynced.push(Change::SetLen(*len)),
             Event::Sync(inode) => self.files[*inode].sync(|| true),
+            Event::SyncRange(inode, offset, len) => {
+                let from = index(*offset);
+                self.files[*inode].sync_range(from..from + len);
+            }
             Event::SyncFailed(inode) => self.files[*inode].sync(|| rng.percent(50.0)),
             Event::Note(note) => return Some(Some(*note)),
         }
@@ -180,6 +186,22 @@ enum Change {
 }
 
 impl Durable {
+    /// Makes durable what was written to some bytes, whole writes of which they are a part included, and the length.
+    fn sync_range(&mut self, range: Range<usize>) {
+        let (synced, rest) =
+            std::mem::take(&mut self.unsynced)
+                .into_iter()
+                .partition(|change| match change {
+                    Change::SetLen(_) => true,
+                    Change::Write(offset, bytes) => {
+                        index(*offset) < range.end && range.start < index(*offset) + bytes.len()
+                    }
+                });
+        self.unsynced = synced;
+        self.sync(|| true);
+        self.unsynced = rest;
+    }
+
     /// Makes changes durable, each sector of each write and each length if `keep` says so.
     fn sync(&mut self, mut keep: impl FnMut() -> bool) {
         for change in self.unsynced.drain(..) {
