@@ -80,10 +80,13 @@ impl Engine {
 
 impl Drop for Engine {
     /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
-    /// later, it is not taken for one that was being written. Space that was kept for blocks is given back.
+    /// later, it is not taken for one that was being written. Space that was kept for blocks, and for the log, is given back.
     fn drop(&mut self) {
         if self.check_writable().is_ok() {
             self.blocks.give_back();
+            if let Err(error) = self.log.give_back() {
+                tracing::debug!(%error, "spare segments of the log stay until the store is opened");
+            }
         }
         if !self.view().active().is_empty() && self.check_writable().is_ok() {
             let vouched = self

@@ -131,8 +131,7 @@ impl Log {
         position: u64,
     ) -> Result<Self> {
         for (_, spare) in list_spares(&*disk, &dir)? {
-            disk.remove(&spare)
-                .map_err(|source| Error::io(&spare, "remove", source))?;
+            remove(&*disk, &spare)?;
         }
         let segment = Segment::create(&*disk, &dir, store_id, position, None)?;
         let state = State {
@@ -271,10 +270,7 @@ impl Log {
                     bytes += extent.claimed;
                     spares.push((Segment::make_spare(&*self.disk, path)?, extent));
                 }
-                None => self
-                    .disk
-                    .remove(path)
-                    .map_err(|source| Error::io(path, "remove", source))?,
+                None => remove(&*self.disk, path)?,
             }
         }
         self.disk
@@ -286,6 +282,14 @@ impl Log {
         state.spares.append(&mut spares);
         state.spares.sort_unstable_by_key(|(_, extent)| extent.written);
         Ok(())
+    }
+
+    /// Removes the spares, as nothing will be written over them.
+    pub(crate) fn give_back(&self) -> Result<()> {
+        let spares = std::mem::take(&mut self.state.lock().spares);
+        spares
+            .iter()
+            .try_for_each(|(spare, _)| remove(&*self.disk, spare))
     }
 
     /// Reads the log from `position` on as recovery would; returns the number of records.
@@ -377,6 +381,11 @@ impl Log {
         state.idle = bytes;
         Ok(())
     }
+}
+
+fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
+    disk.remove(path)
+        .map_err(|source| Error::io(path, "remove", source))
 }
 
 impl State {

@@ -95,7 +95,21 @@ fn the_log_is_removed_once_its_rows_are_in_pages() {
         .expect("creates");
     store.create_table("t", schema()).expect("fresh");
     fill(&store, 20_000);
-    let segments = fs::read_dir(path.join("log")).expect("reads").count();
-    assert_eq!(segments, 1);
+    let bytes_of = |extension: &str| -> Vec<u64> {
+        let entries = fs::read_dir(path.join("log")).expect("reads");
+        let entries = entries.map(|entry| entry.expect("reads"));
+        entries
+            .filter(|entry| entry.path().extension().is_some_and(|it| it == extension))
+            .map(|entry| entry.metadata().expect("is there").len())
+            .collect()
+    };
+    assert_eq!(bytes_of("log").len(), 1);
     assert_eq!(store.info().expect("reads").wal_bytes, 0);
+    let spares = bytes_of("spare");
+    assert!(
+        !spares.is_empty() && spares.iter().sum::<u64>() <= 32 << 20,
+        "{spares:?}"
+    );
+    store.close().expect("flushes");
+    assert_eq!((bytes_of("log").len(), bytes_of("spare").len()), (1, 0));
 }
