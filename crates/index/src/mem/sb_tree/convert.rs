@@ -279,7 +279,10 @@ impl<W: Words> Segments<W> {
             && (floor..next_floor).contains(&below)
             && open.count_above(&below) <= TAKEN_OVER_FOR_ONE.min(role.capacity / 2)
         {
-            next_floor = below;
+            // A key that it has, so that the edge reaches it (rule 7).
+            next_floor = open
+                .greatest_up_to(&below)
+                .map_or(floor, |greatest| greatest.max(floor));
         }
         let mut taken_over = if spared > 0 {
             self.make_room_to_take_over();
@@ -364,6 +367,19 @@ impl<W: Words> Segments<W> {
         log.prepare(generation, floor, role.capacity, role.mode.mode_of(writer));
         self.slot(generation).add_log(writer, log);
         self.slot(generation + 1).add_log(writer, Log::new());
+    }
+
+    /// Checks that the edge is at the open segment's floor if nothing is left to convert (rule 7).
+    pub(super) fn check(&self) -> Result<(), String> {
+        let role = self.role();
+        let (_, floor) = self.slot(self.generation.load(Ordering::Relaxed)).held();
+        let edge = self.edge.get();
+        match role.merge {
+            None if edge != floor => Err(format!(
+                "the open segment begins above {floor:?}, and all up to {edge:?} is in blocks"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// How many segments were sealed, and how many steps their conversion took.

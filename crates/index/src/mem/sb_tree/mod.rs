@@ -34,7 +34,9 @@
 //!
 //! 7. The last entries of a sealed segment are in the next one too, in a log that nobody writes to, where it goes on with the
 //!    same writers and several write or keys are in disorder: also those above the key for which it is sealed, as others went
-//!    on meanwhile. The floor between the two lies below them: to the sealed segment belongs only what is at or below.
+//!    on meanwhile. The floor between the two lies below them: to the sealed segment belongs only what is at or below. It is the
+//!    greatest key that belongs there, so that the edge is at the floor once all is converted: a key between the two would have no
+//!    home.
 //!
 //! # Departures from the paper, and why
 //!

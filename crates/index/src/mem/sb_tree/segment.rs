@@ -135,6 +135,20 @@ impl<W: Words> Segment<W> {
             .sum()
     }
 
+    /// The greatest key of an entry that is not above `key`.
+    pub(super) fn greatest_up_to(&self, key: &W) -> Option<W> {
+        let of_log = |log: &Log<W>| {
+            let len = log.counted().len();
+            if log.is_disordered() {
+                let keys = (0..len).map(|index| log.key(index));
+                return keys.filter(|found| found <= key).max();
+            }
+            let last = log.upper_bound(key, len).checked_sub(1)?;
+            Some(log.key(last))
+        };
+        self.logs().filter_map(|(_, log)| of_log(log)).max()
+    }
+
     /// The entries with keys above `floor`, ascending and once each.
     pub(super) fn entries_above(&self, floor: &W) -> Vec<Entry<W>> {
         let mut entries = Vec::new();

@@ -103,6 +103,29 @@ fn the_key_that_a_segment_is_sealed_for_is_not_late() {
     assert_eq!(tree.range(400..).count() as u64, ahead + key - 500);
 }
 
+/// Where a segment is divided at a key that it does not have, its keys and those between have a home at every moment.
+#[test]
+fn a_key_between_two_segments_has_a_home() {
+    let tree = SbTree::<u64>::new();
+    let mut rng = Rng::new(3);
+    let mut expected = std::collections::BTreeMap::new();
+    let mut seals = 0;
+    for step in 0..if cfg!(miri) { 300 } else { 4_000 } {
+        let key = 10 * (100 + step - rng.below(6)) + rng.below(10);
+        for key in [key, key - 1] {
+            tree.insert(key, step);
+            expected.insert(key, step);
+            if tree.work().seals > seals {
+                seals = tree.work().seals;
+                tree.settle();
+                assert_eq!(tree.check_structure(), Ok(()), "after {seals} seals");
+            }
+        }
+    }
+    assert!(seals > 10, "{seals} seals");
+    assert!(tree.range(..).eq(expected.into_iter()));
+}
+
 /// One series whose keys come a little late: a segment takes over what may still be added to, and of a key that is written
 /// again the last value counts.
 #[test]

@@ -307,6 +307,7 @@ impl<K: Key> SbTree<K> {
     /// The invariant that does not hold, and where.
     pub fn check_structure(&self) -> Result<(), String> {
         let top = self.blocks.check()?;
+        self.segments.check()?;
         let edge = self.segments.edge.get();
         if top == edge {
             Ok(())
