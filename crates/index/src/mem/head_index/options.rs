@@ -65,7 +65,7 @@ impl HeadIndexOptions {
     }
 
     /// How many threads at least must be writing for that; 8. Few do not get in each other's way in the blocks of an SB-tree:
-    /// with one and two it was ahead at most shares (docs/benchmarks.md).
+    /// with one and two it was ahead at most shares (docs/benchmarks/sb-tree.md).
     #[must_use]
     pub const fn late_writers_min(mut self, threads: u32) -> Self {
         self.late_writers_min = threads;
