@@ -437,13 +437,19 @@ mod tests {
     use crate::rows::{RowBlock, TableId};
     use crate::wal::Record;
 
+    /// A log without records, and its directory.
+    fn begin(disk: &SimDisk) -> (Log, &'static Path) {
+        let dir = Path::new("/log");
+        disk.create_dir(dir).expect("a sound disk");
+        Log::create(disk, dir, [7; 16]).expect("a sound disk");
+        let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
+        (log, dir)
+    }
+
     #[test]
     fn records_appended_before_a_sync_share_it() {
         let disk = SimDisk::new(1);
-        let dir = Path::new("/log");
-        disk.create_dir(dir).expect("a sound disk");
-        Log::create(&disk, dir, [7; 16]).expect("a sound disk");
-        let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
+        let (log, _) = begin(&disk);
         let trace = disk.record();
         let ends: Vec<u64> = (0..8).map(|_| log.append(&[3]).expect("a sound disk")).collect();
         for &end in ends.iter().rev() {
@@ -455,10 +461,7 @@ mod tests {
     #[test]
     fn small_records_find_zeros_and_long_ones_are_written_once() {
         let disk = SimDisk::new(1);
-        let dir = Path::new("/log");
-        disk.create_dir(dir).expect("a sound disk");
-        Log::create(&disk, dir, [7; 16]).expect("a sound disk");
-        let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
+        let (log, dir) = begin(&disk);
         let begun = disk.calls();
         let records = 2 * ZERO_BYTES / (FRAME_BYTES as u64 + 1);
         for _ in 0..records {
@@ -487,10 +490,7 @@ mod tests {
     #[test]
     fn segments_are_written_over_those_before_and_show_nothing_of_them() {
         let disk = SimDisk::new(1);
-        let dir = Path::new("/log");
-        disk.create_dir(dir).expect("a sound disk");
-        Log::create(&disk, dir, [7; 16]).expect("a sound disk");
-        let log = Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], 0).expect("a sound disk");
+        let (log, dir) = begin(&disk);
         let names = || -> Vec<String> {
             let paths = disk.list(dir).expect("a sound disk").into_iter();
             paths
@@ -530,5 +530,26 @@ mod tests {
         assert_eq!(names().len(), 2);
         Log::begin(Arc::new(disk.clone()), dir.into(), [7; 16], end).expect("a sound disk");
         assert_eq!(names(), [format!("{second:016x}.log"), format!("{end:016x}.log")]);
+    }
+
+    #[test]
+    fn a_sync_reaches_what_was_written_without_one() {
+        let disk = SimDisk::new(1);
+        let (log, dir) = begin(&disk);
+        let begun = disk.record();
+        let append = || (0..100).map(|_| log.append(&[3]).expect("a sound disk")).max();
+        for _ in 0..3 {
+            log.write_to(append().expect("a record")).expect("a sound disk");
+        }
+        log.sync_to(append().expect("a record")).expect("a sound disk");
+        let trace = disk.trace(begun);
+        let mut replayed = trace.replay();
+        let mut rng = bedload_testkit::Rng::new(1);
+        while replayed.step(&mut rng).is_some() {}
+        for seed in 0..16 {
+            let image = replayed.image(seed);
+            let found = replay(&image, dir, [7; 16], 0, |_, _, _| Ok(true)).expect("it is whole");
+            assert_eq!(found.records, 400, "seed {seed}");
+        }
     }
 }

@@ -186,17 +186,24 @@ enum Change {
 }
 
 impl Durable {
-    /// Makes durable what was written to some bytes, whole writes of which they are a part included, and the length.
+    /// Makes durable what was written to some whole sectors, and the length.
     fn sync_range(&mut self, range: Range<usize>) {
-        let (synced, rest) =
-            std::mem::take(&mut self.unsynced)
-                .into_iter()
-                .partition(|change| match change {
-                    Change::SetLen(_) => true,
-                    Change::Write(offset, bytes) => {
-                        index(*offset) < range.end && range.start < index(*offset) + bytes.len()
-                    }
-                });
+        let (mut synced, mut rest) = (Vec::new(), Vec::new());
+        for change in std::mem::take(&mut self.unsynced) {
+            let Change::Write(offset, bytes) = change else {
+                synced.push(change);
+                continue;
+            };
+            let len = bytes.len();
+            let begin = range.start.saturating_sub(index(offset)).min(len);
+            let end = range.end.saturating_sub(index(offset)).clamp(begin, len);
+            for (is_synced, part) in [(false, 0..begin), (true, begin..end), (false, end..len)] {
+                let changes = if is_synced { &mut synced } else { &mut rest };
+                if !part.is_empty() {
+                    changes.push(Change::Write(offset + part.start as u64, bytes[part].into()));
+                }
+            }
+        }
         self.unsynced = synced;
         self.sync(|| true);
         self.unsynced = rest;
