@@ -20,6 +20,7 @@ mod superblock;
 mod tests;
 mod version;
 mod working;
+mod working_state;
 
 pub(crate) use cache::{Cache, CacheKey};
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};

@@ -10,7 +10,7 @@
 //! 4. Latches are taken before the state's lock, and nothing waits for a latch while it holds that lock.
 //! 5. A failed checkpoint or spill leaves the last version as it was; [`WorkingPages::roll_back`] returns to it.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,10 +24,11 @@ use parking_lot::Mutex;
 use super::cache::Cache;
 use super::latches::{ExclusiveLatch, Latches, SharedLatch};
 use super::page::{HEADER_BYTES, Page, PageKind, PageRef};
-use super::page_file::{PageFile, Unwritten};
-use super::page_map::{PageMap, Slot};
+use super::page_file::PageFile;
+use super::page_map::Slot;
 use super::superblock::Superblock;
 use super::version::PageVersion;
+use super::working_state::{Origin, State, Taken};
 use crate::error::{Error, Result};
 
 /// The pages as they are being changed.
@@ -41,47 +42,6 @@ pub(crate) struct WorkingPages {
     dirty_limit: usize,
 }
 
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) map: PageMap,
-    /// Pages that were changed since they were last written; none where a batch has the page at present.
-    dirty: HashMap<PageId, Option<Arc<Page>>>,
-    /// The dirty pages, in the order in which they became so.
-    age: VecDeque<PageId>,
-    /// Places written since the last checkpoint.
-    pub(super) private: HashSet<u32>,
-    /// Places that the last checkpoint names and the next will not.
-    pub(super) replaced: Vec<u32>,
-    ids: Ids,
-    retired: Vec<PageId>,
-    /// The last checkpoint.
-    pub(super) published: Arc<PageVersion>,
-    /// Places of the last checkpoint's catalogue and upper map levels.
-    pub(super) fixtures: Vec<u32>,
-}
-
-/// Logical ids that are free.
-#[derive(Debug, Default)]
-struct Ids {
-    free: BTreeSet<u32>,
-    end: u32,
-    reserved: HashSet<PageId>,
-}
-
-impl Ids {
-    fn of_map(map: &PageMap) -> Self {
-        let mut ids = Self {
-            end: 1,
-            ..Self::default()
-        };
-        for (id, _) in map.iter() {
-            ids.free.extend(ids.end..id.get());
-            ids.end = id.get() + 1;
-        }
-        ids
-    }
-}
-
 impl WorkingPages {
     /// Goes on from a version whose catalogue and upper map levels stand at `fixtures`.
     pub(super) fn from_version(
@@ -91,21 +51,9 @@ impl WorkingPages {
         next_generation: u64,
         dirty_limit: usize,
     ) -> Self {
-        let map = published.map.clone();
-        let state = State {
-            dirty: HashMap::new(),
-            age: VecDeque::new(),
-            private: HashSet::new(),
-            replaced: Vec::new(),
-            ids: Ids::of_map(&map),
-            retired: Vec::new(),
-            map,
-            published,
-            fixtures,
-        };
         Self {
             file,
-            state: Mutex::new(state),
+            state: Mutex::new(State::of_version(published, fixtures)),
             generation: AtomicU64::new(next_generation),
             latches: Latches::new(),
             maintained: Mutex::default(),
@@ -125,15 +73,7 @@ impl WorkingPages {
 
     /// Forgets every change since the last checkpoint. No batch, guard or writer may be alive.
     pub(crate) fn roll_back(&self) {
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        state.dirty.clear();
-        state.age.clear();
-        state.replaced.clear();
-        state.retired.clear();
-        state.map = state.published.map.clone();
-        state.ids = Ids::of_map(&state.map);
-        self.file.free(state.private.drain());
+        self.state.lock().roll_back(&self.file);
     }
 
     pub(crate) fn page_bytes(&self) -> usize {
@@ -227,94 +167,6 @@ impl WorkingPages {
     }
 }
 
-impl State {
-    /// Writes dirty pages, oldest first, until only `keep` are left. On an error the pages stay dirty.
-    pub(super) fn spill(&mut self, file: &PageFile, keep: usize) -> Result<()> {
-        let count = self.dirty.len().saturating_sub(keep);
-        let mut pages: Vec<(PageId, Page)> = Vec::with_capacity(count);
-        for _ in 0..self.age.len() {
-            if pages.len() == count {
-                break;
-            }
-            let Some(id) = self.age.pop_front() else { break };
-            match self.dirty.remove(&id) {
-                Some(Some(page)) => pages.push((id, Arc::unwrap_or_clone(page))),
-                // A batch has it, and will put it back.
-                Some(None) => {
-                    self.dirty.insert(id, None);
-                    self.age.push_back(id);
-                }
-                // It was retired.
-                None => {}
-            }
-        }
-        // Neighbours in the tree have often neighbouring ids; side by side on the disk they are read together.
-        pages.sort_unstable_by_key(|(id, _)| *id);
-        let mut unwritten: Vec<Unwritten<'_>> = pages
-            .iter_mut()
-            .map(|(id, page)| {
-                let kind = if page.is_of_kind(PageKind::Run) {
-                    PageKind::Run
-                } else {
-                    PageKind::Tree
-                };
-                Unwritten {
-                    kind,
-                    logical: id.get(),
-                    page,
-                }
-            })
-            .collect();
-        let written = file.write(&mut unwritten, self.published.number() + 1);
-        let slots = match written {
-            Ok(slots) => slots,
-            Err(error) => {
-                for (id, page) in pages {
-                    self.make_dirty(id, page);
-                }
-                return Err(error);
-            }
-        };
-        for ((id, page), slot) in pages.into_iter().zip(slots) {
-            let before = self.map.set(id, slot);
-            self.dispose(file, before);
-            self.private.insert(slot.page);
-            file.cache.insert(slot.page, Arc::new(page));
-        }
-        Ok(())
-    }
-
-    fn make_dirty(&mut self, id: PageId, page: Page) {
-        self.dirty.insert(id, Some(Arc::new(page)));
-        self.age.push_back(id);
-    }
-
-    /// Takes a dirty page back from a batch; its age stands in the queue already.
-    fn put_back(&mut self, taken: Taken) {
-        if let Some(place) = self.dirty.get_mut(&taken.id) {
-            *place = Some(Arc::new(taken.page));
-        }
-    }
-
-    /// Gives up the place of a page that has changed or gone.
-    fn dispose(&mut self, file: &PageFile, slot: Slot) {
-        if self.private.remove(&slot.page) {
-            file.free(std::iter::once(slot.page));
-        } else if slot.page != 0 {
-            self.replaced.push(slot.page);
-        }
-    }
-
-    /// Removes a retired page for good. Who descends couples latches, so nobody can reach it after the batch that
-    /// unlinked it; a page pinned meanwhile lives in its guard.
-    fn forget(&mut self, file: &PageFile, id: PageId) {
-        self.dirty.remove(&id);
-        let slot = self.map.remove(id);
-        self.dispose(file, slot);
-        self.ids.free.insert(id.get());
-    }
-}
-
 fn missing(file: &PageFile, id: PageId) -> Error {
     Error::corrupt(file.path(), format!("page {id}"), "the page map does not have it")
 }
@@ -356,20 +208,6 @@ impl PageRead for WorkingPages {
         drop(state);
         self.file.read_ahead(slots.into_iter());
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    Dirty,
-    Clean,
-    Reserved,
-}
-
-#[derive(Debug)]
-struct Taken {
-    id: PageId,
-    page: Page,
-    from: Origin,
 }
 
 /// Exclusive latches on a few pages, and the pages themselves.
@@ -457,20 +295,10 @@ impl PageStore for WorkingPages {
 
     fn reserve(&self) -> paged::Result<Reserved> {
         let mut state = self.state.lock();
-        let ids = &mut state.ids;
-        let raw = match ids.free.pop_first() {
-            Some(raw) => raw,
-            None => {
-                let raw = ids.end;
-                ids.end = raw.checked_add(1).ok_or_else(|| Error::NoSpace {
-                    path: self.file.path.clone(),
-                    action: "number another page of",
-                })?;
-                raw
-            }
-        };
-        let id = PageId::new(raw).expect("ids begin at 1");
-        ids.reserved.insert(id);
+        let id = state.ids.reserve().ok_or_else(|| Error::NoSpace {
+            path: self.file.path.clone(),
+            action: "number another page of",
+        })?;
         Ok(Reserved {
             id,
             generation: self.generation.fetch_add(1, Ordering::Relaxed),
@@ -478,9 +306,7 @@ impl PageStore for WorkingPages {
     }
 
     fn release(&self, reserved: Reserved) {
-        let mut state = self.state.lock();
-        state.ids.reserved.remove(&reserved.id);
-        state.ids.free.insert(reserved.id.get());
+        self.state.lock().ids.release(reserved.id);
     }
 
     fn run_writer(&self) -> paged::Result<WorkingRun<'_>> {

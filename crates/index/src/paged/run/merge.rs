@@ -5,7 +5,8 @@ use std::ops::{Bound, Range};
 
 use super::builder::RunBuilder;
 use super::columns::{Columns, Pick};
-use super::cursor::{RunCursor, RunReader};
+use super::cursor::RunCursor;
+use super::reader::RunReader;
 use super::shape::Shape;
 use super::{Run, RunConfig};
 use crate::paged::{KeyOrder, PageStore, Result, RowLayout};

@@ -43,19 +43,23 @@ mod builder;
 mod columns;
 mod cursor;
 mod delete;
+mod entry;
 mod filter;
 mod frame;
 mod merge;
 mod page;
+mod reader;
 mod shape;
 
 use crate::paged::PageId;
 
 pub use builder::RunBuilder;
-pub use cursor::{RunCursor, RunEntry, RunPages, RunReader};
+pub use cursor::RunCursor;
 pub use delete::DeleteInRun;
+pub use entry::RunEntry;
 pub use filter::Filter;
 pub use merge::{Merge, merge};
+pub use reader::{RunPages, RunReader};
 
 /// A run, as whoever keeps it names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

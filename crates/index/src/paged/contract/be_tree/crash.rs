@@ -2,9 +2,11 @@
 
 use std::ops::Bound;
 
+use super::counts::Counts;
 use super::history::{History, Place, State};
 use super::keys::NumberedKeys;
-use super::schedule::{Change, Counts, World, config, seen};
+use super::rows::seen;
+use super::schedule::{Change, World, config};
 use crate::paged::be_tree::BeTree;
 use crate::paged::{Fault, FaultyPages, FixedRow, VacuumStore};
 

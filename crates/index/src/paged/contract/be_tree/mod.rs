@@ -5,13 +5,17 @@
 //! - [`check_be_tree_crashes`]: such a schedule, stopped before and after each of its commits, and opened again.
 //! - [`check_be_tree_threads`]: the same people as threads.
 
+mod counts;
 mod crash;
 mod history;
 mod keys;
+mod reading;
+mod rows;
 mod schedule;
 mod threads;
 
+pub use counts::Counts;
 pub use crash::check_be_tree_crashes;
 pub use keys::NumberedKeys;
-pub use schedule::{Counts, check_be_tree_schedule};
+pub use schedule::check_be_tree_schedule;
 pub use threads::check_be_tree_threads;

@@ -1,21 +1,17 @@
 //! Everybody who works on a tree, interleaved step by step.
 
-use std::fmt;
-use std::ops::{AddAssign, Bound};
+use std::ops::Bound;
 
 use bedload_testkit::Rng;
 use bedload_testkit::contract::Plan;
 
+use super::counts::Counts;
 use super::history::{History, Place, State};
 use super::keys::NumberedKeys;
-use crate::paged::be_tree::{
-    BeTree, BulkDelete, Config, Cursor, Maintainer, Progress, SealedBatch, SortedBatch, Work,
-};
-use crate::paged::run::RunEntry;
+use super::reading::Reading;
+use super::rows::{Rows, row_of, seen};
+use crate::paged::be_tree::{BeTree, BulkDelete, Config, Maintainer, Progress, SealedBatch, SortedBatch};
 use crate::paged::{self, Entry, FixedRow, PageStore, Position, Row, VacuumStore};
-
-/// A row tells the number of its key, and a value.
-pub(super) type Rows = FixedRow<16>;
 
 const WRITERS: usize = 2;
 const MAINTAINERS: usize = 2;
@@ -37,92 +33,6 @@ pub(super) fn config() -> Config {
         .pending_entries(96)
         .max_entries(6)
         .filter_bits(12)
-}
-
-/// What happened in the course of a schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Steps in all.
-    pub steps: u64,
-    /// Batches published.
-    pub batches: u64,
-    /// Changes in them.
-    pub changes: u64,
-    /// Times a batch found no room.
-    pub refused: u64,
-    /// Entries that cursors gave.
-    pub read: u64,
-    /// Cursors that came to the end of their range.
-    pub cursors: u64,
-    /// Lookups.
-    pub lookups: u64,
-    /// Bulk deletions that were finished.
-    pub bulk_deletes: u64,
-    /// Entries that these deleted.
-    pub deleted: u64,
-    /// Pages that were reclaimed.
-    pub reclaimed: u64,
-    /// Pages that were swept.
-    pub swept: u64,
-    /// What maintainers did.
-    pub work: Work,
-    /// The most levels a tree had.
-    pub height: u8,
-    /// Crashes that were recovered from.
-    pub crashes: u64,
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        let sums = [
-            (&mut self.steps, other.steps),
-            (&mut self.batches, other.batches),
-            (&mut self.changes, other.changes),
-            (&mut self.refused, other.refused),
-            (&mut self.read, other.read),
-            (&mut self.cursors, other.cursors),
-            (&mut self.lookups, other.lookups),
-            (&mut self.bulk_deletes, other.bulk_deletes),
-            (&mut self.deleted, other.deleted),
-            (&mut self.reclaimed, other.reclaimed),
-            (&mut self.swept, other.swept),
-            (&mut self.crashes, other.crashes),
-        ];
-        for (sum, more) in sums {
-            *sum += more;
-        }
-        self.work += other.work;
-        self.height = self.height.max(other.height);
-    }
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} steps: {} batches of {} changes, {} refused; {} cursors, {} entries read, {} lookups; {} push-downs, \
-             {} merges, {} splits, {} lost, height {}; {} bulk deletions of {} entries; {} pages reclaimed, {} swept; \
-             {} crashes",
-            self.steps,
-            self.batches,
-            self.changes,
-            self.refused,
-            self.cursors,
-            self.read,
-            self.lookups,
-            self.work.push_downs,
-            self.work.merges,
-            self.work.splits,
-            self.work.lost,
-            self.height,
-            self.bulk_deletes,
-            self.deleted,
-            self.reclaimed,
-            self.swept,
-            self.crashes,
-        )
-    }
 }
 
 /// Drives trees on fresh stores, each through `steps_per_tree` steps, until the plan's operations are used up. Prints
@@ -169,16 +79,6 @@ enum Batch<'t, O: NumberedKeys, S: PageStore + 't> {
 
 /// A place, and its new value, if it is to have one.
 pub(super) type Change = (Place, Option<u64>);
-
-struct Reading<'t, O, S> {
-    cursor: Cursor<'t, O, Rows, S>,
-    is_back: bool,
-    /// The step at which it was begun.
-    since: u64,
-    from: Place,
-    to: Place,
-    last: Option<Place>,
-}
 
 pub(super) struct World<'t, 'h, O: NumberedKeys, S: VacuumStore + 't> {
     tree: &'t BeTree<O, Rows, S>,
@@ -385,10 +285,10 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
                 Ok(Some(entry)) => {
                     let (place, value) = seen(self.tree.order(), &entry);
                     self.counts.read += 1;
-                    check_read(self.history, &mut reading, place, value);
+                    reading.check(self.history, place, value);
                 }
                 Ok(None) => {
-                    check_end(self.history, &reading);
+                    reading.check_end(self.history);
                     self.counts.cursors += 1;
                     return;
                 }
@@ -542,9 +442,9 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
             (reading.is_back, reading.last, reading.since) = (is_back, None, self.now);
             while let Some(entry) = reading.cursor.next_entry().expect("sound pages") {
                 let (place, value) = seen(self.tree.order(), &entry);
-                check_read(self.history, &mut reading, place, value);
+                reading.check(self.history, place, value);
             }
-            check_end(self.history, &reading);
+            reading.check_end(self.history);
         }
         let report = self.tree.verify().expect("sound pages");
         assert!(report.is_sound(), "{:?}", report.problems);
@@ -575,74 +475,4 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
         let leaked = store.sweep(&|page| report.pages.contains(&page)).expect("swept");
         assert!(leaked.is_empty(), "{leaked:?}");
     }
-}
-
-pub(super) fn row_of(number: u64, value: u64) -> [u8; 16] {
-    let mut row = [0; 16];
-    row[..8].copy_from_slice(&number.to_le_bytes());
-    row[8..].copy_from_slice(&value.to_le_bytes());
-    row
-}
-
-/// Where an entry stands, and its value.
-pub(super) fn seen<O: NumberedKeys>(order: &O, entry: &RunEntry<'_, O, Rows>) -> (Place, u64) {
-    let (mut row, mut scratch) = (Vec::new(), Vec::new());
-    entry.fixed_into(&mut row);
-    let word = |at: usize| {
-        row[at..]
-            .first_chunk()
-            .map_or(0, |chunk| u64::from_le_bytes(*chunk))
-    };
-    let number = word(0);
-    let expected = order.key_of(number, 0);
-    assert!(
-        order.compare(entry.key(&mut scratch), &expected).is_eq(),
-        "the key of {number} is {scratch:?}"
-    );
-    ((number, entry.tie()), word(8))
-}
-
-fn check_read<O, S>(history: &History, reading: &mut Reading<'_, O, S>, place: Place, value: u64) {
-    assert!(
-        (reading.from..reading.to).contains(&place),
-        "{place:?} is out of range"
-    );
-    assert!(
-        history.may_be(place, value, reading.since),
-        "{place:?} is {value}, and was never since step {}; it is {:?}",
-        reading.since,
-        history.now(place)
-    );
-    let skipped = if reading.is_back {
-        let to = reading.last.unwrap_or(reading.to);
-        assert!(place < to, "{place:?} is not before {to:?}");
-        history.lasting(Bound::Excluded(place), Bound::Excluded(to), reading.since)
-    } else {
-        let from = match reading.last {
-            Some(last) => Bound::Excluded(last),
-            None => Bound::Included(reading.from),
-        };
-        assert!(
-            reading.last.is_none_or(|last| last < place),
-            "{place:?} is not behind {:?}",
-            reading.last
-        );
-        history.lasting(from, Bound::Excluded(place), reading.since)
-    };
-    assert_eq!(skipped, None, "was skipped on the way to {place:?}");
-    reading.last = Some(place);
-}
-
-fn check_end<O, S>(history: &History, reading: &Reading<'_, O, S>) {
-    let skipped = if reading.is_back {
-        let to = reading.last.unwrap_or(reading.to);
-        history.lasting(Bound::Included(reading.from), Bound::Excluded(to), reading.since)
-    } else {
-        let from = match reading.last {
-            Some(last) => Bound::Excluded(last),
-            None => Bound::Included(reading.from),
-        };
-        history.lasting(from, Bound::Excluded(reading.to), reading.since)
-    };
-    assert_eq!(skipped, None, "was skipped at the end");
 }

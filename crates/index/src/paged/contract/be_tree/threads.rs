@@ -7,7 +7,8 @@ use std::thread;
 use bedload_testkit::Rng;
 
 use super::keys::NumberedKeys;
-use super::schedule::{Rows, config, row_of, seen};
+use super::rows::{Rows, row_of, seen};
+use super::schedule::config;
 use crate::paged::be_tree::{BeTree, Progress};
 use crate::paged::{Entry, Error, FixedRow, Row, VacuumStore};
 
