@@ -10,6 +10,32 @@ use super::reader::{RunReader, child_at};
 use crate::paged::read_ahead::ReadAhead;
 use crate::paged::{KeyOrder, PageId, PageRead, Position, Result, RowLayout};
 
+impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
+    /// The entries between two bounds, tombstones included, ascending.
+    ///
+    /// # Errors
+    ///
+    /// A key has not the order's width.
+    pub fn range(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
+    where
+        S: Clone,
+    {
+        RunCursor::new(self.clone(), from, to, true)
+    }
+
+    /// The entries between two bounds, descending: `from` is the lower bound all the same.
+    ///
+    /// # Errors
+    ///
+    /// As for [`range`](Self::range).
+    pub fn range_back(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
+    where
+        S: Clone,
+    {
+        RunCursor::new(self.clone(), from, to, false)
+    }
+}
+
 /// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a short range should not
 /// pay for all of a leaf.
 const FIRST_WINDOW: usize = 16;
@@ -45,7 +71,7 @@ struct Children {
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
-    pub(super) fn new(
+    fn new(
         reader: RunReader<O, L, S>,
         from: Bound<Position<'_>>,
         to: Bound<Position<'_>>,

@@ -1,11 +1,9 @@
 //! Reading a run: whether it has a key, one entry, and its pages.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
 
 use super::builder::ChildRow;
 use super::columns::Columns;
-use super::cursor::RunCursor;
 use super::entry::RunEntry;
 use super::page::{LEVEL_MAX, RunName, RunPage};
 use super::shape::Shape;
@@ -144,30 +142,6 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
             }
         }
         Ok((low, false))
-    }
-
-    /// The entries between two bounds, tombstones included, ascending.
-    ///
-    /// # Errors
-    ///
-    /// A key has not the order's width.
-    pub fn range(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
-    where
-        S: Clone,
-    {
-        RunCursor::new(self.clone(), from, to, true)
-    }
-
-    /// The entries between two bounds, descending: `from` is the lower bound all the same.
-    ///
-    /// # Errors
-    ///
-    /// As for [`range`](Self::range).
-    pub fn range_back(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
-    where
-        S: Clone,
-    {
-        RunCursor::new(self.clone(), from, to, false)
     }
 
     /// The pages of the run: its leaves in ascending order, and the nodes above them. Reads the latter.
