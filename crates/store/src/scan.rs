@@ -314,7 +314,7 @@ impl Scan {
             return Ok(());
         };
         let read = (self.visible, &*self.deletions);
-        BlockScan::new(&self.view, &self.table, sparse, read, ticks, self.reverse).fill(heads, output)
+        BlockScan::new(&self.view, &self.table, sparse, read, ticks, self.reverse)?.fill(heads, output)
     }
 }
 

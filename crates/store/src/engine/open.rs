@@ -83,6 +83,8 @@ impl Drop for Engine {
     /// later, it is not taken for one that was being written. Space that was kept for blocks, and for the log, is given back.
     fn drop(&mut self) {
         if self.check_writable().is_ok() {
+            // Of blocks that were held by snapshots as well.
+            self.release_blocks();
             self.blocks.give_back();
             if let Err(error) = self.log.give_back() {
                 tracing::debug!(%error, "spare segments of the log stay until the store is opened");
