@@ -203,7 +203,11 @@ impl Scan {
             return Ok(None);
         }
         let mut output = Output {
-            builder: BatchBuilder::new(self.projection.clone(), self.expected().min(wanted)),
+            builder: BatchBuilder::new(
+                self.projection.clone(),
+                self.expected().min(wanted),
+                self.view.memory.clone(),
+            ),
             wanted,
             last: None,
         };

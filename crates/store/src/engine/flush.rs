@@ -155,6 +155,7 @@ impl Engine {
             version,
             Arc::new(catalogue),
             self.blocks.clone(),
+            view.memory.clone(),
             active.clone(),
         ));
         self.blocks.after_publishing(number);
