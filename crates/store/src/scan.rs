@@ -203,7 +203,11 @@ impl Scan {
             return Ok(None);
         }
         let mut output = Output {
-            builder: BatchBuilder::new(self.projection.clone(), self.expected().min(wanted)),
+            builder: BatchBuilder::new(
+                self.projection.clone(),
+                self.expected().min(wanted),
+                self.view.memory.clone(),
+            ),
             wanted,
             last: None,
         };
@@ -314,7 +318,7 @@ impl Scan {
             return Ok(());
         };
         let read = (self.visible, &*self.deletions);
-        BlockScan::new(&self.view, &self.table, sparse, read, ticks, self.reverse).fill(heads, output)
+        BlockScan::new(&self.view, &self.table, sparse, read, ticks, self.reverse)?.fill(heads, output)
     }
 }
 

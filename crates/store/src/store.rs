@@ -1,5 +1,6 @@
 //! The store as its users hold it.
 
+mod put_back;
 mod row;
 
 use std::ops::RangeBounds;
@@ -328,8 +329,8 @@ pub enum Layout {
     Indexed,
     /// At places that follow from their times: at most one row at each time of a grid. Reading or writing a row costs
     /// the same however many there are. A row takes the place of one that has its time. Text of a row is at most
-    /// 64 KiB; rows have no sequence numbers and cannot be taken back
-    /// ([`retract_since`](Table::retract_since)). For data that has a row at most times of the grid: a block of the
+    /// 64 KiB; rows have no sequence numbers, and are taken back by way of a snapshot
+    /// ([`put_back`](Table::put_back)). For data that has a row at most times of the grid: a block of the
     /// disk is taken for each stretch of times in which there is any.
     Sparse(Grid),
 }
@@ -497,7 +498,7 @@ impl Table {
         }
         if self.entry.sparse.is_some() {
             return Err(Error::schema(format!(
-                "table {:?} is sparse: rows that were written over are gone, so nothing can be taken back",
+                "table {:?} is sparse: rows that were written over come back from a snapshot alone",
                 self.entry.name
             )));
         }

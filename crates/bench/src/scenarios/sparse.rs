@@ -13,9 +13,10 @@ use std::time::Instant;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use bedload_testkit::Rng;
+use tempfile::TempDir;
 
 use crate::record::Record;
-use crate::runner::{Figure, Plan, Samples, summarise};
+use crate::runner::{Figure, Plan, Samples, median, summarise};
 use crate::stores::{self, BASELINE, COLUMNS, ROW_BYTES, RowStore, Rows, fold, row_of};
 
 /// The first second: 2000-01-01, as in the paper.
@@ -37,25 +38,62 @@ fn entries(plan: &Plan) -> usize {
     plan.entries_of(400_000, 2_000_000)
 }
 
-/// Runs `round` with every store in turn, in a directory of its own.
-fn rounds(
-    scenario: &'static str,
-    plan: &Plan,
-    round: impl Fn(&mut dyn RowStore, &Path, &mut Rng) -> Vec<Figure>,
-) -> Vec<Record> {
+/// A store in its turn of a round.
+struct Entrant {
+    name: &'static str,
+    store: Box<dyn RowStore>,
+    /// Goes behind the store.
+    dir: TempDir,
+    figures: Vec<Figure>,
+}
+
+/// Runs `round` with all stores, each in a directory of its own; the round gives each its turns.
+fn rounds(scenario: &'static str, plan: &Plan, round: impl Fn(&mut [Entrant], &mut Rng)) -> Vec<Record> {
     let mut samples = Samples::new();
     for number in 0..plan.rounds() {
-        for (name, make) in stores::ALL.iter().filter(|(name, _)| plan.takes(name, BASELINE)) {
-            let dir = tempfile::tempdir().expect("a temporary directory");
-            let mut store = make(dir.path());
-            samples.add(
-                name,
-                round(store.as_mut(), dir.path(), &mut Rng::new(number as u64)),
-            );
+        let taken = stores::ALL.iter().filter(|(name, _)| plan.takes(name, BASELINE));
+        let mut entrants: Vec<Entrant> = taken
+            .map(|&(name, make)| {
+                let dir = tempfile::tempdir().expect("a temporary directory");
+                Entrant {
+                    name,
+                    store: make(dir.path()),
+                    dir,
+                    figures: Vec::new(),
+                }
+            })
+            .collect();
+        round(&mut entrants, &mut Rng::new(number as u64));
+        for entrant in entrants {
+            samples.add(entrant.name, entrant.figures);
         }
     }
     let params = [("entries", entries(plan).to_string())];
     summarise(scenario, BASELINE, &params, &samples)
+}
+
+/// How often a store has its turn at something that is read: the machine is not the same from one second to the next, so that
+/// stores are compared by medians of many short turns.
+const TURNS: usize = 8;
+
+/// The median seconds of an item for each store, of `items` that are cut into so many turns: in each, every store does the
+/// same items, one after another, and another one begins. Each store does them all once before.
+fn turns<T>(entrants: &mut [Entrant], items: &[T], mut each: impl FnMut(&mut dyn RowStore, &T)) -> Vec<f64> {
+    let mut seconds: Vec<Vec<f64>> = entrants.iter().map(|_| Vec::new()).collect();
+    for entrant in &mut *entrants {
+        items.iter().for_each(|item| each(entrant.store.as_mut(), item));
+    }
+    for (turn, items) in items.chunks(items.len().div_ceil(TURNS)).enumerate() {
+        for step in 0..entrants.len() {
+            let number = (turn + step) % entrants.len();
+            let begun = Instant::now();
+            for item in items {
+                each(entrants[number].store.as_mut(), item);
+            }
+            seconds[number].push(begun.elapsed().as_secs_f64() / items.len() as f64);
+        }
+    }
+    seconds.iter().map(|seconds| median(seconds)).collect()
 }
 
 fn second(n: usize) -> i64 {
@@ -115,124 +153,135 @@ fn figure(metric: impl Into<String>, unit: &'static str, value: f64) -> Figure {
 /// Durable batches of 1 to 524,288 rows, in order and at random, and ranges of as many into Arrow.
 pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan);
-    rounds("sparse-throughput", plan, |store, _, rng| {
-        let mut figures = Vec::new();
+    rounds("sparse-throughput", plan, |entrants, rng| {
         let rate = |rows: usize, seconds: f64| rows as f64 / seconds / 1e3;
-        let mut krows = |metric: String, rate: f64| figures.push(figure(metric, "krows/s", rate));
-        let seconds = load(store, dense(0..rows, BATCH));
-        krows(format!("ingest, batches of {BATCH}"), rate(rows, seconds));
-        check(store, second(0), second(rows), rows);
+        let krows = |entrant: &mut Entrant, metric: String, rate: f64| {
+            entrant.figures.push(figure(metric, "krows/s", rate));
+        };
+        for entrant in &mut *entrants {
+            let seconds = load(entrant.store.as_mut(), dense(0..rows, BATCH));
+            krows(
+                entrant,
+                format!("ingest, batches of {BATCH}"),
+                rate(rows, seconds),
+            );
+            check(entrant.store.as_ref(), second(0), second(rows), rows);
+        }
         let mut end = rows;
-        for (batch, about) in SIZES {
+        for (number, (batch, about)) in SIZES.into_iter().enumerate() {
             let batch = batch.min(rows);
             let count = about.min(rows).next_multiple_of(batch);
-            let seconds = load(store, dense(end..end + count, batch));
-            krows(format!("ingest, batches of {batch}"), rate(count, seconds));
+            let first = number % entrants.len();
+            for step in 0..entrants.len() {
+                let entrant = &mut entrants[(first + step) % entrants.len()];
+                let seconds = load(entrant.store.as_mut(), dense(end..end + count, batch));
+                krows(
+                    entrant,
+                    format!("ingest, batches of {batch}"),
+                    rate(count, seconds),
+                );
+            }
             end += count;
         }
-        check(store, second(0), second(end), end);
-        for read in ["first", "again"] {
-            let begun = Instant::now();
+        for entrant in &*entrants {
+            check(entrant.store.as_ref(), second(0), second(end), end);
+        }
+        let seconds = turns(entrants, &[(); TURNS / 2], |store, ()| {
             let mut bytes = 0;
             store.range(second(0), second(end), &mut |batch| {
                 bytes += black_box(batch).get_array_memory_size()
             });
-            let seconds = begun.elapsed().as_secs_f64();
             assert!(bytes >= end * ROW_BYTES);
-            if read == "again" {
-                krows("all rows into Arrow".into(), rate(end, seconds));
-            }
+        });
+        for (entrant, seconds) in entrants.iter_mut().zip(seconds) {
+            krows(entrant, "all rows into Arrow".into(), rate(end, seconds));
         }
         for (range, about) in SIZES {
             let range = range.min(rows);
-            let froms: Vec<usize> = (0..(8 * about).div_ceil(range).clamp(2, 4096))
+            let froms: Vec<usize> = (0..(4 * about).div_ceil(range).clamp(TURNS, 8192))
                 .map(|_| rng.index(end - range + 1))
                 .collect();
-            let begun = Instant::now();
-            let mut found = 0;
-            for &from in &froms {
+            let seconds = turns(entrants, &froms, |store, &from| {
+                let mut found = 0;
                 store.range(second(from), second(from + range), &mut |batch| {
                     found += black_box(batch).num_rows()
                 });
+                assert_eq!(found, range, "rows in a range");
+            });
+            for (entrant, seconds) in entrants.iter_mut().zip(seconds) {
+                krows(
+                    entrant,
+                    format!("random ranges of {range} into Arrow"),
+                    rate(range, seconds),
+                );
             }
-            let seconds = begun.elapsed().as_secs_f64();
-            assert_eq!(found, froms.len() * range, "rows in random ranges of {range}");
-            krows(
-                format!("random ranges of {range} into Arrow"),
-                rate(found, seconds),
-            );
         }
         // Written over in order, and at random: every batch is sorted by nobody.
         let again = rows / 4;
-        let seconds = load(store, dense(0..again, BATCH));
-        krows(format!("written over, batches of {BATCH}"), rate(again, seconds));
         let times: Vec<i64> = (0..again).map(|_| second(rng.index(rows))).collect();
-        let batches = times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec()));
-        let seconds = load(store, batches);
-        krows(
-            format!("written over at random, batches of {BATCH}"),
-            rate(again, seconds),
-        );
-        if store.writes_over() {
-            check(store, second(0), second(end), end);
+        for entrant in entrants {
+            let seconds = load(entrant.store.as_mut(), dense(0..again, BATCH));
+            krows(
+                entrant,
+                format!("written over, batches of {BATCH}"),
+                rate(again, seconds),
+            );
+            let batches = times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec()));
+            let seconds = load(entrant.store.as_mut(), batches);
+            krows(
+                entrant,
+                format!("written over at random, batches of {BATCH}"),
+                rate(again, seconds),
+            );
+            if entrant.store.writes_over() {
+                check(entrant.store.as_ref(), second(0), second(end), end);
+            }
         }
-        figures
     })
 }
 
 /// Single rows: read warm among few and among many, and written.
 pub(super) fn latency(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan);
-    rounds("sparse-latency", plan, |store, _, rng| {
-        let mut figures = Vec::new();
+    rounds("sparse-latency", plan, |entrants, rng| {
         let few = rows / 10;
+        let read = |entrants: &mut [Entrant], metric: String, times: &[i64]| {
+            let seconds = turns(entrants, times, |store, &time| {
+                black_box(store.get(time));
+            });
+            for (entrant, seconds) in entrants.iter_mut().zip(seconds) {
+                entrant.figures.push(figure(metric.clone(), "ns", seconds * 1e9));
+            }
+        };
         // The same seconds are read when the table has a tenth of its rows, and when it has all.
         let reads: Vec<i64> = (0..few.min(100_000)).map(|_| second(rng.index(few))).collect();
         let mut load_from = 0;
         for (name, size) in [("a tenth of the rows", few), ("all rows", rows)] {
             let times: Vec<i64> = (load_from..size).map(second).collect();
-            load(
-                store,
-                times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec())),
-            );
-            load_from = size;
-            for &time in reads.iter().take(1000) {
-                assert_eq!(store.get(time), Some(fold(std::iter::once(&row_of(time)[..]))));
-            }
-            // The first pass warms.
-            let mut nanoseconds = 0.0;
-            for _ in 0..3 {
-                let begun = Instant::now();
-                for &time in &reads {
-                    black_box(store.get(time));
+            for entrant in &mut *entrants {
+                load(
+                    entrant.store.as_mut(),
+                    times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec())),
+                );
+                for &time in reads.iter().take(1000) {
+                    let expected = fold(std::iter::once(&row_of(time)[..]));
+                    assert_eq!(entrant.store.get(time), Some(expected));
                 }
-                nanoseconds = begun.elapsed().as_secs_f64() * 1e9 / reads.len() as f64;
             }
-            figures.push(figure(format!("read a row, {name}"), "ns", nanoseconds));
+            load_from = size;
+            read(entrants, format!("read a row, {name}"), &reads);
         }
         let everywhere: Vec<i64> = (0..100_000.min(rows)).map(|_| second(rng.index(rows))).collect();
-        let mut nanoseconds = 0.0;
-        for _ in 0..2 {
-            let begun = Instant::now();
-            for &time in &everywhere {
-                black_box(store.get(time));
-            }
-            nanoseconds = begun.elapsed().as_secs_f64() * 1e9 / everywhere.len() as f64;
-        }
-        figures.push(figure("read a row anywhere", "ns", nanoseconds));
+        read(entrants, "read a row anywhere".into(), &everywhere);
         let updates: Vec<Rows> = (0..64)
             .map(|_| Rows::of_times(vec![second(rng.index(rows))]))
             .collect();
-        let begun = Instant::now();
-        for rows in &updates {
-            store.append(rows);
+        let seconds = turns(entrants, &updates, |store, rows| store.append(rows));
+        for (entrant, seconds) in entrants.iter_mut().zip(seconds) {
+            entrant
+                .figures
+                .push(figure("write a row over, durable", "us", seconds * 1e6));
         }
-        figures.push(figure(
-            "write a row over, durable",
-            "us",
-            begun.elapsed().as_secs_f64() * 1e6 / 64.0,
-        ));
-        figures
     })
 }
 
@@ -241,31 +290,31 @@ pub(super) fn density(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan) / 4;
     let mut records = Vec::new();
     for percent in [100, 50, 10, 1] {
-        let of_percent = rounds("sparse-density", plan, |store, dir, rng| {
+        let of_percent = rounds("sparse-density", plan, |entrants, rng| {
             let mut times: Vec<i64> = (0..rows * 100 / percent)
                 .filter(|_| percent == 100 || rng.index(100) < percent)
                 .map(second)
                 .collect();
             times.truncate(rows);
             let count = times.len();
-            let seconds = load(
-                store,
-                times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec())),
-            );
-            let payload = count * (8 + ROW_BYTES);
-            let per_byte = disk_bytes(dir) as f64 / payload as f64;
-            vec![
-                figure(
-                    format!("disk for a byte, {percent} % of seconds"),
-                    "bytes",
-                    per_byte,
-                ),
-                figure(
-                    format!("ingest, {percent} % of seconds"),
-                    "krows/s",
-                    count as f64 / seconds / 1e3,
-                ),
-            ]
+            for entrant in entrants {
+                let batches = times.chunks(BATCH).map(|times| Rows::of_times(times.to_vec()));
+                let seconds = load(entrant.store.as_mut(), batches);
+                let payload = count * (8 + ROW_BYTES);
+                let per_byte = disk_bytes(entrant.dir.path()) as f64 / payload as f64;
+                entrant.figures.extend([
+                    figure(
+                        format!("disk for a byte, {percent} % of seconds"),
+                        "bytes",
+                        per_byte,
+                    ),
+                    figure(
+                        format!("ingest, {percent} % of seconds"),
+                        "krows/s",
+                        count as f64 / seconds / 1e3,
+                    ),
+                ]);
+            }
         });
         records.extend(of_percent);
     }

@@ -5,6 +5,8 @@ use std::sync::{Arc, LazyLock};
 use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, TimestampSecondArray};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use bytes::Bytes;
+use parking_lot::Mutex;
 
 /// Columns of a row beside its time.
 pub const COLUMNS: usize = 8;
@@ -62,13 +64,54 @@ pub fn fold<'v>(values: impl Iterator<Item = &'v [u8]>) -> u64 {
 #[must_use]
 pub(super) fn batch_of(times: Vec<i64>, columns: Vec<Vec<u8>>) -> RecordBatch {
     let width = i32::try_from(VALUE_BYTES).expect("small");
-    let value =
-        |bytes| -> ArrayRef { Arc::new(FixedSizeBinaryArray::new(width, Buffer::from_vec(bytes), None)) };
+    let value = |bytes| -> ArrayRef { Arc::new(FixedSizeBinaryArray::new(width, buffer_of(bytes), None)) };
     let time: ArrayRef = Arc::new(TimestampSecondArray::from(times));
     let arrays = std::iter::once(time)
         .chain(columns.into_iter().map(value))
         .collect();
     RecordBatch::try_new(schema(), arrays).expect("columns of one length")
+}
+
+/// Memory of batches that were dropped, to be used again as our store does it: asking the system for it anew takes as long as
+/// filling it.
+static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// How many pieces are kept, and how long those are for which that pays.
+const KEPT_COLUMNS: usize = 4 * COLUMNS;
+const KEPT_BYTES: usize = 16 << 10;
+
+/// An empty column with room for so many bytes.
+fn column_of(bytes: usize) -> Vec<u8> {
+    let fits = |kept: &Vec<u8>| (bytes..=4 * bytes).contains(&kept.capacity());
+    let mut kept = KEPT.lock();
+    let at = kept.iter().rposition(fits).filter(|_| bytes >= KEPT_BYTES);
+    at.map_or_else(|| Vec::with_capacity(bytes), |at| kept.remove(at))
+}
+
+/// The bytes of a column, whose memory is kept once they are dropped.
+fn buffer_of(bytes: Vec<u8>) -> Buffer {
+    if bytes.capacity() < KEPT_BYTES {
+        return Buffer::from_vec(bytes);
+    }
+    Bytes::from_owner(Lent(bytes)).into()
+}
+
+struct Lent(Vec<u8>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut kept = KEPT.lock();
+        if kept.len() < KEPT_COLUMNS {
+            let mut bytes = std::mem::take(&mut self.0);
+            bytes.clear();
+            kept.push(bytes);
+        }
+    }
 }
 
 impl Rows {
@@ -117,9 +160,7 @@ impl Columns {
         values: impl Iterator<Item = &'v [u8]>,
     ) -> Option<RecordBatch> {
         if self.values.is_empty() {
-            self.values = (0..COLUMNS)
-                .map(|_| Vec::with_capacity(self.rows * VALUE_BYTES))
-                .collect();
+            self.values = (0..COLUMNS).map(|_| column_of(self.rows * VALUE_BYTES)).collect();
             self.times.reserve(self.rows);
         }
         self.times.push(time);

@@ -4,7 +4,7 @@
 //! tells by each row's sequence number where in the run it arrived. So no row need be remembered; but for a sparse
 //! table, whose rows have none, the times of the run are.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
@@ -16,6 +16,10 @@ use bedload_index::sortedness::{Arrivals, Displacement, Sortedness};
 
 use crate::exit::{Failure, Result, Status};
 use crate::store::time_name;
+
+/// Times of a run that are less than so many intervals apart are of one stretch: as many rows as a batch has can be read
+/// for nothing.
+const GAP_INTERVALS: i64 = 8192;
 
 /// What is known of a run's order while it goes on.
 #[derive(Default)]
@@ -63,6 +67,27 @@ impl Measure {
     /// What became of rows of a sparse table; none for others.
     pub(super) fn on_grid(&self) -> Option<OnGrid> {
         self.kept.is_some().then_some(self.on_grid)
+    }
+
+    /// Where in a sparse table the run wrote: stretches of times that have no wide gaps, ascending.
+    pub(super) fn stretches(&self, table: &Table) -> Vec<RangeInclusive<i64>> {
+        let Layout::Sparse(grid) = table.layout() else {
+            return Vec::new();
+        };
+        let mut times = self.kept.clone().unwrap_or_default();
+        times.sort_unstable();
+        let mut stretches: Vec<RangeInclusive<i64>> = Vec::new();
+        let gap = grid.interval().saturating_mul(GAP_INTERVALS);
+        for time in times {
+            // It may have been moved to the grid.
+            let moved = |by: i64| time.saturating_add(by);
+            let (from, to) = (moved(-grid.interval()), moved(grid.interval()));
+            match stretches.last_mut() {
+                Some(last) if last.end().saturating_add(gap) >= from => *last = *last.start()..=to,
+                _ => stretches.push(from..=to),
+            }
+        }
+        stretches
     }
 
     /// Takes note of a batch with these times.

@@ -1,7 +1,7 @@
 //! `bedload ingest`: rows of files into a table.
 //!
 //! Each batch is durable when the store has taken it. A file with a bad row is found out batches later; then what
-//! this run appended is retracted, and the store is as it was. A run that is killed leaves its whole batches.
+//! this run appended is taken back, and the store is as it was. A run that is killed leaves its whole batches.
 
 mod measure;
 mod report;
@@ -71,7 +71,10 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             target.close()?;
             Ok(report)
         }
-        Err(failure) => Err(target.undo(failure)),
+        Err(failure) => {
+            let stretches = measure.stretches(target.table());
+            Err(target.undo(failure, &stretches))
+        }
     }
 }
 

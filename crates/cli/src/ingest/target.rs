@@ -1,12 +1,13 @@
 //! The table that rows go to, and how it becomes what it was before.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use bedload::{Error, Mark, Options, Store, Table, TableSchema};
+use bedload::{Error, Layout, Mark, Options, Snap, Snapshot, Store, Table, TableSchema};
 
 use crate::args::LayoutArgs;
 use crate::exit::{Failure, Result};
@@ -41,6 +42,8 @@ enum Before {
     Store,
     /// The table, up to the mark.
     Table(Mark),
+    /// The sparse table, whose rows may be written over.
+    Sparse(Snapshot),
 }
 
 impl Found {
@@ -120,7 +123,10 @@ impl Found {
         };
         match table {
             Some(table) => {
-                let before = Before::Table(table.mark());
+                let before = match table.layout() {
+                    Layout::Indexed => Before::Table(table.mark()),
+                    _ => Before::Sparse(store.snapshot()),
+                };
                 Ok(Target {
                     path,
                     store,
@@ -148,7 +154,7 @@ impl Found {
                         Before::Nothing { directory } => {
                             put_back(failure, remove_store(store, &path, directory))
                         }
-                        Before::Store | Before::Table(_) => failure,
+                        Before::Store | Before::Table(_) | Before::Sparse(_) => failure,
                     }),
                 }
             }
@@ -209,8 +215,8 @@ impl Target {
         Ok(self.store.close()?)
     }
 
-    /// Makes the store what it was before the run, because of `failure`.
-    pub(super) fn undo(self, failure: Failure) -> Failure {
+    /// Makes the store what it was before the run, because of `failure`; `stretches` of times are where the run wrote.
+    pub(super) fn undo(self, failure: Failure, stretches: &[RangeInclusive<i64>]) -> Failure {
         let Self {
             path,
             store,
@@ -221,6 +227,11 @@ impl Target {
         let undone = match before {
             Before::Table(mark) if mark == table.mark() => Ok(()),
             Before::Table(mark) => table.retract_since(mark).map_err(Failure::from),
+            Before::Sparse(snapshot) => {
+                let table = table.snapping(Snap::Refuse);
+                let mut stretches = stretches.iter().cloned();
+                stretches.try_for_each(|times| Ok(table.put_back(&snapshot, times)?))
+            }
             Before::Store => store.drop_table(table.name()).map_err(Failure::from),
             Before::Nothing { directory } => {
                 drop(table);

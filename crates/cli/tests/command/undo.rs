@@ -28,6 +28,58 @@ fn bad_files(place: &Place) -> Vec<&'static str> {
     ]
 }
 
+#[test]
+fn a_sparse_table_keeps_its_rows_and_no_more() {
+    let place = Place::new();
+    // Rows of the run stand where there were some, beside them, and far off; so that they are written over by batches that
+    // fill blocks as well as one by one.
+    let sparse = |files: &str| ingest("t", files).replace(" --ack", "");
+    let csv = |times: &[std::ops::Range<i64>], step: usize, value: i64| {
+        let rows = times.iter().cloned().flatten().step_by(step);
+        rows.fold("t,n\n".to_owned(), |csv, time| csv + &format!("{time},{value}\n"))
+    };
+    place.write("own.csv", csv(&[0..5000, 9000..9100, 1_000_000..1_000_010], 3, 1));
+    place.output(&(sparse("own.csv") + " --layout sparse --interval 1s"));
+    let before = place.contents("s");
+    for (step, batch_rows) in [(1, 2000), (2, 100), (7, 65_536)] {
+        let times = [2000..6000, -700..100, 50_000..52_000, 999_990..1_000_005];
+        let good = csv(&times, step, 2);
+        place.write("bad_time.csv", format!("{good}soon,1\n"));
+        place.write("bad_number.csv", format!("{good}17,one\n"));
+        place.write("good.csv", &good);
+        for files in ["bad_time.csv", "bad_number.csv", "good.csv none.csv"] {
+            let outcome = place.run(&sparse(files).replace("100", &batch_rows.to_string()));
+            let message = outcome.fails(1);
+            assert!(!message.contains("could not be put back"), "{files}: {message}");
+            assert_eq!(
+                place.contents("s"),
+                before,
+                "{files}, each {step}th, batches of {batch_rows}"
+            );
+        }
+    }
+    assert!(place.output("verify s").starts_with("whole"));
+    place.output(&sparse("good.csv"));
+    assert_ne!(place.contents("s"), before);
+    assert!(place.output("verify s").starts_with("whole"));
+}
+
+#[test]
+fn what_was_moved_to_a_grid_is_taken_back() {
+    let place = Place::new();
+    place.write("own.csv", "t,n\n0,1\n10,1\n40,1\n");
+    place
+        .output("ingest s t own.csv --time t --schema t:timestamp(s),n:int64 --layout sparse --interval 10s");
+    let before = place.contents("s");
+    place.write("bad.csv", "t,n\n-14,2\n6,2\n24,2\n44,2\nsoon,2\n");
+    for snap in ["nearest", "down"] {
+        place
+            .run(&format!("ingest s t bad.csv --batch-rows 2 --snap {snap}"))
+            .fails(1);
+        assert_eq!(place.contents("s"), before, "{snap}");
+    }
+}
+
 fn ingest(table: &str, files: &str) -> String {
     format!("ingest s {table} {files} --time t --schema t:timestamp(s),n:int64 --batch-rows 100 --ack")
 }

@@ -60,7 +60,7 @@ impl Engine {
         for table in view.catalogue.iter() {
             if let Some(sparse) = &table.sparse {
                 copy_blocks(&view, table, sparse, &files)?;
-                maps.extend(sparse.files.values().map(|&page| (page, sparse)));
+                maps.extend(sparse.files()?.values().map(|&page| (page, sparse)));
             }
         }
         let meta = CheckpointMeta {

@@ -144,7 +144,8 @@ impl Catalogue {
     /// Whether a sparse table has a file.
     pub(crate) fn has_file(&self, table: u32, file: i64) -> bool {
         let sparse = self.get(TableId(table)).and_then(|table| table.sparse.as_ref());
-        sparse.is_some_and(|sparse| sparse.files.contains_key(&file))
+        // Of a damaged table nothing is given up.
+        sparse.is_some_and(|sparse| sparse.files().map_or(true, |files| files.contains_key(&file)))
     }
 
     pub(crate) fn remove(&mut self, id: TableId) {

@@ -25,6 +25,10 @@ const RELAXED_BYTES: u64 = 8 << 20;
 impl Engine {
     /// Appends the rows of a batch.
     pub(crate) fn append(&self, table: &TableEntry, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
+        self.with_space(|| self.try_append(table, batch, snap))
+    }
+
+    fn try_append(&self, table: &TableEntry, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
         let mut appended = Appended {
             rows: batch.num_rows() as u64,
             first_sequence: self.visible.load(Ordering::Acquire),
@@ -125,14 +129,16 @@ impl Engine {
     }
 
     /// Removes the rows that `deletion_at` describes, given the sequence number of the deletion.
-    pub(crate) fn delete(&self, table: TableId, deletion_at: impl FnOnce(u64) -> Deletion) -> Result<()> {
-        self.make_room()?;
-        let mut commit = self.begin_commit(table)?;
-        let deletion = deletion_at(commit.next_sequence);
-        let position = self.log.append(&Record::delete_body(table, &deletion))?;
-        commit.next_sequence += 1;
-        self.view().active().delete(table, deletion);
-        self.end_commit(commit, position)
+    pub(crate) fn delete(&self, table: TableId, deletion_at: impl Fn(u64) -> Deletion) -> Result<()> {
+        self.with_space(|| {
+            self.make_room()?;
+            let mut commit = self.begin_commit(table)?;
+            let deletion = deletion_at(commit.next_sequence);
+            let position = self.log.append(&Record::delete_body(table, &deletion))?;
+            commit.next_sequence += 1;
+            self.view().active().delete(table, deletion);
+            self.end_commit(commit, position)
+        })
     }
 
     /// The sequence number the next row would get.

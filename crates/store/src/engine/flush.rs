@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bedload_index::paged::bplus_tree::{BPlusTree, Config};
-use bedload_index::paged::{self, Columns, Entry, EntrySource, I64Order, PageRead, PageStore, Position};
+use bedload_index::paged::{self, Columns, Entry, EntrySource, I64Order, PageRead, Position};
 use parking_lot::MutexGuard;
 
 use super::Engine;
@@ -13,8 +13,8 @@ use super::catalogue::{Catalogue, TableEntry};
 use super::view::{Generation, View};
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
-use crate::rows::{Deletion, Head, RowsInOrder, TableSchema};
-use crate::sparse::{Grid, SparseEntry, SparseFlush, drop_files, file_columns};
+use crate::rows::{Deletion, Head, RowsInOrder, TableId, TableSchema};
+use crate::sparse::{Grid, SparseEntry, SparseFlush, file_columns};
 use crate::wal::Record;
 
 /// The tree of a table, over pages that are being changed.
@@ -23,8 +23,10 @@ pub(super) type Tree<'p> = BPlusTree<I64Order, Columns, &'p WorkingPages>;
 impl Engine {
     /// Moves all rows committed so far into pages, and makes a checkpoint.
     pub(crate) fn flush(&self) -> Result<()> {
-        let flushing = self.flush.lock();
-        self.flush_locked(&flushing)
+        self.with_space(|| {
+            let flushing = self.flush.lock();
+            self.flush_locked(&flushing)
+        })
     }
 
     pub(super) fn flush_locked(&self, _flushing: &MutexGuard<'_, ()>) -> Result<()> {
@@ -33,7 +35,7 @@ impl Engine {
         if self.view().sealed().is_empty() {
             return Ok(());
         }
-        self.flush_sealed(|_, _| Ok(()))
+        self.flush_sealed(None, |_, _| Ok(()))
     }
 
     /// Creates a table.
@@ -46,6 +48,10 @@ impl Engine {
         if name.is_empty() {
             return Err(Error::schema("a table needs a name"));
         }
+        self.with_space(|| self.try_create_table(name, &schema, grid))
+    }
+
+    fn try_create_table(&self, name: &str, schema: &Arc<TableSchema>, grid: Option<Grid>) -> Result<()> {
         let _flushing = self.flush.lock();
         self.check_writable()?;
         if self.view().catalogue.named(name).is_ok() {
@@ -53,8 +59,8 @@ impl Engine {
         }
         self.seal(true)?;
         let since = self.view().pages.number() + 1;
-        self.flush_sealed(|pages, catalogue| {
-            let sparse = grid.map(|grid| SparseEntry::new(grid, &schema, pages.payload_len()));
+        self.flush_sealed(None, |pages, catalogue| {
+            let sparse = grid.map(|grid| SparseEntry::new(grid, schema, pages.payload_len()));
             let columns = match &sparse {
                 Some(_) => file_columns(),
                 None => schema.layout().clone(),
@@ -64,40 +70,8 @@ impl Engine {
         })
     }
 
-    /// Drops a table and all its rows.
-    pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
-        let _flushing = self.flush.lock();
-        self.check_writable()?;
-        let table = self.view().catalogue.named(name)?.clone();
-        self.seal(true)?;
-        let view = self.view();
-        self.flush_sealed(|pages, catalogue| {
-            let table = catalogue.get(table.id).unwrap_or(&table).clone();
-            if let Some(sparse) = &table.sparse {
-                let flush = SparseFlush {
-                    pages,
-                    files: &self.blocks,
-                };
-                let heads = view
-                    .generations()
-                    .iter()
-                    .filter_map(|generation| generation.head(table.id));
-                let written = heads.flat_map(|head| head.blocks(u64::MAX).into_keys());
-                drop_files(&flush, &table, sparse, written);
-            }
-            let tree = tree_of(pages, &table)?;
-            let owned: Vec<_> = tree.verify()?.pages.into_iter().collect();
-            pages.retire(&owned);
-            catalogue.remove(table.id);
-            Ok(())
-        })?;
-        self.blocks.forget(table.id.0);
-        self.release_blocks();
-        Ok(())
-    }
-
     /// Gives back the space of blocks that no view needs. The caller holds the flush lock.
-    fn release_blocks(&self) {
+    pub(super) fn release_blocks(&self) {
         let catalogue = self.view().catalogue.clone();
         self.blocks.release(
             |born, dead| self.pages.holds_version_in(born, dead),
@@ -121,7 +95,7 @@ impl Engine {
 
     /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
     /// happens only if it `must`.
-    fn seal(&self, must: bool) -> Result<()> {
+    pub(super) fn seal(&self, must: bool) -> Result<()> {
         let commit = self.commit.lock();
         let view = self.view();
         if view.active().is_empty() {
@@ -137,9 +111,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes the sealed generations, changes the catalogue with `change`, makes a checkpoint and publishes it. The
-    /// caller holds the flush lock.
-    fn flush_sealed(&self, change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>) -> Result<()> {
+    /// Flushes the sealed generations but for what they have of the table `without`, changes the catalogue with `change`,
+    /// makes a checkpoint and publishes it. The caller holds the flush lock.
+    pub(super) fn flush_sealed(
+        &self,
+        without: Option<TableId>,
+        change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
+    ) -> Result<()> {
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
         let sparse = SparseFlush {
@@ -149,7 +127,7 @@ impl Engine {
         let flushed = view
             .sealed()
             .iter()
-            .try_for_each(|generation| flush_generation(&sparse, &mut catalogue, generation));
+            .try_for_each(|generation| flush_generation(&sparse, &mut catalogue, generation, without));
         let changed = flushed.and_then(|()| change(&self.pages, &mut catalogue));
         if let Err(error) = changed.and_then(|()| self.blocks.sync()) {
             self.pages.roll_back();
@@ -177,6 +155,7 @@ impl Engine {
             version,
             Arc::new(catalogue),
             self.blocks.clone(),
+            view.memory.clone(),
             active.clone(),
         ));
         self.blocks.after_publishing(number);
@@ -208,13 +187,14 @@ pub(super) fn tree_of<'p>(pages: &'p WorkingPages, table: &TableEntry) -> Result
     )?)
 }
 
-/// Applies the rows and deletions of a sealed generation to the trees.
+/// Applies the rows and deletions of a sealed generation to the trees, but for those of the table `without`.
 pub(super) fn flush_generation(
     sparse: &SparseFlush<'_>,
     catalogue: &mut Catalogue,
     generation: &Generation,
+    without: Option<TableId>,
 ) -> Result<()> {
-    for id in generation.tables() {
+    for id in generation.tables().into_iter().filter(|&id| Some(id) != without) {
         // A table that was dropped since takes its rows with it.
         if let (Some(table), Some(head)) = (catalogue.get(id).cloned(), generation.head(id)) {
             let table = match &table.sparse {

@@ -15,6 +15,7 @@
 mod backup;
 mod catalogue;
 mod commit;
+mod drop;
 mod flush;
 mod flusher;
 mod lock;
@@ -118,6 +119,22 @@ impl Engine {
             page_reads: self.pages.reads(),
             block_reads,
             block_writes,
+        }
+    }
+
+    /// Runs an operation that a full disk leaves without effect, and once more if the disk was full and space was given
+    /// back that is kept for what is to be written.
+    fn with_space<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
+        match operation() {
+            Err(full @ Error::NoSpace { .. }) => match self.log.give_back() {
+                Ok(true) => operation(),
+                Ok(false) => Err(full),
+                Err(error) => {
+                    tracing::warn!(%error, "the disk is full, and spare segments of the log cannot be removed");
+                    Err(full)
+                }
+            },
+            done => done,
         }
     }
 

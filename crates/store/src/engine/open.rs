@@ -16,6 +16,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
+use crate::rows::BatchMemory;
 use crate::wal::{Log, Record};
 
 /// The files of a store, within its directory.
@@ -58,7 +59,13 @@ impl Engine {
         } = recover(&disk, dir, &options)?;
         let log = Log::begin(disk.clone(), dir.join(LOG_DIR), store_id, log_end)?;
         let active = Arc::new(Generation::new(log_end, next_sequence));
-        let view = View::new(pages.published(), Arc::new(catalogue), blocks.clone(), active);
+        let view = View::new(
+            pages.published(),
+            Arc::new(catalogue),
+            blocks.clone(),
+            BatchMemory::default(),
+            active,
+        );
         Ok(Self {
             disk,
             dir: dir.into(),
@@ -83,6 +90,8 @@ impl Drop for Engine {
     /// later, it is not taken for one that was being written. Space that was kept for blocks, and for the log, is given back.
     fn drop(&mut self) {
         if self.check_writable().is_ok() {
+            // Of blocks that were held by snapshots as well.
+            self.release_blocks();
             self.blocks.give_back();
             if let Err(error) = self.log.give_back() {
                 tracing::debug!(%error, "spare segments of the log stay until the store is opened");

@@ -44,7 +44,11 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
     let (superblock, damage) = PageFile::read_superblock(path, &*file)?;
     let pages = options.cache_bytes / superblock.page_bytes as usize;
     let dirty = pages / DIRTY_SHARE;
-    let (working, catalogue) = WorkingPages::open(path.into(), file, &superblock, pages - dirty, dirty)?;
+    let (working, catalogue, damaged_copy) =
+        WorkingPages::open(path.into(), file, &superblock, pages - dirty, dirty)?;
+    if let Some(error) = &damaged_copy {
+        tracing::warn!(%error, "a copy of the catalogue is damaged; a checkpoint replaces it");
+    }
     working.renew_superblock(&superblock)?;
     let blocks = BlockFiles::new(
         disk.clone(),
@@ -79,9 +83,12 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
     )?;
     tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
     // A superblock that is not whole is that of a checkpoint that was cut short: had it been complete, the log that
-    // the other one needs would be gone. A checkpoint writes over it.
-    if end.position != superblock.log_start || damage.is_some() {
-        recovery.checkpoint(end.position)?;
+    // the other one needs would be gone. A checkpoint writes over it, and replaces a damaged copy of the catalogue.
+    let mut log_end = end.position;
+    if end.position != superblock.log_start || damage.is_some() || damaged_copy.is_some() {
+        // Without the log that the checkpoint before needs, that one is never taken for the newest.
+        log_end = log_end.max(superblock.log_start + 1);
+        recovery.checkpoint(log_end)?;
     }
     let Recovery {
         store_id,
@@ -98,7 +105,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
         pages: working,
         blocks: Arc::new(blocks),
         catalogue,
-        log_end: end.position,
+        log_end,
         next_sequence,
     })
 }
@@ -215,7 +222,7 @@ impl Recovery<'_> {
             pages: &self.working,
             files: &self.blocks,
         };
-        flush_generation(&sparse, &mut self.catalogue, &self.generation)?;
+        flush_generation(&sparse, &mut self.catalogue, &self.generation, None)?;
         self.blocks.sync()?;
         let meta = CheckpointMeta {
             log_start,

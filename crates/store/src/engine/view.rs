@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 use super::catalogue::Catalogue;
 use crate::pages::PageVersion;
-use crate::rows::{Deletion, Head, RowBlock, TableId};
+use crate::rows::{BatchMemory, Deletion, Head, RowBlock, TableId};
 use crate::sparse::{BlockFiles, BlockRef};
 
 /// Bytes a deletion counts for, so that their number stays small: each is asked about every row near it.
@@ -124,6 +124,8 @@ pub(crate) struct View {
     pub(crate) catalogue: Arc<Catalogue>,
     /// The files of sparse tables.
     pub(crate) blocks: Arc<BlockFiles>,
+    /// For the batches that are read.
+    pub(crate) memory: BatchMemory,
     /// Oldest first; the last one is active, the others are sealed and wait to be flushed.
     generations: Vec<Arc<Generation>>,
 }
@@ -133,12 +135,14 @@ impl View {
         pages: Arc<PageVersion>,
         catalogue: Arc<Catalogue>,
         blocks: Arc<BlockFiles>,
+        memory: BatchMemory,
         active: Arc<Generation>,
     ) -> Self {
         Self {
             pages,
             catalogue,
             blocks,
+            memory,
             generations: vec![active],
         }
     }
@@ -166,6 +170,7 @@ impl View {
             pages: self.pages.clone(),
             catalogue: self.catalogue.clone(),
             blocks: self.blocks.clone(),
+            memory: self.memory.clone(),
             generations,
         }
     }

@@ -15,8 +15,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::page::Page;
+use super::page_memory::PageMemory;
 
 const SHARDS: usize = 16;
+
+/// A cache of so many bytes has its pages in slabs.
+const SLABS_FROM_BYTES: usize = 32 << 20;
 
 /// Where something stands that is in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +40,8 @@ impl From<u32> for CacheKey {
 #[derive(Debug)]
 pub(crate) struct Cache {
     shards: [Mutex<Shard>; SHARDS],
+    /// None for a small cache, of which slabs would be too large a part.
+    memory: Option<PageMemory>,
 }
 
 #[derive(Debug, Default)]
@@ -96,8 +102,10 @@ struct Held {
 impl Cache {
     /// A cache of at most `capacity` bytes, and at least one page of `page_bytes` in each shard.
     pub(crate) fn new(capacity: usize, page_bytes: usize) -> Self {
+        let memory = (capacity >= SLABS_FROM_BYTES).then(PageMemory::default);
         let capacity = (capacity / SHARDS).max(page_bytes);
         Self {
+            memory,
             shards: std::array::from_fn(|_| {
                 Mutex::new(Shard {
                     capacity,
@@ -105,6 +113,12 @@ impl Cache {
                 })
             }),
         }
+    }
+
+    /// Memory for a page that is to be kept here, whatever is in it.
+    pub(crate) fn page(&self, bytes: usize) -> Page {
+        let piece = self.memory.as_ref().and_then(|memory| memory.take(bytes));
+        piece.map_or_else(|| Page::zeroed(bytes), Page::from)
     }
 
     /// Whether it has the page, which does not count as a use of it.
@@ -148,7 +162,9 @@ impl Cache {
         if !has_room(&self.shard(key).lock()) {
             return;
         }
-        let page = Arc::new(Page::of_bytes(bytes.into()));
+        let mut page = self.page(bytes.len());
+        page.bytes_mut().copy_from_slice(bytes);
+        let page = Arc::new(page);
         let mut shard = self.shard(key).lock();
         if has_room(&shard) && !shard.places.contains_key(&key) {
             shard.add(key, page);

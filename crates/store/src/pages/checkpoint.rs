@@ -55,20 +55,20 @@ impl WorkingPages {
         }
     }
 
-    /// Opens a data file at its last checkpoint; returns the catalogue beside the pages.
+    /// Opens a data file at its last checkpoint; returns the catalogue beside the pages, and what is wrong with the other
+    /// one of its two copies, if anything is.
     pub(crate) fn open(
         path: PathBuf,
         file: Box<dyn DiskFile>,
         superblock: &Superblock,
         cache_pages: usize,
         dirty_limit: usize,
-    ) -> Result<(Self, Vec<u8>)> {
+    ) -> Result<(Self, Vec<u8>, Option<Error>)> {
         let page_bytes = superblock.page_bytes as usize;
         let file = Arc::new(PageFile::new(path, file, page_bytes, cache_pages));
         let mut fixtures = Vec::new();
         let (map, mut used) = read_map(&file, superblock, &mut fixtures)?;
-        let catalogue = read_catalogue(&file, superblock, superblock.catalogue, &mut fixtures)?;
-        read_catalogue(&file, superblock, superblock.catalogue_copy, &mut fixtures)?;
+        let (catalogue, damage) = read_catalogues(&file, superblock, &mut fixtures)?;
         used.extend(map.iter().map(|(_, slot)| slot.page));
         used.extend_from_slice(&fixtures);
         used.sort_unstable();
@@ -83,7 +83,7 @@ impl WorkingPages {
         *file.space.lock() = Space::of_used(&used);
         let version = Arc::new(PageVersion::new(superblock.checkpoint, map, file.clone()));
         let working = Self::from_version(version, file, fixtures, superblock.next_generation, dirty_limit);
-        Ok((working, catalogue))
+        Ok((working, catalogue, damage))
     }
 
     /// Reads superblocks, page map and catalogue from the disk once more; returns what is wrong with them. No
@@ -298,6 +298,29 @@ pub(super) fn read_map(
         map.push_decoded(file.read(slot, PageKind::Map, 0)?.payload(), slot);
     }
     Ok((map, level.iter().map(|slot| slot.page).collect()))
+}
+
+/// Reads the catalogue and its copy; returns what is wrong with one of them, if anything is. Pages of that one which
+/// could not be reached are free: what is written there harms nothing that is whole.
+fn read_catalogues(
+    file: &PageFile,
+    superblock: &Superblock,
+    fixtures: &mut Vec<u32>,
+) -> Result<(Vec<u8>, Option<Error>)> {
+    let [first, second] = [superblock.catalogue, superblock.catalogue_copy]
+        .map(|first| read_catalogue(file, superblock, first, fixtures));
+    match (first, second) {
+        (Ok(catalogue), other) => Ok((catalogue, other.err())),
+        (Err(damage), Ok(catalogue)) => Ok((catalogue, Some(damage))),
+        (Err(first), Err(second)) => Err(match (first, second) {
+            (Error::Corrupt { file, place, reason }, second @ Error::Corrupt { .. }) => Error::corrupt(
+                &file,
+                place,
+                format!("{reason}; and the copy is damaged, too: {second}"),
+            ),
+            (first, _) => first,
+        }),
+    }
 }
 
 /// Reads the catalogue whose first page is `first`: the one, or its copy.

@@ -13,6 +13,7 @@ mod latches;
 mod page;
 mod page_file;
 mod page_map;
+mod page_memory;
 mod remains;
 mod space;
 mod superblock;

@@ -1,8 +1,9 @@
 //! A page as it stands in the data file: a header, then the payload. Format: docs/format.md, "Page".
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::page_memory::Piece;
 use crate::codec::Reader;
 
 /// Bytes of the header before the payload.
@@ -33,18 +34,55 @@ pub(crate) struct Stamp {
 }
 
 /// The bytes of one page. Immutable once shared.
-#[derive(Clone)]
-pub(crate) struct Page(Box<[u8]>);
+pub(crate) struct Page(Memory);
+
+enum Memory {
+    Own(Box<[u8]>),
+    Shared(Piece),
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(piece) => piece,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(piece) => piece,
+        }
+    }
+}
+
+impl Clone for Page {
+    fn clone(&self) -> Self {
+        Self::of_bytes(self.bytes().into())
+    }
+}
+
+impl From<Piece> for Page {
+    /// A page to be filled.
+    fn from(piece: Piece) -> Self {
+        Self(Memory::Shared(piece))
+    }
+}
 
 impl Page {
     /// A page of zeros.
     pub(crate) fn zeroed(page_bytes: usize) -> Self {
-        Self(vec![0; page_bytes].into())
+        Self(Memory::Own(vec![0; page_bytes].into()))
     }
 
     /// Bytes that are no page of a data file, and have no header: a block of a sparse table.
     pub(crate) fn of_bytes(bytes: Box<[u8]>) -> Self {
-        Self(bytes)
+        Self(Memory::Own(bytes))
     }
 
     pub(crate) fn payload(&self) -> &[u8] {

@@ -119,7 +119,7 @@ impl PageFile {
             let place = format!("{name} at offset {}", self.offset(slot.page));
             Error::corrupt(&self.path, place, reason)
         };
-        let mut page = Page::zeroed(self.page_bytes);
+        let mut page = self.cache.page(self.page_bytes);
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.file
             .read_at(self.offset(slot.page), page.bytes_mut())

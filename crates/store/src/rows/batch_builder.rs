@@ -12,13 +12,14 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::Place;
+use super::batch_memory::BatchMemory;
 use super::schema::{ColumnPlace, SEQUENCE_COLUMN, TableSchema};
 use crate::error::{Error, Result};
 
 /// A batch of at most so many bytes that is complete with one stretch of rows has one piece of memory for all columns.
 const SHARED_BYTES_MAX: usize = 64 << 10;
-/// Where a column may begin in shared memory.
-const COLUMN_ALIGNMENT: usize = 64;
+/// Where a column may begin in shared memory: no value needs more.
+const COLUMN_ALIGNMENT: usize = size_of::<u64>();
 
 /// Rows that can be copied out column by column.
 pub(crate) trait RowSource {
@@ -102,6 +103,18 @@ impl Projection {
     }
 }
 
+/// The longest piece that is copied at once: the system's library copies longer ones by an instruction of the processor that
+/// reaches half the speed where they come from memory.
+const COPIED_BYTES: usize = 512;
+
+/// Appends bytes that are perhaps many.
+pub(crate) fn copy(bytes: &[u8], out: &mut MutableBuffer) {
+    out.reserve(bytes.len());
+    bytes
+        .chunks(COPIED_BYTES)
+        .for_each(|piece| out.extend_from_slice(piece));
+}
+
 /// A record batch in the making.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
@@ -114,6 +127,7 @@ pub(crate) struct BatchBuilder {
     rows: usize,
     /// How many rows the batch is likely to have.
     expected: usize,
+    memory: BatchMemory,
 }
 
 #[derive(Debug)]
@@ -139,7 +153,7 @@ struct Bits {
 
 impl BatchBuilder {
     /// A batch that is to have about so many rows.
-    pub(crate) fn new(projection: Projection, rows: usize) -> Self {
+    pub(crate) fn new(projection: Projection, rows: usize, memory: BatchMemory) -> Self {
         let schema = projection.schema();
         let flags = FixedColumn {
             column: 0,
@@ -174,6 +188,7 @@ impl BatchBuilder {
             sequences: Vec::new(),
             rows: 0,
             expected: rows,
+            memory,
             projection,
         }
     }
@@ -190,7 +205,7 @@ impl BatchBuilder {
         let shared = self.shared.take();
         for column in &mut self.columns {
             let Some(width) = column.width() else { continue };
-            column.bytes.reserve(width * self.expected.max(self.rows));
+            column.bytes = self.memory.take(width * self.expected.max(self.rows));
             if let Some(shared) = &shared {
                 column
                     .bytes
@@ -214,7 +229,9 @@ impl BatchBuilder {
         }
         let is_all = self.rows == 0 && rows.len() == self.expected;
         if let Some(bytes) = self.shared_bytes(rows.len()).filter(|_| is_all) {
-            let mut shared = MutableBuffer::new(bytes);
+            // Not by a larger alignment than it needs, for which allocators take several times as long.
+            let memory: Vec<u64> = Vec::with_capacity(bytes / COLUMN_ALIGNMENT);
+            let mut shared = MutableBuffer::from(memory);
             for column in &mut self.columns {
                 shared.resize(shared.len().next_multiple_of(COLUMN_ALIGNMENT), 0);
                 column.begin = shared.len();
@@ -253,8 +270,15 @@ impl BatchBuilder {
         let arrow = self.projection.arrow().clone();
         let shared = self.shared.map(Buffer::from);
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(arrow.fields().len());
+        // What is much longer than its rows is not worth keeping for them, nor is what was not known to become long.
+        let is_lent = shared.is_none() && 2 * rows >= self.expected && self.expected > 0;
         for (column, field) in self.columns.iter_mut().zip(arrow.fields()) {
-            arrays.push(column.finish(field.data_type(), rows, shared.as_ref())?);
+            let bytes = match (&shared, column.width()) {
+                (Some(shared), Some(width)) => shared.slice_with_length(column.begin, width * rows),
+                (None, Some(_)) if is_lent => self.memory.lend(std::mem::take(&mut column.bytes)),
+                _ => std::mem::take(&mut column.bytes).into(),
+            };
+            arrays.push(column.finish(field.data_type(), rows, bytes)?);
         }
         if self.projection.with_sequence() {
             arrays.push(Arc::new(UInt64Array::from(self.sequences)));
@@ -322,16 +346,7 @@ impl Column {
         Ok(())
     }
 
-    fn finish(
-        &mut self,
-        data_type: &DataType,
-        rows: usize,
-        shared: Option<&Buffer>,
-    ) -> Result<ArrayRef, ArrowError> {
-        let bytes: Buffer = match (shared, self.width()) {
-            (Some(shared), Some(width)) => shared.slice_with_length(self.begin, width * rows),
-            _ => std::mem::take(&mut self.bytes).into(),
-        };
+    fn finish(&mut self, data_type: &DataType, rows: usize, bytes: Buffer) -> Result<ArrayRef, ArrowError> {
         let bits = self
             .bits
             .as_mut()

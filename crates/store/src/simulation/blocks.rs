@@ -394,3 +394,73 @@ fn a_table_that_is_dropped_leaves_no_blocks_in_memory() {
     store.drop_table("t").expect("a sound disk");
     assert_eq!(files.unwritten(), 0);
 }
+
+/// As many rows as in [`in_memory`], written over and added in batches of several sizes until the disk is full or they are
+/// all there; whether it was full.
+fn write_over(table: &Table) -> bool {
+    let batches = [200..900, 350..360, -40..30, 995..2600, 5000..5003];
+    let appended = batches
+        .into_iter()
+        .try_for_each(|times| table.append(&wide(times, 9)).map(drop));
+    match appended {
+        Ok(()) => false,
+        Err(Error::NoSpace { .. }) => true,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn rows_that_were_written_over_are_put_back_on_a_full_disk_and_after_failures() {
+    let (mut full, mut without_space, mut failed) = (0, 0, 0);
+    let attempts = (0..40)
+        .map(|step| (step * 4096, None))
+        .chain((1..60).map(|call| (u64::MAX, Some(call))));
+    for (space, call) in attempts {
+        let disk = SimDisk::new(1);
+        let (store, _, mut snapshots) = in_memory(&disk);
+        let before = snapshots.pop().expect("of the last moment");
+        drop(snapshots);
+        let table = table(&store).expect("there");
+        disk.set_capacity(disk.used().saturating_add(space));
+        full += u64::from(write_over(&table));
+        if let Some(call) = call {
+            // A read fails once; a failed write would end all writing.
+            let fault = Fault {
+                call: disk.calls() + call,
+                kind: FaultKind::NoSpace,
+            };
+            disk.set_fault(Some(fault));
+        }
+        if let Err(error) = table.put_back(&before, ..) {
+            if matches!(error, Error::NoSpace { .. }) {
+                without_space += 1;
+            } else {
+                failed += 1;
+            }
+            disk.set_fault(None);
+            disk.set_capacity(u64::MAX);
+            // Rows that were there are never less than before.
+            assert!(table.range(0..OLD).and_then(Scan::count).expect("reads") >= OLD.unsigned_abs());
+            match table.put_back(&before, ..) {
+                Err(Error::ReadOnly { .. }) => continue,
+                again => again.expect("there is space"),
+            }
+        }
+        disk.set_fault(None);
+        disk.set_capacity(u64::MAX);
+        assert_eq!(offsets_in(table.range(..)), expected(3));
+        store.flush().expect("a sound disk");
+        assert_eq!(offsets_in(table.range(..)), expected(3));
+        drop((before, table, store));
+        let store = open(&disk, options()).expect("opens");
+        assert_eq!(
+            offsets_in(store.table("t").and_then(|table| table.range(..))),
+            expected(3)
+        );
+        assert_eq!(store.verify().expect("reads").problems, []);
+    }
+    assert!(
+        full > 3 && without_space > 0 && failed > 0,
+        "{full} {without_space} {failed}"
+    );
+}

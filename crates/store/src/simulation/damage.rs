@@ -3,11 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bedload_testkit::Rng;
+
 use super::say;
-use super::workload::{STORE, WRITERS, Writer, create_tables, open, open_at, options};
+use super::workload::{STORE, WRITERS, Writer, columns, create_tables, open, open_at, options, table_name};
+use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
-use crate::engine::salvage;
+use crate::engine::{inspect, salvage};
 use crate::error::Error;
+use crate::pages::{HEADER_BYTES, PageFile};
+use crate::rows::TableSchema;
+use crate::store::Layout;
 
 /// A store with rows in pages of several levels and rows in the log; and what wrote them.
 fn build() -> (SimDisk, Vec<Writer>) {
@@ -119,6 +125,204 @@ fn what_a_changed_byte_leaves_whole_is_salvaged() {
         "{salvaged} damaged stores salvaged, {complete} of them as whole"
     ));
     assert!(complete < salvaged);
+}
+
+#[test]
+fn what_power_loss_leaves_of_a_checkpoint_is_no_damage() {
+    let disk = SimDisk::new(5);
+    let store = open(&disk, options()).expect("creates");
+    create_tables(&store).expect("fresh tables");
+    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 6, 2)).collect();
+    let mut steps = || {
+        for _ in 0..3 {
+            for writer in &mut writers {
+                writer.step(&store).expect("a sound disk");
+            }
+        }
+    };
+    steps();
+    // What this flush leaves of the log is written over by the next.
+    let begun = disk.record();
+    store.flush().expect("a sound disk");
+    steps();
+    let appended = disk.trace(begun.clone()).len() as u64;
+    store.flush().expect("a sound disk");
+    let trace = disk.trace(begun);
+    let mut replay = trace.replay();
+    let mut rng = Rng::new(1);
+    let (saved, mut torn) = (Path::new("/saved"), 0);
+    for event in 0..=trace.len() as u64 {
+        for outcome in 0..64 {
+            if event < appended {
+                break;
+            }
+            let image = replay.image(event << 8 | outcome);
+            let data = Path::new(STORE).join("data");
+            let file = image.open(&data).expect("there");
+            let superblock = PageFile::read_superblock(&data, &*file);
+            let is_torn = superblock.is_ok_and(|(_, damage)| damage.is_some());
+            torn += u64::from(is_torn);
+            if !is_torn && outcome >= 4 {
+                continue;
+            }
+            let place = format!("event {event}, outcome {outcome}");
+            let disk: Arc<dyn Disk> = Arc::new(image.clone());
+            assert_eq!(
+                inspect(&disk, Path::new(STORE)).expect("a sound disk"),
+                [],
+                "{place}"
+            );
+            let report = salvage(disk, Path::new(STORE), saved).expect("a sound disk");
+            assert!(report.is_complete(), "{place}");
+            let store = open_at(&image, saved, options().create(false)).expect("a new store");
+            for writer in &writers {
+                assert_eq!(writer.missing_in(&store).expect("a new store"), 0, "{place}");
+            }
+        }
+        replay.step(&mut rng);
+    }
+    assert!(torn > 4, "a superblock was cut short in {torn} images");
+}
+
+/// Where the pages of the catalogue and of its copy stand in the data file, as the newest checkpoint has them.
+fn catalogues(disk: &SimDisk) -> [Vec<usize>; 2] {
+    let data = Path::new(STORE).join("data");
+    let file = disk.open(&data).expect("there");
+    let (superblock, _) = PageFile::read_superblock(&data, &*file).expect("a sound store");
+    let page_bytes = superblock.page_bytes as usize;
+    let bytes = disk.files().into_iter().find(|(name, _)| *name == data);
+    let (_, bytes) = bytes.expect("there");
+    [superblock.catalogue, superblock.catalogue_copy].map(|first| {
+        let (mut places, mut next) = (Vec::new(), first.page);
+        while next != 0 {
+            let at = (64 << 10) + (next as usize - 1) * page_bytes;
+            let link = bytes[at + HEADER_BYTES..].first_chunk();
+            next = link.copied().map(u32::from_le_bytes).expect("a whole page");
+            places.push(at);
+        }
+        places
+    })
+}
+
+#[test]
+fn of_the_catalogue_one_copy_will_do_and_the_other_is_replaced() {
+    let (disk, writers) = build();
+    let store = open(&disk, options()).expect("a sound disk");
+    let schema = || TableSchema::new(columns(), "at").expect("storable");
+    for number in 0..30 {
+        store.create_table(&format!("{number}"), schema()).expect("fresh");
+    }
+    store.close().expect("a sound disk");
+    let data = Path::new(STORE).join("data");
+    let whole = catalogues(&disk);
+    assert!(whole[0].len() > 1, "a catalogue of several pages");
+    for &torn in whole.iter().flatten() {
+        let damaged = disk.copy();
+        damaged.change(&data, torn + 1000, 4);
+        assert!(
+            read(&damaged, &writers).expect("the other is whole"),
+            "nothing is wrong any more"
+        );
+        // Whichever is damaged next, there is another one; and what the first had is not used up.
+        for torn in catalogues(&damaged).map(|pages| pages[0]) {
+            let damaged = damaged.copy();
+            damaged.change(&data, torn + 1000, 4);
+            assert!(read(&damaged, &writers).expect("the other is whole"));
+        }
+    }
+    for &first in &whole[0] {
+        for &second in &whole[1] {
+            let damaged = disk.copy();
+            for torn in [first, second] {
+                damaged.change(&data, torn + 1000, 4);
+            }
+            let before = damaged.files();
+            let error = open(&damaged, options())
+                .expect_err("neither is whole")
+                .to_string();
+            for torn in [first, second] {
+                assert!(
+                    error.contains(&format!("a page of the catalogue at offset {torn}")),
+                    "{error}"
+                );
+            }
+            assert_eq!(damaged.files(), before, "it is left as it is");
+        }
+    }
+}
+
+/// Drops each table that cannot be read in a store that was damaged, one of which has rows that wait for a flush; how many
+/// of the indexed and of the sparse layout there were.
+fn drop_damaged(disk: &SimDisk, writers: &[Writer], place: &str) -> [usize; 2] {
+    let store = open(disk, options()).unwrap_or_else(|error| panic!("{place}: {error}"));
+    let mut dropped = [0; 2];
+    for (number, writer) in writers.iter().enumerate() {
+        let name = table_name(number);
+        if writer.operations_in(&store).is_ok() {
+            continue;
+        }
+        let table = store.table(&name).expect("known");
+        // What cannot be merged with damage does not matter any more.
+        let _ = table.delete_range(..);
+        store
+            .drop_table(&name)
+            .unwrap_or_else(|error| panic!("{place}: {name}: {error}"));
+        dropped[usize::from(table.layout() != Layout::Indexed)] += 1;
+        assert!(table.range(..).is_err(), "{place}: {name} is gone");
+    }
+    assert_eq!(store.verify().expect("a sound disk").problems, [], "{place}");
+    drop(store);
+    let store = open(disk, options()).unwrap_or_else(|error| panic!("{place}, again: {error}"));
+    assert_eq!(
+        store.verify().expect("a sound disk").problems,
+        [],
+        "{place}, again"
+    );
+    assert_eq!(
+        store.tables().len(),
+        writers.len() - dropped.iter().sum::<usize>()
+    );
+    for (number, writer) in writers.iter().enumerate() {
+        if store.table(&table_name(number)).is_ok() {
+            let operations = writer.operations_in(&store).expect("a sound table");
+            assert!(operations.contains(&writer.begun()), "{place}");
+        }
+    }
+    dropped
+}
+
+#[test]
+fn a_damaged_table_can_be_dropped() {
+    let (disk, writers) = build();
+    let store = open(&disk, options()).expect("a sound disk");
+    store.close().expect("a sound disk");
+    let data = Path::new(STORE).join("data");
+    let (mut dropped, mut together) = ([0; 2], Vec::new());
+    let mut add = |more: [usize; 2]| (0..2).for_each(|layout| dropped[layout] += more[layout]);
+    for (name, bytes) in disk.files() {
+        if name.extension().is_some_and(|kind| kind == "blocks") {
+            let damaged = disk.copy();
+            damaged.remove(&name).expect("there");
+            add(drop_damaged(&damaged, &writers, "a file is lost"));
+        }
+        let places = (64 << 10..bytes.len()).step_by(4096);
+        // Without the page map nothing is known of any table.
+        for at in places.filter(|&at| name == data && bytes[at + 4] != 2) {
+            let damaged = disk.copy();
+            damaged.change(&name, at + 200, 1);
+            let more = drop_damaged(&damaged, &writers, &format!("the page at {at}"));
+            if more.iter().sum::<usize>() > 0 {
+                together.push(at);
+            }
+            add(more);
+        }
+    }
+    assert!(dropped[0] > 4 && dropped[1] > 2, "{dropped:?}");
+    // All tables are damaged, and one after the other goes.
+    for at in together {
+        disk.change(&data, at + 200, 1);
+    }
+    assert_eq!(drop_damaged(&disk, &writers, "all pages"), [WRITERS - 1, 1]);
 }
 
 #[test]

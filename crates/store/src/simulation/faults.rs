@@ -3,9 +3,10 @@
 use bedload_testkit::Rng;
 
 use super::say;
-use super::workload::{WRITERS, Writer, create_tables, open, options};
+use super::workload::{WRITERS, Writer, columns, create_tables, open, options};
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::error::Error;
+use crate::rows::TableSchema;
 use crate::store::Store;
 
 const OPERATIONS: usize = 30;
@@ -207,4 +208,54 @@ fn a_full_disk_changes_nothing_and_writing_goes_on_once_there_is_space() {
         assert!(run.store.verify().expect("reads").problems.is_empty());
     }
     assert!(full > 20, "the disk was full in {full} runs");
+}
+
+/// Bytes of what the log keeps to be written over.
+fn spare_bytes(disk: &SimDisk) -> u64 {
+    let files = disk.files().into_iter();
+    let spares = files.filter(|(name, _)| name.extension().is_some_and(|kind| kind == "spare"));
+    spares.map(|(_, bytes)| bytes.len() as u64).sum()
+}
+
+#[test]
+fn a_disk_is_full_once_nothing_is_kept_for_the_log() {
+    /// Something that takes space.
+    type Taking = fn(&Store, &mut [Writer]) -> Result<(), Error>;
+    let operations: [(&str, Taking); 3] = [
+        ("appends", |store, writers| {
+            let next = writers.iter_mut().find(|writer| !writer.is_done());
+            next.expect("operations enough for this disk").step(store)
+        }),
+        ("a table", |store, _| {
+            let name = format!("table {}", store.tables().len());
+            store
+                .create_table(&name, TableSchema::new(columns(), "at")?)
+                .map(drop)
+        }),
+        ("a flush", |store, writers| {
+            let next = writers.iter_mut().find(|writer| !writer.is_done());
+            let writer = next.expect("operations enough for this disk");
+            writer.step(store).and_then(|()| store.flush())
+        }),
+    ];
+    for (name, take) in operations {
+        let disk = SimDisk::new(3);
+        let store = open(&disk, options()).expect("creates");
+        create_tables(&store).expect("fresh tables");
+        let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 400, 3)).collect();
+        for writer in &mut writers {
+            (0..40).for_each(|_| writer.step(&store).expect("a sound disk"));
+            store.flush().expect("a sound disk");
+        }
+        let kept = spare_bytes(&disk);
+        assert!(kept > 0, "{name}: segments are kept");
+        disk.set_capacity(disk.used());
+        let full = std::iter::repeat_with(|| take(&store, &mut writers)).find_map(Result::err);
+        assert!(matches!(full, Some(Error::NoSpace { .. })), "{name}: {full:?}");
+        assert_eq!(spare_bytes(&disk), 0, "{name}: nothing is kept on a full disk");
+        // And it is as if there had never been any.
+        disk.set_capacity(u64::MAX);
+        take(&store, &mut writers).unwrap_or_else(|error| panic!("{name}, with space again: {error}"));
+        assert_eq!(store.verify().expect("reads").problems, [], "{name}");
+    }
 }

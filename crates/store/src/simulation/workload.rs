@@ -45,7 +45,7 @@ pub(super) fn open_at(disk: &SimDisk, dir: &Path, options: Options) -> Result<St
     Ok(Store::new(Engine::open(Arc::new(disk.clone()), dir, options)?))
 }
 
-fn columns() -> SchemaRef {
+pub(super) fn columns() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), false),
         Field::new("id", DataType::Int64, false),

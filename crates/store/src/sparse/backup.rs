@@ -19,7 +19,7 @@ pub(crate) fn copy_blocks(
     target: &BlockFiles,
 ) -> Result<()> {
     let owner = sparse.owner(table.id, view.blocks.store());
-    for (&file, &page) in &*sparse.files {
+    for (&file, &page) in &**sparse.files()? {
         let map = read_map(view, owner, file, page)?;
         let mut writer = BlockWriter::new(target, owner);
         for index in 0..sparse.shape.dimensions().blocks_per_file as usize {

@@ -10,7 +10,7 @@ use super::grid::Grid;
 use super::shape::{HEADER_BYTES, Shape};
 use crate::codec::Reader;
 use crate::pages::Page;
-use crate::rows::{FixedColumn, Place, RowBlock, RowSource};
+use crate::rows::{FixedColumn, Place, RowBlock, RowSource, copy};
 
 pub(super) const MAGIC: u16 = 0xBED3;
 
@@ -382,7 +382,7 @@ impl RowSource for BlockRows<'_> {
                 .rchunks_exact(column.width)
                 .for_each(|value| out.extend_from_slice(value));
         } else {
-            out.extend_from_slice(bytes);
+            copy(bytes, out);
         }
     }
 

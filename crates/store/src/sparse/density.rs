@@ -52,7 +52,7 @@ impl Density {
         let owner = sparse.owner(table.id, view.blocks.store());
         let shape = &sparse.shape;
         let (mut blocks, mut rows) = (0, 0);
-        for (&file, &page) in &*sparse.files {
+        for (&file, &page) in &**sparse.files()? {
             let map = read_map(view, owner, file, page)?;
             let indexes = 0..shape.dimensions().blocks_per_file as usize;
             for named in indexes.filter_map(|index| block_map::get(&map, index)) {

@@ -160,7 +160,8 @@ impl Target<'_> {
         let Some(table) = view.catalogue.get(self.table.id) else {
             return Ok(None);
         };
-        let page = table.sparse.as_ref().and_then(|sparse| sparse.files.get(&file));
+        let files = table.sparse.as_ref().map(SparseEntry::files).transpose()?;
+        let page = files.and_then(|files| files.get(&file));
         match page {
             Some(&page) => Ok(block_map::get(&read_map(view, self.owner(), file, page)?, index)),
             None => Ok(None),

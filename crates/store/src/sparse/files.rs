@@ -435,7 +435,9 @@ impl BlockFiles {
 
     /// Keeps a block that is being written in the cache.
     pub(super) fn remember_block(&self, owner: Owner<'_>, block: i64, layer: u8, bytes: &[u8]) {
-        let page = Arc::new(Page::of_bytes(bytes.into()));
+        let mut page = self.cache.page(bytes.len());
+        page.bytes_mut().copy_from_slice(bytes);
+        let page = Arc::new(page);
         self.cache
             .insert(CacheKey::Block(owner.table, block, layer), page);
     }
@@ -464,10 +466,10 @@ impl BlockFiles {
         if let Some(page) = self.unwritten.get(owner, block, named) {
             return Ok(Page::of_bytes(page.bytes().into()));
         }
-        let mut bytes = vec![0; usize::from(named.units) * owner.shape.unit_bytes];
-        self.read_at(owner, block, named.layer, &mut bytes)?;
-        self.check(owner, block, named, &bytes)?;
-        Ok(Page::of_bytes(bytes.into()))
+        let mut page = self.cache.page(usize::from(named.units) * owner.shape.unit_bytes);
+        self.read_at(owner, block, named.layer, page.bytes_mut())?;
+        self.check(owner, block, named, page.bytes())?;
+        Ok(page)
     }
 
     /// Fills `bytes` from the place of a block on.

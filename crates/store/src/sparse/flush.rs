@@ -2,7 +2,6 @@
 //! blocks, neighbours in one call.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use bedload_index::paged::{Batch, PageId, PageRead, PageStore};
 
@@ -52,7 +51,7 @@ impl SparseFlush<'_> {
         let in_order = head.in_order();
         let rows = new_rows(sparse, &in_order);
         let written = head.blocks(u64::MAX);
-        let affected = affected_files(sparse, &rows, &written, &deletions);
+        let affected = affected_files(sparse, &rows, &written, &deletions)?;
         let mut flushed = TableFlush {
             flush: self,
             owner: sparse.owner(table.id, self.files.store()),
@@ -64,7 +63,7 @@ impl SparseFlush<'_> {
             scratch: Vec::new(),
         };
         let tree = open_tree(self.pages, table.root)?;
-        let mut files = BTreeMap::clone(&sparse.files);
+        let mut files = BTreeMap::clone(sparse.files()?);
         for file in affected {
             let (first, last) = sparse.shape.blocks_of(file);
             let rows = &rows[rows.partition_point(|row| row.block < first)..];
@@ -82,11 +81,7 @@ impl SparseFlush<'_> {
         let mut table = TableEntry::clone(table);
         table.rows = table.rows.saturating_add_signed(added);
         table.end_sequence = table.end_sequence.max(last_row.max(last_block).unwrap_or(0));
-        table.sparse = Some(SparseEntry {
-            files: Arc::new(files),
-            replaced: sparse.replaced + replaced,
-            ..sparse.clone()
-        });
+        table.sparse = Some(sparse.with_files(files, replaced));
         Ok(table)
     }
 }
@@ -115,7 +110,7 @@ fn affected_files(
     rows: &[NewRow<'_>],
     written: &BTreeMap<i64, Vec<(u64, BlockRef)>>,
     deletions: &[Deletion],
-) -> BTreeSet<i64> {
+) -> Result<BTreeSet<i64>> {
     let file_of = |block: i64| sparse.shape.file_of(block).0;
     let blocks = rows.iter().map(|row| row.block).chain(written.keys().copied());
     let mut files: BTreeSet<i64> = blocks.map(file_of).collect();
@@ -124,13 +119,13 @@ fn affected_files(
             let file_of_tick = |tick| file_of(sparse.shape.place_of(tick).0);
             files.extend(
                 sparse
-                    .files
+                    .files()?
                     .range(file_of_tick(from)..=file_of_tick(to))
                     .map(|(&file, _)| file),
             );
         }
     }
-    files
+    Ok(files)
 }
 
 struct TableFlush<'f> {
@@ -401,11 +396,16 @@ pub(crate) fn drop_files(
     blocks: impl Iterator<Item = i64>,
 ) {
     let owner = sparse.owner(table.id, flush.files.store());
-    let mut files: BTreeSet<i64> = sparse.files.keys().copied().collect();
+    // Those of a damaged table stay until the store is opened again: what no table has is removed then.
+    let known = sparse
+        .files()
+        .map(|files| BTreeMap::clone(files))
+        .unwrap_or_default();
+    let mut files: BTreeSet<i64> = known.keys().copied().collect();
     files.extend(blocks.map(|block| sparse.shape.file_of(block).0));
     for file in files {
         flush.files.replace_file(owner, file);
     }
-    let maps: Vec<PageId> = sparse.files.values().copied().collect();
+    let maps: Vec<PageId> = known.into_values().collect();
     flush.pages.retire(&maps);
 }

@@ -65,7 +65,7 @@ pub(crate) fn find(
         Some(written) => written,
         None => {
             let (file, index) = sparse.shape.file_of(block);
-            let Some(&page) = sparse.files.get(&file) else {
+            let Some(&page) = sparse.files()?.get(&file) else {
                 return Ok(None);
             };
             match block_map::get(&read_map(view, owner, file, page)?, index) {

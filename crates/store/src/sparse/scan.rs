@@ -49,15 +49,15 @@ impl<'s> BlockScan<'s> {
         (visible, deletions): (u64, &'s [Deletion]),
         ticks: (i64, i64),
         reverse: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let heads = view
             .generations()
             .iter()
             .filter_map(|generation| generation.head(table.id));
-        Self {
+        Ok(Self {
             owner: sparse.owner(table.id, view.blocks.store()),
             view,
-            files: &sparse.files,
+            files: sparse.files()?,
             heads: heads.collect(),
             visible,
             deletions,
@@ -65,7 +65,7 @@ impl<'s> BlockScan<'s> {
             ticks,
             map: None,
             ahead: VecDeque::new(),
-        }
+        })
     }
 
     /// Gives rows to the output until it is full or nothing is left; `heads` has the rows of the heads in the range of

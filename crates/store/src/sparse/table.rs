@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bedload_index::paged::bplus_tree::BPlusTree;
@@ -20,10 +20,23 @@ use crate::rows::{TableId, TableSchema};
 pub(crate) struct SparseEntry {
     pub(crate) grid: Grid,
     pub(crate) shape: Arc<Shape>,
-    /// The page of the block map of each file that has blocks.
-    pub(crate) files: Arc<BTreeMap<i64, PageId>>,
+    files: Files,
     /// Rows that were written over by a later row of the same time.
     pub(crate) replaced: u64,
+}
+
+/// The page of the block map of each file that has blocks.
+#[derive(Debug, Clone)]
+enum Files {
+    Known(Arc<BTreeMap<i64, PageId>>),
+    /// What is wrong with the tree that they are read from: file, place and reason.
+    Damaged(Arc<(PathBuf, String, String)>),
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self::Known(Arc::default())
+    }
 }
 
 /// As the catalogue records it.
@@ -50,7 +63,7 @@ impl SparseEntry {
         Self {
             grid,
             shape: Arc::new(Shape::of_schema(schema, payload_len)),
-            files: Arc::default(),
+            files: Files::default(),
             replaced: 0,
         }
     }
@@ -58,7 +71,7 @@ impl SparseEntry {
     /// The table as it was before its first row.
     pub(crate) fn without_files(&self) -> Self {
         Self {
-            files: Arc::default(),
+            files: Files::default(),
             ..self.clone()
         }
     }
@@ -89,35 +102,46 @@ impl SparseEntry {
         Ok(Self {
             grid: grid.from(record.offset),
             shape: Arc::new(shape::decode(file, name, schema, record.dimensions, payload_len)?),
-            files: Arc::default(),
+            files: Files::default(),
             replaced: record.replaced,
         })
     }
 
-    /// Reads which files there are from the tree at `root`.
-    pub(crate) fn load_files(&mut self, pages: &impl PageRead, root: PageId, file: &Path) -> Result<()> {
-        let tree = open_tree(pages, root)?;
-        let mut files = BTreeMap::new();
-        let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded)?;
-        while let Some(leaf) = cursor.next_leaf()? {
-            for index in 0..leaf.len() {
-                let cell = leaf
-                    .fixed_column(0)
-                    .get(4 * index..4 * index + 4)
-                    .and_then(|cell| cell.first_chunk());
-                let page = cell.copied().map(u32::from_le_bytes).and_then(PageId::new);
-                let number = I64Order::value_of(leaf.prefix(index));
-                let page = page.ok_or_else(|| {
-                    Error::corrupt(
-                        file,
-                        format!("page {root}"),
-                        format!("file {number} has no block map"),
-                    )
-                })?;
-                files.insert(number, page);
+    /// The page of the block map of each file that has blocks.
+    ///
+    /// # Errors
+    ///
+    /// The tree that they are read from is damaged: the table can be dropped and nothing else.
+    pub(crate) fn files(&self) -> Result<&Arc<BTreeMap<i64, PageId>>> {
+        match &self.files {
+            Files::Known(files) => Ok(files),
+            Files::Damaged(damage) => {
+                let (file, place, reason) = &**damage;
+                Err(Error::corrupt(file, place.clone(), reason.clone()))
             }
         }
-        self.files = Arc::new(files);
+    }
+
+    /// The table with these files, and so many more rows written over.
+    pub(super) fn with_files(&self, files: BTreeMap<i64, PageId>, replaced: u64) -> Self {
+        Self {
+            files: Files::Known(Arc::new(files)),
+            replaced: self.replaced + replaced,
+            ..self.clone()
+        }
+    }
+
+    /// Reads which files there are from the tree at `root`. Damage there is the table's alone, and told by whoever wants
+    /// its files.
+    pub(crate) fn load_files(&mut self, pages: &impl PageRead, root: PageId, file: &Path) -> Result<()> {
+        self.files = match read_files(pages, root, file) {
+            Ok(files) => Files::Known(Arc::new(files)),
+            Err(Error::Corrupt { file, place, reason }) => {
+                tracing::error!(file = %file.display(), place, reason, "a sparse table cannot be read");
+                Files::Damaged(Arc::new((file, place, reason)))
+            }
+            Err(error) => return Err(error),
+        };
         Ok(())
     }
 
@@ -129,6 +153,31 @@ impl SparseEntry {
             grid: self.grid,
         }
     }
+}
+
+fn read_files(pages: &impl PageRead, root: PageId, file: &Path) -> Result<BTreeMap<i64, PageId>> {
+    let tree = open_tree(pages, root)?;
+    let mut files = BTreeMap::new();
+    let mut cursor = tree.range(Bound::Unbounded, Bound::Unbounded)?;
+    while let Some(leaf) = cursor.next_leaf()? {
+        for index in 0..leaf.len() {
+            let cell = leaf
+                .fixed_column(0)
+                .get(4 * index..4 * index + 4)
+                .and_then(|cell| cell.first_chunk());
+            let page = cell.copied().map(u32::from_le_bytes).and_then(PageId::new);
+            let number = I64Order::value_of(leaf.prefix(index));
+            let page = page.ok_or_else(|| {
+                Error::corrupt(
+                    file,
+                    format!("page {root}"),
+                    format!("file {number} has no block map"),
+                )
+            })?;
+            files.insert(number, page);
+        }
+    }
+    Ok(files)
 }
 
 pub(super) fn open_tree<S: PageRead>(pages: S, root: PageId) -> Result<FileTree<S>> {

@@ -33,7 +33,7 @@ pub(crate) fn verify(view: &View, table: &TableEntry, sparse: &SparseEntry, data
         .extend(problems.map(|problem| Error::corrupt(data, place(problem.page), problem.reason.clone())));
     found.pages.extend(verified.pages);
     let owner = sparse.owner(table.id, view.blocks.store());
-    for (&file, &page) in &*sparse.files {
+    for (&file, &page) in &**sparse.files()? {
         found.pages.push(page);
         let map = match read_map(view, owner, file, page) {
             Ok(map) => map,

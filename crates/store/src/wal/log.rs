@@ -284,12 +284,13 @@ impl Log {
         Ok(())
     }
 
-    /// Removes the spares, as nothing will be written over them.
-    pub(crate) fn give_back(&self) -> Result<()> {
+    /// Removes the spares: nothing will be written over them, or their space is needed. Whether there were any.
+    pub(crate) fn give_back(&self) -> Result<bool> {
         let spares = std::mem::take(&mut self.state.lock().spares);
-        spares
-            .iter()
-            .try_for_each(|(spare, _)| remove(&*self.disk, spare))
+        for (spare, _) in &spares {
+            remove(&*self.disk, spare)?;
+        }
+        Ok(!spares.is_empty())
     }
 
     /// Reads the log from `position` on as recovery would; returns the number of records.

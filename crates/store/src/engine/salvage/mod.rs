@@ -145,12 +145,13 @@ impl<'d> Source<'d> {
             .open(&data)
             .map_err(|source| Error::io(&data, "open", source))?;
         let superblock = match PageFile::read_superblock(&data, &*file) {
-            // A superblock that is not whole is that of a checkpoint that was cut short, unless the log that the
-            // other one needs is gone: then there was a newer checkpoint, and this one's pages are written over.
+            // A superblock that is not whole is that of a checkpoint that was cut short, of which nothing is missed,
+            // unless the log that the other one needs is gone: then there was a newer checkpoint, and this one's pages
+            // are written over.
             Ok((superblock, damage)) => {
                 let is_newest =
                     damage.is_none() || log.start().is_some_and(|start| start <= superblock.log_start);
-                problems.extend(damage);
+                problems.extend(damage.filter(|_| !is_newest));
                 is_newest.then_some(superblock)
             }
             Err(error @ Error::NewerFormat { .. }) => return Err(error),

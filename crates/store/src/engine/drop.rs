@@ -1,0 +1,108 @@
+//! Dropping a table, be it damaged.
+
+use std::collections::HashSet;
+
+use bedload_index::paged::bplus_tree::tree_of as named_tree;
+use bedload_index::paged::{PageId, PageRead, PageStore};
+
+use super::Engine;
+use super::catalogue::{Catalogue, TableEntry};
+use super::flush::tree_of;
+use crate::error::{Error, Result};
+use crate::pages::WorkingPages;
+use crate::rows::TableId;
+use crate::sparse::{SparseFlush, drop_files};
+
+impl Engine {
+    /// Drops a table and all its rows.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
+        self.with_space(|| {
+            let _flushing = self.flush.lock();
+            self.check_writable()?;
+            let table = self.view().catalogue.named(name)?.clone();
+            self.seal(true)?;
+            // Snapshots read on what is flushed. If that cannot be done, the table goes without its newest rows.
+            let dropped = self.flush_dropping(&table, None);
+            match dropped {
+                Err(error) if is_damage(&error) => self.flush_dropping(&table, Some(table.id))?,
+                dropped => dropped?,
+            }
+            self.blocks.forget(table.id.0);
+            self.release_blocks();
+            Ok(())
+        })
+    }
+
+    /// Flushes, but for what there is of the table `without`, and drops a table.
+    fn flush_dropping(&self, table: &TableEntry, without: Option<TableId>) -> Result<()> {
+        let view = self.view();
+        self.flush_sealed(without, |pages, catalogue| {
+            let table = catalogue.get(table.id).map_or(table, |table| &**table).clone();
+            if let Some(sparse) = &table.sparse {
+                let flush = SparseFlush {
+                    pages,
+                    files: &self.blocks,
+                };
+                let heads = view
+                    .generations()
+                    .iter()
+                    .filter_map(|generation| generation.head(table.id));
+                let written = heads.flat_map(|head| head.blocks(u64::MAX).into_keys());
+                drop_files(&flush, &table, sparse, written);
+            }
+            match sound_tree(pages, &table)? {
+                Some(owned) => pages.retire(&owned),
+                None => retire_damaged(pages, catalogue, &table)?,
+            }
+            catalogue.remove(table.id);
+            Ok(())
+        })
+    }
+}
+
+/// Whether an error is about what stands on the disk.
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Io { action: "read", .. })
+}
+
+/// The pages of a table's tree; none if it is damaged.
+fn sound_tree(pages: &WorkingPages, table: &TableEntry) -> Result<Option<Vec<PageId>>> {
+    let report = tree_of(pages, table).and_then(|tree| Ok(tree.verify()?));
+    match report {
+        Ok(report) if report.is_sound() => Ok(Some(report.pages.into_iter().collect())),
+        Ok(_) => Ok(None),
+        Err(error) if is_damage(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Retires the pages of a damaged tree: all that no other table has. If another one is damaged, too, only those that name
+/// their tree, or are reached; what is left goes when the other one is dropped.
+fn retire_damaged(pages: &WorkingPages, catalogue: &Catalogue, table: &TableEntry) -> Result<()> {
+    let mut others: HashSet<PageId> = HashSet::new();
+    let mut is_known = true;
+    for other in catalogue.iter().filter(|other| other.id != table.id) {
+        match sound_tree(pages, other)? {
+            Some(owned) => others.extend(owned),
+            None => is_known = false,
+        }
+        if let Some(sparse) = &other.sparse {
+            match sparse.files() {
+                Ok(files) => others.extend(files.values()),
+                Err(_) => is_known = false,
+            }
+        }
+    }
+    if is_known {
+        pages.sweep(&|id| others.contains(&id))?;
+        return Ok(());
+    }
+    let version = pages.published();
+    let is_owned = |id: &PageId| {
+        let page = version.read(*id);
+        *id == table.root || page.is_ok_and(|page| named_tree(&page) == Some(table.root))
+    };
+    let owned: Vec<PageId> = version.ids().filter(is_owned).collect();
+    pages.retire(&owned);
+    Ok(())
+}
