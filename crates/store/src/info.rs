@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::engine::{Engine, TableEntry, View};
 use crate::error::Result;
+use crate::layout::Layout;
 use crate::pages::FORMAT_VERSION;
 use crate::rows::{ArrivalOrder, TableSchema};
 use crate::scan::Scan;
 use crate::sparse::Density;
-use crate::store::Layout;
 
 /// What [`Store::info`](crate::Store::info) tells.
 #[derive(Debug, Clone)]
@@ -31,27 +31,6 @@ pub struct StoreInfo {
     pub wal_bytes: u64,
     /// The tables, in the order in which they were created.
     pub tables: Vec<TableInfo>,
-}
-
-/// How often a store has gone to the disk since it was opened. What comes from the cache is not counted.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let store = bedload::Store::create(dir.path().join("s"))?;
-/// let before = store.disk_counts();
-/// // … queries …
-/// println!("{} pages read", store.disk_counts().page_reads - before.page_reads);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DiskCounts {
-    /// Pages of the data file read.
-    pub page_reads: u64,
-    /// Calls that read blocks of sparse tables, one or several at a time.
-    pub block_reads: u64,
-    /// Blocks of sparse tables written.
-    pub block_writes: u64,
 }
 
 /// A table, as [`StoreInfo`] lists it.

@@ -52,6 +52,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod info;
+mod layout;
 mod options;
 mod pages;
 mod rows;
@@ -63,12 +64,13 @@ mod store;
 mod wal;
 
 pub use bedload_index::sortedness::Estimate;
-pub use engine::{Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
+pub use engine::{Appended, DiskCounts, Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
 pub use error::{Error, Result};
-pub use info::{DiskCounts, StoreInfo, TableInfo};
+pub use info::{StoreInfo, TableInfo};
+pub use layout::Layout;
 pub use options::{Durability, Options};
 pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use rows::{ArrivalOrder, TableSchema};
 pub use scan::Scan;
 pub use sparse::{Density, Grid, Snap};
-pub use store::{Appended, Layout, Mark, Row, Snapshot, Store, Table, Value, inspect, restore, salvage};
+pub use store::{Mark, Row, Snapshot, Store, Table, Value, inspect, restore, salvage};

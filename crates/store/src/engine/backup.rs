@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Engine;
+use super::directory::{LOG_DIR, begin_data_file, create_dir, entries, finish_data_file};
 use super::lock::lock;
-use super::open::{LOG_DIR, begin_data_file, create_dir, entries, finish_data_file};
 use super::verify::VerifyReport;
 use crate::error::{Error, Result};
 use crate::options::Options;

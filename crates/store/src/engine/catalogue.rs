@@ -9,10 +9,10 @@ use bedload_index::paged::{PageId, PageRead};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::layout::Layout;
 use crate::pages::COUNTER_MAX;
 use crate::rows::{ArrivalMeasure, ColumnRecord, OrderRecord, TableId, TableSchema};
 use crate::sparse::{SparseEntry, SparseRecord};
-use crate::store::Layout;
 
 /// A table, as of one checkpoint.
 #[derive(Debug, Clone)]

@@ -12,8 +12,21 @@ use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{Deletion, RowBlock, TableId};
 use crate::sparse::{Placed, Snap, SparseEntry, Target};
-use crate::store::Appended;
 use crate::wal::{Pending, Record};
+
+/// What [`Table::append`](crate::Table::append) committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// How many rows.
+    pub rows: u64,
+    /// The sequence number of the first one; the others follow it.
+    pub first_sequence: u64,
+    /// Rows of a sparse table that were moved to a time of its grid.
+    pub moved: u64,
+    /// Rows of a sparse table whose place a later row of the same batch took.
+    pub collided: u64,
+}
 
 /// Bytes of blocks in memory at which a flush begins: it takes no work but writing them, and the sooner segments of the
 /// log end, the sooner they are written over.

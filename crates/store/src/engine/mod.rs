@@ -15,6 +15,8 @@
 mod backup;
 mod catalogue;
 mod commit;
+mod directory;
+mod disk_counts;
 mod drop;
 mod flush;
 mod flusher;
@@ -33,7 +35,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
-use crate::info::DiskCounts;
 use crate::options::Options;
 use crate::pages::WorkingPages;
 use crate::sparse::BlockFiles;
@@ -42,6 +43,8 @@ use crate::wal::Log;
 #[cfg(any(test, fuzzing))]
 pub(crate) use catalogue::Catalogue;
 pub(crate) use catalogue::TableEntry;
+pub use commit::Appended;
+pub use disk_counts::DiskCounts;
 pub(crate) use flush::tree_config;
 pub(crate) use flusher::Flusher;
 #[cfg(any(test, fuzzing))]

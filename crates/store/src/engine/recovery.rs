@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bedload_index::paged::PageRead;
 
 use super::catalogue::Catalogue;
+use super::directory::{DATA_FILE, LOG_DIR};
 use super::flush::flush_generation;
-use super::open::{DATA_FILE, LOG_DIR};
 use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};

@@ -15,10 +15,11 @@ use bedload_testkit::Rng;
 use crate::disk::sim::SimDisk;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::layout::Layout;
 use crate::options::Options;
 use crate::rows::TableSchema;
 use crate::sparse::Grid;
-use crate::store::{Layout, Mark, Store, Table};
+use crate::store::{Mark, Store, Table};
 
 pub(super) const WRITERS: usize = 5;
 /// The writer whose table is sparse.

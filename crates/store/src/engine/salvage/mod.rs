@@ -19,11 +19,11 @@ pub use report::{Gap, SalvageReport, SalvagedTable};
 use table::TableRemains;
 
 use super::catalogue::{Catalogue, TableEntry};
-use super::flush::{Tree, tree_config, tree_of as open_tree};
-use super::lock::lock;
-use super::open::{
+use super::directory::{
     DATA_FILE, LOG_DIR, begin_data_file, create_dir, draw_store_id, entries, finish_data_file,
 };
+use super::flush::{Tree, tree_config, tree_of as open_tree};
+use super::lock::lock;
 use super::recovery::Recovery;
 use super::verify::Problem;
 use super::view::Generation;
