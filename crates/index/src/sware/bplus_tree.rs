@@ -8,6 +8,10 @@ use super::scratch::Scratch;
 use super::search::{NO_KEY, Searching, vectorised};
 use super::stage::Stage;
 
+/// Room for late entries in leaves that are made when most entries are late: it takes as many as may wait in a leaf, and
+/// as many again as it takes now to make leaves anew less often.
+pub(super) const LATE_FILL_PERCENT: usize = 80;
+
 /// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
 ///
 /// Leaves of 256 entries hang below branches of 64 leaves, which a static index over their fences finds; there is no
@@ -30,13 +34,15 @@ pub struct BPlusTree {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(super) index: FenceIndex,
     pub(super) branches: Vec<Box<Branch>>,
-    /// Late entries, newer than those that wait in the branches.
+    /// Late entries, newer than those that wait in the leaves.
     pub(super) stage: Stage,
     /// The value of the greatest of all keys, which no node can hold.
     pub(super) greatest: Option<u64>,
     /// Entries in leaves.
     pub(super) entries: usize,
     pub(super) options: TreeOptions,
+    /// How full leaves are made in which there was no room for late entries, in percent.
+    pub(super) late_fill_percent: usize,
     pub(super) scratch: Scratch,
 }
 
@@ -57,6 +63,7 @@ impl BPlusTree {
             greatest: None,
             entries: 0,
             options,
+            late_fill_percent: options.fill_percent.min(LATE_FILL_PERCENT),
             scratch: Scratch::new(),
         }
     }
@@ -157,10 +164,6 @@ impl BPlusTree {
     /// Makes room in a full branch.
     fn split_branch(&mut self, at: usize) {
         let branch = &mut self.branches[at];
-        debug_assert!(
-            branch.pending.is_empty(),
-            "what pends is merged before a branch is split"
-        );
         let kept = (branch.leaves().len() * self.options.split_percent / 100).max(1);
         let right = branch.split_off(kept);
         let fence = right.fence(0).unwrap_or(NO_KEY);
@@ -168,7 +171,7 @@ impl BPlusTree {
         self.index.insert(at + 1, fence);
     }
 
-    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything pends in its branch.
+    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything waits in its leaf.
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if key == NO_KEY {
             return self.greatest.take();
@@ -178,11 +181,12 @@ impl BPlusTree {
     }
 
     fn remove_from_branch(&mut self, key: u64) -> Option<u64> {
-        self.merge_branch(self.index.find(key));
         let at = self.index.find(key);
+        let place = self.branches[at].find(key);
+        self.branches[at].leaves().get(place)?;
+        self.merge_place(at, place);
         let branch = &mut self.branches[at];
-        let place = branch.find(key);
-        let rank = branch.leaves().get(place)?.find(key).ok()?;
+        let rank = branch.leaves()[place].find(key).ok()?;
         let leaf = branch.leaf_mut(place);
         let stored = leaf.remove(rank);
         self.entries -= 1;
@@ -198,7 +202,7 @@ impl BPlusTree {
         let leaf = &branch.leaves()[place];
         if leaf.len() == 0 {
             branch.remove(place);
-            if branch.leaves().is_empty() && branch.pending.is_empty() {
+            if branch.leaves().is_empty() {
                 self.drop_branch(at);
             }
             return;
@@ -206,7 +210,7 @@ impl BPlusTree {
         let fits = |left: usize| {
             let (left, right) = (branch.leaves().get(left), branch.leaves().get(left + 1));
             left.zip(right)
-                .is_some_and(|(left, right)| left.len() + right.len() <= self.options.leaf_entries * 3 / 4)
+                .is_some_and(|(left, right)| left.held() + right.held() <= self.options.leaf_entries * 3 / 4)
         };
         let left = if fits(place) {
             place
@@ -215,6 +219,9 @@ impl BPlusTree {
         } else {
             return;
         };
+        self.merge_place(at, left);
+        self.merge_place(at, left + 1);
+        let branch = &mut self.branches[at];
         let right = branch.remove(left + 1);
         branch.leaf_mut(left).extend(right.keys(), right.values());
     }
@@ -238,17 +245,14 @@ impl BPlusTree {
         let last = self.branches.len() - 1;
         let branch = &mut self.branches[last];
         let leaves = branch.leaves().len();
-        if leaves == 0 && branch.pending.is_empty() {
+        if leaves == 0 {
             let fence = self.index.fence(last).unwrap_or(0);
             branch.push(fence, leaf);
-        } else if leaves > 0 && leaves < self.options.branch_leaves {
+        } else if leaves < self.options.branch_leaves {
             branch.push(fence, leaf);
         } else {
             self.branches.push(Box::new(Branch::of([(fence, leaf)])));
             self.index.insert(last + 1, fence);
-        }
-        if let Some(branch) = self.branches.last_mut() {
-            branch.set_room(&self.options);
         }
     }
 

@@ -1,20 +1,20 @@
-//! Branches: the fences of up to 64 leaves, the leaves, and what waits to be merged into them.
+//! Branches: the fences of up to 64 leaves, and the leaves.
+
+use std::ops::Range;
 
 use super::leaf::Leaf;
 use super::options::{BRANCH_LEAVES, TreeOptions};
-use super::pending::Pending;
 use super::search::{LANES, NO_KEY, count_up_to};
 use crate::mem::prefetch::prefetch;
 
-/// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf are at least its fence and below the next;
-/// the first fence is that of the branch.
+/// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf, of which there are some, are at least its fence and
+/// below the next; the first fence is that of the branch; `waiting` entries wait in the leaves.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Branch {
     fences: [u64; BRANCH_LEAVES],
     leaves: Vec<Box<Leaf>>,
-    /// Entries that hide those of the same key in the leaves.
-    pub(super) pending: Pending,
+    waiting: usize,
 }
 
 impl Branch {
@@ -22,7 +22,7 @@ impl Branch {
         Self {
             fences: [NO_KEY; BRANCH_LEAVES],
             leaves: Vec::with_capacity(BRANCH_LEAVES),
-            pending: Pending::new(),
+            waiting: 0,
         }
     }
 
@@ -57,52 +57,75 @@ impl Branch {
 
     #[inline(always)]
     pub(super) fn get(&self, key: u64) -> Option<u64> {
-        let place = self.find(key);
-        // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
-        // much is found, it does not.
-        if !self.pending.is_empty()
-            && let Some(value) = self.pending.get(place, key)
+        let leaf = self.leaves.get(self.find(key))?;
+        // Mostly nothing is found here. The processor expects that, and asks for the rest of the leaf meanwhile.
+        if self.waiting > 0
+            && let Some(value) = leaf.get_waiting(key)
         {
             return Some(value);
         }
-        self.leaves.get(place)?.get(key)
+        leaf.get(key)
     }
 
-    /// Lets as many entries wait as there may be for the leaves that there are.
-    pub(super) fn set_room(&mut self, options: &TreeOptions) {
-        let room = options.pending_entries * self.leaves.len() / options.branch_leaves;
-        self.pending.set_room(room.max(1));
+    /// How many entries wait in the leaves.
+    #[inline(always)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Lets an entry wait in its leaf, over older ones of the same key; says whether there was room.
+    #[inline(always)]
+    pub(super) fn push_late(&mut self, place: usize, (key, value): (u64, u64), options: &TreeOptions) -> bool {
+        let Some(leaf) = self.leaves.get_mut(place) else {
+            return false;
+        };
+        let has_room = leaf.waiting() < options.pending_entries && leaf.held() < options.leaf_entries;
+        if has_room {
+            leaf.push_late(key, value);
+            self.waiting += 1;
+        }
+        has_room
+    }
+
+    /// A leaf, and the one behind it.
+    #[inline(always)]
+    pub(super) fn leaf_and_next(&mut self, place: usize) -> (&mut Box<Leaf>, Option<&Leaf>) {
+        let (leaves, behind) = self.leaves.split_at_mut(place + 1);
+        (&mut leaves[place], behind.first().map(Box::as_ref))
+    }
+
+    /// So many entries less wait in the leaves.
+    #[inline(always)]
+    pub(super) fn forget_waiting(&mut self, count: usize) {
+        self.waiting -= count;
     }
 
     /// Asks for the fences, and how many entries wait.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
-        prefetch(&self.pending);
+        prefetch(&self.waiting);
         for line in self.fences.as_chunks::<LANES>().0 {
             prefetch(line);
         }
     }
 
-    /// Asks for a leaf, and for what waits for it, if there is one.
-    #[inline(always)]
-    pub(super) fn prefetch_leaf(&self, place: usize) {
-        if let Some(leaf) = self.leaves.get(place) {
-            self.prefetch_pending(place);
-            leaf.prefetch_all();
+    /// Puts other leaves, which begin with the same fence, in the place of some. There must be room.
+    pub(super) fn replace(&mut self, places: Range<usize>, fenced: Vec<(u64, Box<Leaf>)>) -> Vec<Box<Leaf>> {
+        let (old_len, added) = (self.leaves.len(), fenced.len());
+        self.fences.copy_within(places.end..old_len, places.start + added);
+        for (fence, (new, _)) in self.fences[places.start..].iter_mut().zip(&fenced) {
+            *fence = *new;
         }
-    }
-
-    /// Asks for what waits for a leaf, and for what is known of what waits for the next one.
-    #[inline(always)]
-    pub(super) fn prefetch_pending(&self, place: usize) {
-        if place < BRANCH_LEAVES && !self.pending.is_empty() {
-            self.pending.prefetch_blocks(place);
-            self.pending.prefetch_leaf((place + 1) % BRANCH_LEAVES);
-        }
+        let leaves = fenced.into_iter().map(|(_, leaf)| leaf);
+        let replaced = self.leaves.splice(places, leaves).collect();
+        let len = self.leaves.len();
+        self.fences[len..old_len.max(len)].fill(NO_KEY);
+        replaced
     }
 
     /// Adds a leaf behind all others.
     pub(super) fn push(&mut self, fence: u64, leaf: Box<Leaf>) {
+        self.waiting += leaf.waiting();
         self.fences[self.leaves.len()] = fence;
         self.leaves.push(leaf);
     }
@@ -114,7 +137,7 @@ impl Branch {
         self.leaves.insert(place, leaf);
     }
 
-    /// Takes the leaf at this place away; the one before it, or if there is none the one behind it, gets its range.
+    /// Takes the leaf at this place away, in which nothing waits; the one before it, or if there is none the one behind it, gets its range.
     pub(super) fn remove(&mut self, place: usize) -> Box<Leaf> {
         let fences_from = place.max(1);
         if fences_from < self.leaves.len() {
@@ -128,6 +151,7 @@ impl Branch {
     pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Box<Leaf>)> + use<> {
         let fences = std::mem::replace(&mut self.fences, [NO_KEY; BRANCH_LEAVES]);
         let leaves = std::mem::replace(&mut self.leaves, Vec::with_capacity(BRANCH_LEAVES));
+        self.waiting = 0;
         fences.into_iter().zip(leaves)
     }
 
@@ -136,6 +160,7 @@ impl Branch {
         let right = self.leaves.split_off(place);
         let branch = Self::of(self.fences[place..].iter().copied().zip(right));
         self.fences[place..].fill(NO_KEY);
+        self.waiting -= branch.waiting;
         branch
     }
 
@@ -143,7 +168,6 @@ impl Branch {
         size_of::<Self>()
             + self.leaves.capacity() * size_of::<Box<Leaf>>()
             + self.leaves.len() * size_of::<Leaf>()
-            + self.pending.bytes()
     }
 
     /// The branch before this one is gone: the first leaf takes what lies below.
@@ -166,11 +190,19 @@ impl Branch {
             leaf.check()?;
             let upper = self.fence(place + 1).map_or(upper, |fence| fence - 1);
             let range = fences[place]..=upper;
-            if leaf.len() == 0 || leaf.keys().iter().any(|key| !range.contains(key)) {
-                return Err(format!("a leaf of {range:?} holds {:?}", leaf.keys()));
+            let mut keys = leaf.keys().iter().chain(leaf.waiting_columns().0);
+            if leaf.held() == 0 || keys.any(|key| !range.contains(key)) {
+                return Err(format!(
+                    "a leaf of {range:?} holds {:?}, and {:?} wait in it",
+                    leaf.keys(),
+                    leaf.waiting_columns().0
+                ));
             }
         }
-        let belongs = |key, place| (lower..=upper).contains(&key) && self.find(key) == place;
-        self.pending.check(belongs)
+        let waiting: usize = self.leaves.iter().map(|leaf| leaf.waiting()).sum();
+        if waiting != self.waiting {
+            return Err(format!("{waiting} entries wait in a branch, but {} are counted", self.waiting));
+        }
+        Ok(())
     }
 }

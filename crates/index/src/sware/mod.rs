@@ -36,12 +36,13 @@ mod merge;
 mod near_sorted;
 mod options;
 mod paged_tree;
-mod pending;
 mod range;
+mod scan;
 mod scratch;
 mod search;
 mod serial_map;
 mod stage;
+mod waiting;
 
 pub use bplus_tree::BPlusTree;
 pub use buffer::{BaseTree, BufferOptions, Drained, Filters, LatchedSaTree, SaTree};
