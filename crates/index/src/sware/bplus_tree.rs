@@ -8,10 +8,6 @@ use super::scratch::Scratch;
 use super::search::{NO_KEY, Searching, vectorised};
 use super::stage::Stage;
 
-/// Room for late entries in leaves that are made when most entries are late: it takes as many as may wait in a leaf, and
-/// as many again as it takes now to make leaves anew less often.
-pub(super) const LATE_FILL_PERCENT: usize = 80;
-
 /// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
 ///
 /// Leaves of 256 entries hang below branches of 64 leaves, which a static index over their fences finds; there is no
@@ -34,15 +30,13 @@ pub struct BPlusTree {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(super) index: FenceIndex,
     pub(super) branches: Vec<Box<Branch>>,
-    /// Late entries, newer than those that wait in the leaves.
+    /// Late entries, newer than those that wait in the branches.
     pub(super) stage: Stage,
     /// The value of the greatest of all keys, which no node can hold.
     pub(super) greatest: Option<u64>,
     /// Entries in leaves.
     pub(super) entries: usize,
     pub(super) options: TreeOptions,
-    /// How full leaves are made in which there was no room for late entries, in percent.
-    pub(super) late_fill_percent: usize,
     pub(super) scratch: Scratch,
 }
 
@@ -63,7 +57,6 @@ impl BPlusTree {
             greatest: None,
             entries: 0,
             options,
-            late_fill_percent: options.fill_percent.min(LATE_FILL_PERCENT),
             scratch: Scratch::new(),
         }
     }
@@ -171,7 +164,7 @@ impl BPlusTree {
         self.index.insert(at + 1, fence);
     }
 
-    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything waits in its leaf.
+    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything waits for its leaf.
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if key == NO_KEY {
             return self.greatest.take();
@@ -182,11 +175,11 @@ impl BPlusTree {
 
     fn remove_from_branch(&mut self, key: u64) -> Option<u64> {
         let at = self.index.find(key);
-        let place = self.branches[at].find(key);
-        self.branches[at].leaves().get(place)?;
-        self.merge_place(at, place);
+        self.merge_place(at, self.branches[at].find(key));
+        let at = self.index.find(key);
         let branch = &mut self.branches[at];
-        let rank = branch.leaves()[place].find(key).ok()?;
+        let place = branch.find(key);
+        let rank = branch.leaves().get(place)?.find(key).ok()?;
         let leaf = branch.leaf_mut(place);
         let stored = leaf.remove(rank);
         self.entries -= 1;
@@ -199,8 +192,7 @@ impl BPlusTree {
     /// Joins a leaf that has become sparse to a neighbour, or drops it if it is empty.
     fn join_leaf(&mut self, at: usize, place: usize) {
         let branch = &mut self.branches[at];
-        let leaf = &branch.leaves()[place];
-        if leaf.len() == 0 {
+        if branch.held(place) == 0 {
             branch.remove(place);
             if branch.leaves().is_empty() {
                 self.drop_branch(at);
@@ -208,9 +200,8 @@ impl BPlusTree {
             return;
         }
         let fits = |left: usize| {
-            let (left, right) = (branch.leaves().get(left), branch.leaves().get(left + 1));
-            left.zip(right)
-                .is_some_and(|(left, right)| left.held() + right.held() <= self.options.leaf_entries * 3 / 4)
+            left + 1 < branch.leaves().len()
+                && branch.held(left) + branch.held(left + 1) <= self.options.leaf_entries * 3 / 4
         };
         let left = if fits(place) {
             place

@@ -31,6 +31,7 @@ const _: () = assert!(
 
 /// A stretch of a leaf joined with what is late.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Joined {
     keys: [u64; JOINED],
     values: [u64; JOINED],
@@ -229,16 +230,22 @@ fn spread(
     let (late_keys, late_values) = (late.0.as_ptr(), late.1.as_ptr());
     let (stored_keys, stored_values) = (leaf.all_keys().as_ptr(), leaf.all_values().as_ptr());
     let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
-    let (mut late_from, mut stored_from) = (0, stretch.start);
-    next.prefetch_last_lines();
+    // So many times eight stored entries may be read from wherever one is, as none is beyond what has been written.
+    let whole = (LEAF_ENTRIES - stretch.start) / LANES;
+    let mut late_from = 0;
     for (number, &mask) in masks[..lanes].iter().enumerate() {
         // A few lines at a time: asked for at once they would fill the queue of loads, and all that follows waited.
         next.prefetch_lines(number);
         let late_here = mask.count_ones() as usize;
-        // The last lanes may be more than there is left.
-        let stored_here = (LANES - late_here).min(stretch.end - stored_from);
+        let stored_from = stretch.start + number * LANES - late_from;
+        let stored_here = if number < whole {
+            LANES
+        } else {
+            (LANES - late_here).min(stretch.end - stored_from)
+        };
         // SAFETY: the masks have a bit for each late entry, so no more of these are read than there are; stored ones are
-        // read up to the end of a stretch of the leaf; and there is room for as many lanes as are written.
+        // read from `stretch.start + number * LANES` on at most, to the end of the column or of the stretch; and there is
+        // room for as many lanes as are written.
         unsafe {
             spread_lanes(
                 mask,
@@ -257,7 +264,6 @@ fn spread(
             );
         }
         late_from += late_here;
-        stored_from += stored_here;
     }
 }
 
@@ -266,29 +272,23 @@ fn spread(
 #[inline]
 #[target_feature(enable = "avx512f,bmi2,popcnt")]
 fn rank_with_vectors(leaf: &Leaf, key: u64) -> (usize, bool) {
-    use std::arch::x86_64::{
-        _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_set1_epi64,
-    };
+    use std::arch::x86_64::{_mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_set1_epi64};
 
     let probe = _mm512_set1_epi64(key.cast_signed());
-    let (mut up_to, mut below, mut equal) = (0, 0, 0);
-    for samples in leaf.all_samples().as_chunks().0 {
-        up_to += _mm512_cmple_epu64_mask(load(samples), probe).count_ones() as usize;
+    let (mut up_to, mut below) = (0, 0);
+    for samples in leaf.all_samples().as_chunks().0.iter().rev() {
+        up_to = up_to << LANES | u32::from(_mm512_cmple_epu64_mask(load(samples), probe));
     }
-    let group = up_to.saturating_sub(1);
-    // Keys that wait may stand in the same group.
-    let mut in_order = leaf.len().saturating_sub(group * GROUP);
-    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group].as_chunks().0 {
-        let keys = load(keys);
-        let lanes = lowest_bits(in_order.min(LANES));
-        below += (_mm512_cmplt_epu64_mask(keys, probe) & lanes).count_ones() as usize;
-        equal |= _mm512_cmpeq_epu64_mask(keys, probe) & lanes;
-        in_order = in_order.saturating_sub(LANES);
+    let group = (up_to.count_ones() as usize).saturating_sub(1);
+    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group].as_chunks().0.iter().rev() {
+        below = below << LANES | u32::from(_mm512_cmplt_epu64_mask(load(keys), probe));
     }
-    (group * GROUP + below, equal != 0)
+    let rank = group * GROUP + below.count_ones() as usize;
+    (rank, leaf.keys().get(rank) == Some(&key))
 }
 
-/// Writes eight entries of a column: late ones where the mask has a bit, of which there are as many, stored ones otherwise.
+/// Writes eight entries of a column: late ones where the mask has a bit, of which there are as many, stored ones otherwise,
+/// and whatever comes where there are not enough.
 ///
 /// # Safety
 ///

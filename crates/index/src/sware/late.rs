@@ -1,22 +1,25 @@
-//! What waits in a leaf, sorted.
+//! What waits for a leaf, sorted.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri)),
     expect(unsafe_code, reason = "calls of functions compiled for more features")
 )]
 
-use super::leaf::Leaf;
+use super::options::LEAF_WAITING;
 use super::search::{Columns, GROUP, NO_KEY, count_below};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::search::{LANES, count_below_with_vectors, has_wide_vectors};
 use super::stage::Run;
+use super::waiting::Waiting;
 
 /// So many are sorted by counting.
 const COUNTED: usize = 64;
 
+const _: () = assert!(LEAF_WAITING <= COUNTED && COUNTED <= u64::BITS as usize, "places have bits of a word");
+
 type Column = [u64; COUNTED];
 
-/// Room to sort what waits in a leaf.
+/// Room to sort what waits for a leaf.
 #[derive(Debug)]
 pub(super) struct Late {
     keys: Column,
@@ -34,89 +37,94 @@ impl Late {
         }
     }
 
-    /// What waits in a leaf, and newer entries of its range, ascending; of equal keys the newest.
+    /// What waits for a leaf, and newer entries of its range, ascending; of equal keys the newest.
     #[inline(always)]
-    pub(super) fn of_leaf<'l>(&'l mut self, leaf: &Leaf, newer: Columns<'l>) -> Columns<'l> {
-        let waiting = leaf.waiting();
-        if waiting == 0 {
+    pub(super) fn of_leaf<'l>(&'l mut self, waiting: Option<&Waiting>, newer: Columns<'l>) -> Columns<'l> {
+        let Some(waiting) = waiting else {
             return newer;
-        }
-        let len = waiting + newer.0.len();
+        };
+        let from = waiting.len();
+        let len = from + newer.0.len();
         if len > COUNTED {
-            return self.of_many(leaf.waiting_columns(), newer);
+            return self.of_many(waiting.columns(), newer);
         }
-        // The newest first, as what waits stands.
+        let (waiting_keys, waiting_values) = waiting.all();
         let (mut keys, mut values) = ([NO_KEY; COUNTED], [0; COUNTED]);
-        let from = newer.0.len();
-        for (place, (&key, &value)) in newer.0.iter().zip(newer.1).rev().enumerate() {
-            (keys[place], values[place]) = (key, value);
+        for (place, (key, &waiting)) in keys.iter_mut().zip(waiting_keys).enumerate() {
+            *key = if place < from { waiting } else { NO_KEY };
         }
-        let (waiting_keys, waiting_values) = leaf.waiting_columns();
-        keys[from..len].copy_from_slice(waiting_keys);
-        values[from..len].copy_from_slice(waiting_values);
+        values[..LEAF_WAITING].copy_from_slice(waiting_values);
+        for ((key, value), (&newer_key, &newer_value)) in
+            keys[from..].iter_mut().zip(&mut values[from..]).zip(newer.0.iter().zip(newer.1))
+        {
+            (*key, *value) = (newer_key, newer_value);
+        }
         self.sort(&keys, &values, len)
     }
 
-    /// Sorts by counting how many keys lie below each: of equal ones the newest is written over the others, and what is left
-    /// free then is closed up.
+    /// Sorts the first `len` entries by counting how many keys lie below each: of equal ones the last is written over the
+    /// others, and what is left free then is closed up.
     #[inline(always)]
     fn sort(&mut self, keys: &Column, values: &Column, len: usize) -> Columns<'_> {
-        self.keys[..len].fill(NO_KEY);
-        self.put_in_place(keys, values, len);
-        let len = if self.keys[..len].contains(&NO_KEY) {
-            self.close_up(len)
-        } else {
+        let taken = self.put_in_place(keys, values, len);
+        let len = if taken.count_ones() as usize == len {
             len
+        } else {
+            self.close_up(taken)
         };
         (&self.keys[..len], &self.values[..len])
     }
 
+    /// Says which places were taken, by their bits.
     #[inline(always)]
-    fn put_in_place(&mut self, keys: &Column, values: &Column, len: usize) {
+    fn put_in_place(&mut self, keys: &Column, values: &Column, len: usize) -> u64 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if has_wide_vectors() {
             // SAFETY: the processor has the features.
-            unsafe { self.put_in_place_with_vectors(keys, values, len) };
-            return;
+            return unsafe { self.put_in_place_with_vectors(keys, values, len) };
         }
         let groups = &keys.as_chunks::<GROUP>().0[..len.div_ceil(GROUP)];
         self.put_at(keys, values, len, |key| {
             groups.iter().map(|group| count_below(group, key)).sum()
-        });
+        })
     }
 
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[target_feature(enable = "avx512f,popcnt")]
-    fn put_in_place_with_vectors(&mut self, keys: &Column, values: &Column, len: usize) {
+    fn put_in_place_with_vectors(&mut self, keys: &Column, values: &Column, len: usize) -> u64 {
         let groups = &keys.as_chunks().0[..len.div_ceil(LANES)];
-        self.put_at(keys, values, len, |key| count_below_with_vectors(groups, key));
+        self.put_at(keys, values, len, |key| count_below_with_vectors(groups, key))
     }
 
     #[inline(always)]
-    fn put_at(&mut self, keys: &Column, values: &Column, len: usize, rank_of: impl Fn(u64) -> usize) {
-        for (&key, &value) in keys[..len].iter().zip(&values[..len]).rev() {
-            let rank = rank_of(key);
+    fn put_at(&mut self, keys: &Column, values: &Column, len: usize, rank_of: impl Fn(u64) -> usize) -> u64 {
+        let mut taken = 0;
+        for (&key, &value) in keys[..len].iter().zip(values) {
+            let rank = rank_of(key) % COUNTED;
             self.keys[rank] = key;
             self.values[rank] = value;
+            taken |= 1 << rank;
         }
+        taken
     }
 
     #[cold]
-    fn close_up(&mut self, len: usize) -> usize {
+    fn close_up(&mut self, mut taken: u64) -> usize {
         let mut closed = 0;
-        for place in 0..len {
-            let key = self.keys[place];
-            self.keys[closed] = key;
+        while taken != 0 {
+            let place = taken.trailing_zeros() as usize;
+            self.keys[closed] = self.keys[place];
             self.values[closed] = self.values[place];
-            closed += usize::from(key != NO_KEY);
+            closed += 1;
+            taken &= taken - 1;
         }
         closed
     }
 
     #[cold]
     fn of_many(&mut self, (keys, values): Columns<'_>, newer: Columns<'_>) -> Columns<'_> {
-        let keys = keys.iter().rev().chain(newer.0);
-        let values = values.iter().rev().chain(newer.1);
+        let keys = keys.iter().chain(newer.0);
+        let values = values.iter().chain(newer.1);
         let mut entries: Vec<(u64, u64)> = keys.copied().zip(values.copied()).collect();
         entries.sort_by_key(|entry| entry.0);
         self.many.clear();

@@ -2,44 +2,35 @@
 
 use std::ops::Range;
 
-use super::options::{LEAF_ENTRIES, LEAF_WAITING};
-use super::search::{Columns, GROUP, LANES, NO_KEY, count_below_of, count_up_to};
+use super::options::LEAF_ENTRIES;
+use super::search::{Columns, GROUP, LANES, NO_KEY, count_below, count_up_to};
 use crate::mem::prefetch::prefetch;
 
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
 
-/// Entries with ascending keys and, from the end of the columns down, newer ones that wait to be merged with them.
+/// Entries with ascending keys.
 ///
-/// Invariants:
-/// 1. `keys[..len]` ascend strictly.
-/// 2. The entry that came `n`th of those that wait stands at `LEAF_ENTRIES - 1 - n`, and its fingerprint at `n`. Behind the
-///    last one fingerprints are 0, which none is.
-/// 3. Keys between both are [`NO_KEY`].
-/// 4. `samples[group]` is the first key of that group of keys, or [`NO_KEY`] if it is not among the first `len`.
+/// Invariants: `keys[..len]` ascend strictly; `keys[len..]` are [`NO_KEY`]; `samples[group]` is the first key of that
+/// group of keys.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Leaf {
-    pub(super) fingerprints: [u8; LEAF_WAITING],
-    len: usize,
-    pub(super) waiting: usize,
     samples: [u64; GROUPS],
-    pub(super) keys: [u64; LEAF_ENTRIES],
-    pub(super) values: [u64; LEAF_ENTRIES],
+    keys: [u64; LEAF_ENTRIES],
+    values: [u64; LEAF_ENTRIES],
+    len: usize,
 }
 
 impl Leaf {
     pub(super) fn new() -> Box<Self> {
         Box::new(Self {
-            fingerprints: [0; LEAF_WAITING],
-            len: 0,
-            waiting: 0,
             samples: [NO_KEY; GROUPS],
             keys: [NO_KEY; LEAF_ENTRIES],
             values: [0; LEAF_ENTRIES],
+            len: 0,
         })
     }
 
-    /// How many entries are in order.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.len
@@ -73,14 +64,12 @@ impl Leaf {
         &self.values
     }
 
-    /// How many keys in order lie below this one, which is not [`NO_KEY`].
+    /// How many keys lie below this one, which is not [`NO_KEY`].
     #[inline(always)]
     pub(super) fn rank(&self, key: u64) -> usize {
         let group = count_up_to(&self.samples, key).saturating_sub(1);
         let (groups, _) = self.keys.as_chunks::<GROUP>();
-        let from = group * GROUP;
-        // Keys that wait may stand in the same group.
-        from + count_below_of(&groups[group], self.len.saturating_sub(from), key)
+        group * GROUP + count_below(&groups[group], key)
     }
 
     /// Where the keys between the bounds stand, of which neither is [`NO_KEY`]. Mostly these are all.
@@ -111,7 +100,6 @@ impl Leaf {
         }
     }
 
-    /// The value of a key that does not wait.
     #[inline(always)]
     pub(super) fn get(&self, key: u64) -> Option<u64> {
         let group = count_up_to(&self.samples, key).saturating_sub(1);
@@ -131,13 +119,6 @@ impl Leaf {
         self.values[rank] = value;
     }
 
-    /// Asks for all of it.
-    #[inline(always)]
-    pub(super) fn prefetch_all(&self) {
-        self.prefetch_outline();
-        self.prefetch_columns();
-    }
-
     /// Asks for keys and values.
     #[inline(always)]
     pub(super) fn prefetch_columns(&self) {
@@ -146,19 +127,15 @@ impl Leaf {
         }
     }
 
-    /// Asks for all but the columns.
+    /// Asks for all but the columns. The length stands behind them, so that both pages on which the leaf stands are met
+    /// here: until the processor has found a page it goes on for a few hundred instructions only, so they had better be
+    /// looked for together.
     #[inline(always)]
     pub(super) fn prefetch_outline(&self) {
-        self.prefetch_header();
+        prefetch(&self.len);
         for line in self.samples.as_chunks::<LANES>().0 {
             prefetch(line);
         }
-    }
-
-    /// Asks for what is known of what waits.
-    #[inline(always)]
-    pub(super) fn prefetch_header(&self) {
-        prefetch(&self.fingerprints);
     }
 
     /// Asks for the lines of keys and values with this number, if there are such.
@@ -169,16 +146,6 @@ impl Leaf {
         if let Some((keys, values)) = keys.zip(values) {
             prefetch(keys);
             prefetch(values);
-        }
-    }
-
-    /// Asks for the lines where what waits mostly is.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline(always)]
-    pub(super) fn prefetch_last_lines(&self) {
-        const LINES: usize = LEAF_ENTRIES / LANES;
-        for number in LINES - 3..LINES {
-            self.prefetch_lines(number);
         }
     }
 
@@ -233,19 +200,11 @@ impl Leaf {
         self.len = len;
     }
 
-    /// Forgets all entries, those that wait too.
-    pub(super) fn clear(&mut self) {
-        self.begin_filling();
-        self.end_filling();
-    }
-
     /// Forgets all entries, to be [filled](Self::fill_up) anew. Until that is [ended](Self::end_filling) samples and the
     /// keys behind the last entry are what they were.
     #[inline(always)]
     pub(super) fn begin_filling(&mut self) {
-        self.fingerprints = [0; LEAF_WAITING];
         self.len = 0;
-        self.waiting = 0;
     }
 
     /// Fills the leaf with what `write` writes to the beginnings of both columns, as many entries as it returns.
@@ -291,17 +250,18 @@ impl Leaf {
         if !self.keys().is_sorted_by(|a, b| a < b) {
             return Err("keys of a leaf do not ascend".into());
         }
-        let unused = self.keys.get(self.len..LEAF_ENTRIES - self.waiting);
-        if unused.is_none_or(|keys| keys.iter().any(|&key| key != NO_KEY)) {
+        if self.keys[self.len..].iter().any(|&key| key != NO_KEY) {
             return Err("a leaf has keys behind its last entry".into());
         }
         let (groups, _) = self.keys.as_chunks::<GROUP>();
-        for (number, (&sample, group)) in self.samples.iter().zip(groups).enumerate() {
-            let is_used = number * GROUP < self.len;
-            if sample != if is_used { group[0] } else { NO_KEY } {
-                return Err("samples of a leaf differ from its keys".into());
-            }
+        if self
+            .samples
+            .iter()
+            .zip(groups)
+            .any(|(&sample, group)| sample != group[0])
+        {
+            return Err("samples of a leaf differ from its keys".into());
         }
-        self.check_waiting()
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Where late entries go: from the stage to the leaves in which they wait, and from there to their places. What waits in a
-//! leaf is merged within it; where there is no room left, so are some of its neighbours, which divide all that they hold.
+//! Where late entries go: from the stage to the branches in which they wait for their leaves, and from there into these. If a
+//! leaf has no room for them, some of its neighbours are merged too, and divide all that they have.
 
 use std::ops::Range;
 
@@ -10,6 +10,7 @@ use super::leaf::Leaf;
 use super::scratch::{Route, Scratch, SpareLeaves};
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::stage::Run;
+use super::waiting::Waiting;
 
 /// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
 const ROUTED_AT_ONCE: usize = 64;
@@ -46,28 +47,30 @@ impl Packer<'_> {
 }
 
 /// Leaves of a branch that are written anew together.
-struct Window {
+pub(super) struct Window {
     places: Range<usize>,
-    /// Up to where newer entries belong to them.
+    /// How many newer entries belong to them.
     newer: usize,
-    /// Entries of each leaf that comes of it.
+    /// How many leaves come of it.
+    leaves: usize,
+    /// Entries of each of these; the last may have fewer.
     fill: usize,
 }
 
 impl Scratch {
-    /// Merges what waits in a leaf with what is in order there: the leaf is exchanged for a spare one, so that all is written
+    /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
     /// once. What is known of the next leaf has been asked for; its columns are asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_leaf(&mut self, leaf: &mut Box<Leaf>, next: Option<&Leaf>) {
+    pub(super) fn merge_leaf(&mut self, leaf: &mut Box<Leaf>, waiting: Option<&Waiting>, next: Option<&Leaf>) {
         let mut merged = self.spare.leaf_to_fill();
-        let late = self.late.of_leaf(leaf, (&[], &[]));
+        let late = self.late.of_leaf(waiting, (&[], &[]));
         merged.fill_with(|keys, values| join((leaf, next), 0..leaf.len(), late, (keys, values)));
         self.spare.keep(std::mem::replace(leaf, merged));
     }
 }
 
 impl BPlusTree {
-    /// Lets an entry wait for being merged into its leaf; it hides older ones of the same key. Amortised time O(1), and
+    /// Lets an entry wait to be merged into its leaf; it hides older ones of the same key. Amortised time O(1), and
     /// O(log n) for finding its leaf.
     #[inline]
     pub(super) fn insert_late(&mut self, key: u64, value: u64) {
@@ -76,7 +79,7 @@ impl BPlusTree {
         }
     }
 
-    /// Lets what is staged wait in the leaves. Time O(staged · log n).
+    /// Lets what is staged wait in the branches. Time O(staged · log n).
     #[cold]
     pub(super) fn clear_stage(&mut self) {
         let mut run = std::mem::take(&mut self.scratch.run);
@@ -85,7 +88,7 @@ impl BPlusTree {
         self.scratch.run = run;
     }
 
-    /// Lets entries with ascending keys wait in the leaves.
+    /// Lets entries with ascending keys wait in the branches.
     pub(super) fn insert_run(&mut self, run: Columns<'_>) {
         vectorised(InsertRun { tree: self, run });
     }
@@ -123,14 +126,10 @@ impl BPlusTree {
         for route in &mut *routes {
             let branch = &self.branches[route.at];
             route.place = branch.find(run.0[route.entry]);
-            if let Some(leaf) = branch.leaves().get(route.place) {
-                leaf.prefetch_header();
-            }
+            branch.prefetch_waiting(route.place);
         }
         for route in &*routes {
-            if let Some(leaf) = self.branches[route.at].leaves().get(route.place) {
-                leaf.prefetch_room();
-            }
+            self.branches[route.at].prefetch_room(route.place);
         }
         let mut left = Run::new();
         for route in routes.drain(..) {
@@ -154,55 +153,60 @@ impl BPlusTree {
             let fence = self.index.fence(at).unwrap_or(0);
             self.branches[at].push(fence, self.scratch.spare.leaf());
         }
-        let window = self.window_around(at, newer.0);
-        let newer = (&newer.0[..window.newer], &newer.1[..window.newer]);
-        self.write_anew(at, &window, newer);
+        let window = self.window_around(at, self.branches[at].find(newer.0[0]), newer.0);
+        self.write_anew(at, &window, (&newer.0[..window.newer], &newer.1[..window.newer]));
         window.newer
     }
 
-    /// Which leaves are written anew to make room where the first of these keys belongs: so many that either they have room
-    /// enough, or with one more are as full as leaves are made.
+    /// So many leaves around one that they either have room enough, or are about as full as leaves are made when there is one
+    /// more.
+    /// Newer keys do not belong before that leaf.
     #[inline(always)]
-    fn window_around(&self, at: usize, newer: &[u64]) -> Window {
-        let branch = &self.branches[at];
-        let leaves = branch.leaves();
-        let room = self.options.leaf_entries;
-        let filled = (room * self.late_fill_percent / 100).max(1);
-        let branch_end = self.index.fence(at + 1).unwrap_or(NO_KEY);
-        let place = branch.find(newer[0]);
+    fn window_around(&self, at: usize, place: usize, newer: &[u64]) -> Window {
+        let leaves = self.branches[at].leaves().len();
+        let filled = self.options.filled_leaf();
         let mut places = place..place + 1;
-        let mut held = leaves[place].held();
         loop {
-            let end = branch.fence(places.end).unwrap_or(branch_end);
-            let newer = newer.iter().take_while(|&&key| key < end).count();
-            let all = held + newer;
-            let window = |leaves: usize| Window {
-                places: places.clone(),
-                newer,
-                fill: all.div_ceil(leaves),
-            };
-            if all * 2 <= places.len() * (filled + room) {
-                return window(places.len());
+            let window = self.window(at, places.clone(), newer);
+            let is_full = window.leaves <= places.len() || window.fill * 16 >= filled * 15;
+            if is_full || window.places.len() == leaves {
+                return window;
             }
-            let can_grow = places.len() < leaves.len();
-            if all >= (places.len() + 1) * filled || !can_grow {
-                return window(all.div_ceil(filled));
-            }
-            let goes_right = places.end < leaves.len()
-                && (places.start == 0 || places.end - place <= place - places.start);
-            if goes_right {
-                held += leaves[places.end].held();
-                places.end += 1;
-            } else {
-                places.start -= 1;
-                held += leaves[places.start].held();
-            }
+            // By half as many again, as far as there are leaves on either side.
+            let more = places.len().div_ceil(4);
+            places = places.start.saturating_sub(more)..(places.end + more).min(leaves);
         }
     }
 
-    /// Writes leaves anew, with what waits in them and newer entries.
+    /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
     #[inline(always)]
-    fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) {
+    pub(super) fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
+        let branch = &self.branches[at];
+        let all_leaves = branch.leaves().len();
+        let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
+        let end = end.unwrap_or(NO_KEY);
+        let newer_here = newer.iter().take_while(|&&key| key < end).count();
+        let held: usize = places.clone().map(|place| branch.held(place)).sum();
+        let entries = held + newer_here;
+        let (filled, room) = (self.options.filled_leaf(), self.options.leaf_entries);
+        let mut leaves = entries.div_ceil(filled).max(1);
+        if entries * 2 <= places.len() * (filled + room) {
+            leaves = leaves.min(places.len());
+        }
+        if all_leaves - places.len() + leaves > self.options.branch_leaves && places.len() < all_leaves {
+            return self.window(at, 0..all_leaves, newer);
+        }
+        Window {
+            places,
+            newer: newer_here,
+            leaves,
+            fill: entries.div_ceil(leaves),
+        }
+    }
+
+    /// Writes leaves anew, with what waits for them and newer entries.
+    #[inline(always)]
+    pub(super) fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) {
         let Scratch {
             spare, late, joined, ..
         } = &mut self.scratch;
@@ -211,27 +215,27 @@ impl BPlusTree {
         let places = window.places.clone();
         let fence = branch.fence(places.start).unwrap_or(0);
         let mut packer = Packer {
-            packed: Vec::with_capacity(places.len() + 2),
+            packed: Vec::with_capacity(window.leaves),
             fill: window.fill,
             spare,
         };
         packer.packed.push((fence, packer.spare.leaf_to_fill()));
-        let (mut in_order, mut waiting) = (0, 0);
+        let mut entries = 0;
         for place in places.clone() {
-            let leaf = &branch.leaves()[place];
-            let next = branch.leaves()[..places.end].get(place + 1).map(Box::as_ref);
-            if let Some(next) = next {
-                next.prefetch_outline();
+            let mut next = None;
+            let mut end = NO_KEY;
+            if place + 1 < places.end {
+                branch.prefetch_outline(place + 1);
+                next = Some(branch.leaves()[place + 1].as_ref());
+                end = branch.fence(place + 1).unwrap_or(NO_KEY);
             }
-            let end = branch.fence(place + 1).filter(|_| place + 1 < places.end);
-            let end = end.unwrap_or(NO_KEY);
             let count = newer.0.iter().take_while(|&&key| key < end).count();
             let (keys, more_keys) = newer.0.split_at(count);
             let (values, more_values) = newer.1.split_at(count);
             newer = (more_keys, more_values);
-            in_order += leaf.len();
-            waiting += leaf.waiting();
-            let late = late.of_leaf(leaf, (keys, values));
+            let leaf = &branch.leaves()[place];
+            entries += leaf.len();
+            let late = late.of_leaf(branch.waiting_for(place), (keys, values));
             joined.visit((leaf, next), 0..leaf.len(), late, &mut |keys, values| {
                 packer.copy((keys, values));
             });
@@ -239,33 +243,28 @@ impl BPlusTree {
         packer.close();
         let packed = packer.packed;
         let packed_entries: usize = packed.iter().map(|(_, leaf)| leaf.len()).sum();
-        self.entries = self.entries - in_order + packed_entries;
-        branch.forget_waiting(waiting);
+        self.entries = self.entries - entries + packed_entries;
+        branch.forget_waiting(places.clone());
         if branch.leaves().len() - places.len() + packed.len() <= self.options.branch_leaves {
             let replaced = branch.replace(places, packed);
             replaced.into_iter().for_each(|leaf| spare.keep(leaf));
         } else {
-            self.replace_in_full_branch(at, &places, packed);
+            branch.take().for_each(|(_, leaf)| spare.keep(leaf));
+            self.divide(at, packed);
         }
     }
 
-    /// Puts other leaves in the place of some of a branch that has no room for them, and divides it.
+    /// Gives these leaves to an empty branch that has no room for them, and to new ones behind it.
     #[cold]
-    fn replace_in_full_branch(&mut self, at: usize, places: &Range<usize>, packed: Vec<(u64, Box<Leaf>)>) {
-        let mut before: Vec<(u64, Box<Leaf>)> = self.branches[at].take().collect();
-        let behind = before.split_off(places.end);
-        for (_, leaf) in before.drain(places.start..) {
-            self.scratch.spare.keep(leaf);
-        }
-        let leaves = before.len() + packed.len() + behind.len();
-        let branches = leaves.div_ceil(self.options.branch_leaves * 3 / 4);
-        let share = leaves.div_ceil(branches);
-        let mut leaves = before.into_iter().chain(packed).chain(behind);
-        for (fence, leaf) in leaves.by_ref().take(share) {
+    fn divide(&mut self, at: usize, packed: Vec<(u64, Box<Leaf>)>) {
+        let branches = packed.len().div_ceil(self.options.branch_leaves * 3 / 4);
+        let share = packed.len().div_ceil(branches);
+        let mut packed = packed.into_iter();
+        for (fence, leaf) in packed.by_ref().take(share) {
             self.branches[at].push(fence, leaf);
         }
         for new in 1..branches {
-            let branch = Branch::of(leaves.by_ref().take(share));
+            let branch = Branch::of(packed.by_ref().take(share));
             if let Some(fence) = branch.fence(0) {
                 self.branches.insert(at + new, Box::new(branch));
                 self.index.insert(at + new, fence);
@@ -273,7 +272,7 @@ impl BPlusTree {
         }
     }
 
-    /// Merges what waits in a branch within its leaves. Time O(entries of leaves in which some wait).
+    /// Merges what waits in a branch into its leaves. Time O(entries of leaves for which some wait).
     pub(super) fn merge_branch(&mut self, at: usize) {
         vectorised(MergeBranch { tree: self, at });
     }
@@ -282,27 +281,36 @@ impl BPlusTree {
     fn merge_branch_here(&mut self, at: usize) {
         let mut place = 0;
         while self.branches[at].waiting() > 0 && place < self.branches[at].leaves().len() {
-            let (_, next) = self.branches[at].leaf_and_next(place);
-            if let Some(next) = next {
-                next.prefetch_outline();
-            }
+            self.branches[at].prefetch_outline(place + 1);
             self.merge_place(at, place);
             place += 1;
         }
+        self.branches[at].shrink();
     }
 
-    /// Merges what waits in the leaf at this branch and place, if anything does.
+    /// Merges what waits for the leaf at this branch and place, if anything does. Leaves around it, and other branches, may
+    /// move if it has no room.
     #[inline(always)]
     pub(super) fn merge_place(&mut self, at: usize, place: usize) {
-        let branch = &mut self.branches[at];
-        let (leaf, next) = branch.leaf_and_next(place);
-        let (in_order, waiting) = (leaf.len(), leaf.waiting());
-        if waiting == 0 {
+        if self.branches[at].waiting_for(place).is_none() {
             return;
         }
-        self.scratch.merge_leaf(leaf, next);
-        self.entries += leaf.len() - in_order;
-        branch.forget_waiting(waiting);
+        if self.branches[at].held(place) > self.options.leaf_entries {
+            let window = self.window_around(at, place, &[]);
+            return self.write_anew(at, &window, (&[], &[]));
+        }
+        self.merge_within(at, place);
+    }
+
+    /// Merges what waits for a leaf that has room for it.
+    #[inline(always)]
+    pub(super) fn merge_within(&mut self, at: usize, place: usize) {
+        let branch = &mut self.branches[at];
+        let (leaf, waiting, next) = branch.leaf_to_merge(place);
+        let before = leaf.len();
+        self.scratch.merge_leaf(leaf, waiting, next);
+        self.entries += leaf.len() - before;
+        branch.forget_waiting(place..place + 1);
     }
 
     /// Moves the entries of the first branch to the end of `entries`; returns the fence of the next one.
@@ -322,8 +330,10 @@ impl BPlusTree {
     /// Merges everything that waits. Time O(n).
     pub(super) fn merge_all(&mut self) {
         self.clear_stage();
-        for at in 0..self.branches.len() {
+        let mut at = 0;
+        while at < self.branches.len() {
             self.merge_branch(at);
+            at += 1;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The tree for keys that arrive nearly in order.
 
 use super::ahead::Ahead;
-use super::bplus_tree::{BPlusTree, LATE_FILL_PERCENT};
+use super::bplus_tree::BPlusTree;
 use super::join::Joined;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
@@ -13,10 +13,6 @@ use crate::sortedness::Estimator;
 const REACH_GAPS: u64 = 32;
 /// After so many keys in a row of which none was in order, the end of the order is looked for anew.
 const PATIENCE: usize = 64;
-/// If not one in so many entries is late, leaves are made nearly as full where late entries had no room as where all are in
-/// order.
-const FEW_LATE: u64 = 4;
-const FEW_LATE_FILL_PERCENT: usize = 93;
 
 /// An ordered map in memory from `u64` to `u64`, for one thread at a time, that costs what the disorder of its input
 /// costs.
@@ -64,8 +60,6 @@ pub struct NearSortedTree {
     tail_is_mixed: bool,
     /// Branches below this one were behind all late keys, and merged.
     settled: usize,
-    /// How many entries had come when the stage was last cleared.
-    arrived: u64,
     arrivals: Arrivals,
     order: Estimator,
 }
@@ -103,7 +97,6 @@ impl NearSortedTree {
             put_ahead: Vec::new(),
             tail_is_mixed: true,
             settled: 0,
-            arrived: 0,
             arrivals: Arrivals::default(),
             order: Estimator::new(),
         }
@@ -231,7 +224,6 @@ impl NearSortedTree {
     fn clear_stage(&mut self) {
         let mut run = std::mem::take(&mut self.tree.scratch.run);
         self.tree.stage.take(&mut run);
-        self.leave_room_for_late(run.keys.len() as u64);
         let (keys, values) = run.columns();
         let in_tail = keys.partition_point(|&key| key < self.tail_fence);
         self.tree.insert_run((&keys[..in_tail], &values[..in_tail]));
@@ -239,17 +231,6 @@ impl NearSortedTree {
             self.merge_into_tail((&keys[in_tail..], &values[in_tail..]));
         }
         self.tree.scratch.run = run;
-    }
-
-    /// Leaves that are made for late entries get room for more of them, unless it is few that are late.
-    fn leave_room_for_late(&mut self, late: u64) {
-        let arrived = self.order.total().rows - std::mem::replace(&mut self.arrived, self.order.total().rows);
-        let fill = self.tree.options.fill_percent;
-        self.tree.late_fill_percent = if late * FEW_LATE < arrived {
-            fill.min(FEW_LATE_FILL_PERCENT)
-        } else {
-            fill.min(LATE_FILL_PERCENT)
-        };
     }
 
     /// Merges entries into the tail, which may fill several leaves. Those in the upper half that lead their neighbour by

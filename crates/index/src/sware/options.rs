@@ -9,8 +9,8 @@ pub(super) const BRANCH_LEAVES: usize = 64;
 /// Entries that a stage has room for. A scan looks through all their keys, and they fit the nearest caches.
 pub(super) const STAGE_ENTRIES: usize = 1024;
 
-/// Entries that may wait in a leaf to be merged with the others. With their fingerprints they are known from one cache line.
-pub(super) const LEAF_WAITING: usize = 48;
+/// Entries that may wait to be merged into a leaf.
+pub(super) const LEAF_WAITING: usize = 40;
 
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
 ///
@@ -64,8 +64,8 @@ impl TreeOptions {
         }
     }
 
-    /// Late entries that may wait in a leaf, as far as it has room, until they are merged with the others: 1 to 48. Default:
-    /// 48. A plain [`BPlusTree`](super::BPlusTree) has none.
+    /// Late entries that may wait to be merged into a leaf, 1 to 40. Default: 40. A plain [`BPlusTree`](super::BPlusTree) has
+    /// none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {

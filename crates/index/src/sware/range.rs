@@ -43,7 +43,7 @@ impl Reading {
 
 /// The part of ascending columns that lies between the bounds.
 #[inline(always)]
-fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
+pub(super) fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
     if keys.first().is_none_or(|&first| first >= lower) && keys.last().is_none_or(|&last| last <= upper) {
         return (keys, values);
     }
@@ -70,10 +70,9 @@ impl Joining {
             }
             return;
         };
-        let late = if branch.waiting() == 0 {
-            staged
-        } else {
-            part_between(self.late.of_leaf(leaf, staged), lower, upper)
+        let late = match branch.waiting_for(place) {
+            None => staged,
+            waiting => part_between(self.late.of_leaf(waiting, staged), lower, upper),
         };
         join_leaf(&mut self.joined, (leaf, next), (lower, upper), late, visit);
     }
@@ -81,7 +80,7 @@ impl Joining {
 
 /// Visits the entries of a leaf between the bounds, joined with late ones that lie between them.
 #[inline(always)]
-fn join_leaf(
+pub(super) fn join_leaf(
     joined: &mut Option<Box<Joined>>,
     (leaf, next): (&Leaf, Option<&Leaf>),
     (lower, upper): (u64, u64),
@@ -139,9 +138,7 @@ impl BPlusTree {
         let first_at = self.index.find(lower);
         let first = self.branches[first_at].find(lower);
         // What is staged is looked through while the first leaf comes from memory.
-        if let Some(leaf) = self.branches[first_at].leaves().get(first) {
-            leaf.prefetch_all();
-        }
+        self.branches[first_at].prefetch_outline(first);
         let mut reading = Reading::new(&self.stage, lower, upper);
         let mut staged = reading.staged.columns();
         for at in first_at..self.branches.len() {
@@ -161,10 +158,8 @@ impl BPlusTree {
                     .map_or(branch_end, |fence| upper.min(fence - 1));
                 let mut next = None;
                 if end < upper {
+                    branch.prefetch_outline(place + 1);
                     next = branch.leaves().get(place + 1).map(Box::as_ref);
-                    if let Some(next) = next {
-                        next.prefetch_outline();
-                    }
                 }
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);

@@ -5,8 +5,13 @@ use std::ops::RangeBounds;
 
 use super::bplus_tree::BPlusTree;
 use super::near_sorted::NearSortedTree;
-use super::search::{NO_KEY, Searching, vectorised};
+use super::range::{join_leaf, part_between};
+use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::serial_map::inclusive;
+
+/// Where a leaf has no room for what waits for it, and not more leaves of its branch than this follow in the range, it is
+/// joined and left as it is: to write its neighbours anew takes longer than to read the range.
+const FEW_LEAVES: usize = 8;
 
 impl NearSortedTree {
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time, as
@@ -61,50 +66,75 @@ impl BPlusTree {
 
     #[inline(always)]
     fn scan_between_here(&mut self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
-        let first_at = self.index.find(lower);
-        let first = self.branches[first_at].find(lower);
+        let (mut lower, mut at) = (lower, self.index.find(lower));
         // What is staged is looked through while the first leaf comes from memory.
-        if let Some(leaf) = self.branches[first_at].leaves().get(first) {
-            leaf.prefetch_all();
+        self.branches[at].prefetch_outline(self.branches[at].find(lower));
+        if self.insert_staged(lower, upper) {
+            at = self.index.find(lower);
         }
-        let (first_at, first) = if self.insert_staged(lower, upper) {
-            let at = self.index.find(lower);
-            (at, self.branches[at].find(lower))
-        } else {
-            (first_at, first)
-        };
-        for at in first_at..self.branches.len() {
-            if self.index.fence(at).is_some_and(|fence| fence > upper) {
-                return;
+        loop {
+            let place = self.branches[at].find(lower);
+            match self.scan_branch(at, place, (lower, upper), visit) {
+                // Leaves have moved: what comes from this key on is looked for anew.
+                Some(fence) => {
+                    lower = lower.max(fence);
+                    at = self.index.find(lower);
+                }
+                None => {
+                    at += 1;
+                    match self.index.fence(at) {
+                        Some(fence) if fence <= upper => lower = fence,
+                        _ => return,
+                    }
+                }
             }
-            let first = if at == first_at { first } else { 0 };
-            for place in first..self.branches[at].leaves().len() {
-                let branch = &mut self.branches[at];
-                let is_last = branch.fence(place + 1).is_none_or(|fence| fence > upper);
-                let may_wait = branch.waiting() > 0;
-                let (leaf, next) = branch.leaf_and_next(place);
-                let next = next.filter(|_| !is_last);
-                if let Some(next) = next {
-                    next.prefetch_outline();
-                }
-                if may_wait && leaf.waiting() > 0 {
-                    let (in_order, waiting) = (leaf.len(), leaf.waiting());
-                    self.scratch.merge_leaf(leaf, next);
-                    self.entries += leaf.len() - in_order;
-                    branch.forget_waiting(waiting);
-                } else if let Some(next) = next {
-                    next.prefetch_columns();
-                }
+        }
+    }
+
+    /// Visits the entries of one branch between the bounds, from a leaf on; returns the fence of that which is to be visited
+    /// next when leaves have moved.
+    #[inline(always)]
+    fn scan_branch(
+        &mut self,
+        at: usize,
+        first: usize,
+        (lower, upper): (u64, u64),
+        visit: &mut impl FnMut(&[u64], &[u64]),
+    ) -> Option<u64> {
+        let leaves = self.branches[at].leaves().len();
+        let last = self.branches[at].find(upper);
+        for place in first..leaves.min(last + 1) {
+            let branch = &self.branches[at];
+            let mut next = None;
+            if place < last {
+                branch.prefetch_outline(place + 1);
+                next = branch.leaves().get(place + 1).map(Box::as_ref);
+            }
+            let Some(waiting) = branch.waiting_for(place) else {
+                let none: Columns<'_> = (&[], &[]);
+                join_leaf(&mut self.scratch.joined, (&branch.leaves()[place], next), (lower, upper), none, visit);
+                continue;
+            };
+            let leaf = &branch.leaves()[place];
+            if leaf.len() + waiting.len() <= self.options.leaf_entries {
+                self.merge_within(at, place);
                 let leaf = &self.branches[at].leaves()[place];
                 let stretch = leaf.between(lower, upper);
                 if !stretch.is_empty() {
                     visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
                 }
-                if is_last {
-                    break;
-                }
+            } else if last - place >= FEW_LEAVES {
+                let fence = branch.fence(place);
+                let window = self.window(at, place..last + 1, &[]);
+                self.write_anew(at, &window, (&[], &[]));
+                return fence;
+            } else {
+                let late = self.scratch.late.of_leaf(Some(waiting), (&[], &[]));
+                let late = part_between(late, lower, upper);
+                join_leaf(&mut self.scratch.joined, (leaf, next), (lower, upper), late, visit);
             }
         }
+        None
     }
 
     /// Lets what is staged between the bounds wait in the leaves; says whether there was anything.

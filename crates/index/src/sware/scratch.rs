@@ -56,7 +56,7 @@ impl SpareLeaves {
         match self.0.pop() {
             None => Leaf::new(),
             Some(mut leaf) => {
-                leaf.clear();
+                leaf.truncate(0);
                 leaf
             }
         }

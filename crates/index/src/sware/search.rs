@@ -32,17 +32,6 @@ pub(super) fn count_below<const N: usize>(column: &[u64; N], probe: u64) -> usiz
     usize_of(below)
 }
 
-/// How many of the first `len` keys of the column lie below `probe`.
-#[inline(always)]
-pub(super) fn count_below_of<const N: usize>(column: &[u64; N], len: usize, probe: u64) -> usize {
-    let len = len as u64;
-    let numbered = (0_u64..).zip(column);
-    let below: u64 = numbered
-        .map(|(number, &key)| u64::from(key < probe) & u64::from(number < len))
-        .sum();
-    usize_of(below)
-}
-
 /// How many keys of the column are at most `probe`, which is not [`NO_KEY`].
 #[inline(always)]
 pub(super) fn count_up_to<const N: usize>(column: &[u64; N], probe: u64) -> usize {

@@ -1,10 +1,25 @@
-//! Late entries that wait in the leaf to which they belong.
+//! Late entries that wait to be merged into a leaf.
 
-use super::leaf::Leaf;
-use super::options::{LEAF_ENTRIES, LEAF_WAITING};
+use super::options::LEAF_WAITING;
 use super::search::Columns;
 use super::stage::hash;
 use crate::mem::prefetch::prefetch;
+
+/// What waits for one leaf, in order of arrival.
+///
+/// To add an entry, three cache lines are written to: the first, and one of each column. A lookup compares with the
+/// fingerprints in the first, and seldom needs more; whoever reads the leaf sorts what waits for it. What waits for the leaves
+/// of a branch stands together and apart from the leaves, so that the processor needs few pages to add to it.
+///
+/// Invariant: fingerprints of the first `len` entries are those of their keys, those behind them 0, which none is.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub(super) struct Waiting {
+    fingerprints: [u8; LEAF_WAITING],
+    len: usize,
+    keys: [u64; LEAF_WAITING],
+    values: [u64; LEAF_WAITING],
+}
 
 /// What is compared before keys are.
 #[inline(always)]
@@ -22,66 +37,92 @@ fn equal_bytes(word: [u8; 8], byte: u8) -> u64 {
     zero_if_equal.wrapping_sub(LOWEST) & !zero_if_equal & HIGHEST
 }
 
-/// To let an entry wait, three cache lines are written to: the header, and one of each column. A lookup compares with the
-/// fingerprints in the header, and seldom needs more; whoever reads the leaf sorts what waits there.
-impl Leaf {
-    /// How many entries wait; one that arrived again is counted again.
+impl Waiting {
+    pub(super) const NONE: Self = Self {
+        fingerprints: [0; LEAF_WAITING],
+        len: 0,
+        keys: [0; LEAF_WAITING],
+        values: [0; LEAF_WAITING],
+    };
+
+    /// How many wait; one that arrived again is counted again.
     #[inline(always)]
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
-    /// Those that wait and those in order.
+    /// The oldest first.
     #[inline(always)]
-    pub(super) fn held(&self) -> usize {
-        self.len() + self.waiting
+    pub(super) fn columns(&self) -> Columns<'_> {
+        (&self.keys[..self.len], &self.values[..self.len])
     }
 
-    /// What waits, the newest first.
+    /// The whole columns, with whatever stands behind the last entry.
     #[inline(always)]
-    pub(super) fn waiting_columns(&self) -> Columns<'_> {
-        let from = LEAF_ENTRIES - self.waiting;
-        (&self.keys[from..], &self.values[from..])
+    pub(super) fn all(&self) -> (&[u64; LEAF_WAITING], &[u64; LEAF_WAITING]) {
+        (&self.keys, &self.values)
     }
 
-    /// Lets an entry wait, over older ones of the same key. There must be room.
+    /// Adds an entry, over older ones of the same key. There must be room.
     #[inline(always)]
-    pub(super) fn push_late(&mut self, key: u64, value: u64) {
-        let place = LEAF_ENTRIES - 1 - self.waiting;
-        self.fingerprints[self.waiting] = fingerprint(key);
-        self.keys[place] = key;
-        self.values[place] = value;
-        self.waiting += 1;
+    pub(super) fn push(&mut self, key: u64, value: u64) {
+        self.fingerprints[self.len] = fingerprint(key);
+        self.keys[self.len] = key;
+        self.values[self.len] = value;
+        self.len += 1;
     }
 
-    /// Asks for the place of the next entry that is to wait.
+    /// Forgets everything.
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.fingerprints = [0; LEAF_WAITING];
+        self.len = 0;
+    }
+
+    /// Asks for what is known of what waits.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        prefetch(&self.fingerprints);
+    }
+
+    /// Asks for the place of the next entry.
     #[inline(always)]
     pub(super) fn prefetch_room(&self) {
-        let place = LEAF_ENTRIES - 1 - self.waiting.min(LEAF_WAITING);
-        prefetch(&self.keys[place]);
-        prefetch(&self.values[place]);
+        prefetch(&self.keys[self.len.min(LEAF_WAITING - 1)]);
+        prefetch(&self.values[self.len.min(LEAF_WAITING - 1)]);
+    }
+
+    /// Asks for the first half of what may wait.
+    #[inline(always)]
+    pub(super) fn prefetch_entries(&self) {
+        self.prefetch();
+        for line in 0..LEAF_WAITING / 16 {
+            prefetch(&self.keys[line * 8]);
+            prefetch(&self.values[line * 8]);
+        }
     }
 
     /// The value of a key, if it waits.
     #[inline(always)]
-    pub(super) fn get_waiting(&self, key: u64) -> Option<u64> {
+    pub(super) fn get(&self, key: u64) -> Option<u64> {
         let fingerprint = fingerprint(key);
         let words = self.fingerprints.as_chunks::<8>().0.iter();
         let equal = words.fold(0, |equal, &word| equal | equal_bytes(word, fingerprint));
         if equal == 0 {
             return None;
         }
-        self.find_waiting(fingerprint, key)
+        self.find(fingerprint, key)
     }
 
     /// The newest entry of this key among those with its fingerprint.
     #[cold]
-    fn find_waiting(&self, fingerprint: u8, key: u64) -> Option<u64> {
+    fn find(&self, fingerprint: u8, key: u64) -> Option<u64> {
         for (number, &word) in self.fingerprints.as_chunks::<8>().0.iter().enumerate().rev() {
             let mut equal = equal_bytes(word, fingerprint);
             while let Some(bit) = equal.checked_ilog2() {
-                let place = LEAF_ENTRIES - 1 - (number * 8 + bit as usize / 8);
-                if self.keys[place] == key {
+                let place = number * 8 + bit as usize / 8;
+                // A byte that is not equal may be one behind the last entry.
+                if place < self.len && self.keys[place] == key {
                     return Some(self.values[place]);
                 }
                 equal ^= 1 << bit;
@@ -90,18 +131,18 @@ impl Leaf {
         None
     }
 
-    /// What does not hold of the invariants of what waits.
-    pub(super) fn check_waiting(&self) -> Result<(), String> {
+    /// What does not hold of the invariant.
+    pub(super) fn check(&self) -> Result<(), String> {
         let is_used = |&fingerprint: &u8| fingerprint != 0;
-        let (used, unused) = self.fingerprints.split_at(self.waiting);
+        let (used, unused) = self.fingerprints.split_at(self.len);
         if !used.iter().all(is_used) || unused.iter().any(is_used) {
-            return Err("there are more or fewer fingerprints than entries that wait in a leaf".into());
+            return Err("there are more or fewer fingerprints than entries that wait for a leaf".into());
         }
-        let (keys, values) = self.waiting_columns();
+        let (keys, values) = self.columns();
         for &key in keys {
-            let newest = keys.iter().position(|&other| other == key);
-            if self.get_waiting(key) != newest.map(|newest| values[newest]) {
-                return Err(format!("{key}, which waits in a leaf, is not found"));
+            let newest = keys.iter().rposition(|&other| other == key);
+            if self.get(key) != newest.map(|newest| values[newest]) {
+                return Err(format!("{key}, which waits for a leaf, is not found"));
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ const PLAN: Plan = Plan {
 fn combinations() -> impl Iterator<Item = TreeOptions> {
     let leaves = [4, 5, 256];
     let branches = [4, 64];
-    let pending = [1, 7, 48];
+    let pending = [1, 7, 40];
     let staged = [1, 10, 1000];
     let fills = [50, 95, 100];
     let splits = [10, 50, 80];
@@ -449,26 +449,26 @@ fn ranges_visit_what_lies_between_the_bounds() {
     }
 }
 
-/// Whether what a range visits are slices of leaves, which nothing was joined for: their addresses stay the same.
+/// What a scan has merged is visited where it stands; what has to be joined is visited where it was joined, all of it in the
+/// same place.
 #[test]
 fn what_a_scan_has_met_is_in_order() {
     let mut tree = NearSortedTree::new();
     for key in scrambled(200_000, 3) {
         tree.insert(key, !key);
     }
-    let addresses = |tree: &NearSortedTree, range: Range<u64>| {
-        let (mut keys, mut addresses) = (range.clone(), Vec::new());
+    let slices = |tree: &NearSortedTree, range: Range<u64>| {
+        let (mut keys, mut slices) = (range.clone(), Vec::new());
         tree.visit(range, |visited, _| {
             assert!(visited.iter().all(|&key| keys.next() == Some(key)));
-            addresses.push(visited.as_ptr());
+            slices.push(visited.as_ptr());
         });
         assert!(keys.is_empty());
-        addresses
+        slices
     };
+    let joined = |slices: &[*const u64]| slices.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert!(joined(&slices(&tree, 0..200_000)) > 500);
     for range in [70_000..71_000, 50_000..150_000, 0..200_000] {
-        let bytes = tree.bytes();
-        let mut joined = addresses(&tree, range.clone());
-        joined.dedup();
         let mut keys = range.clone();
         tree.scan(range.clone(), |visited, values| {
             assert!(visited.iter().all(|&key| keys.next() == Some(key)));
@@ -476,13 +476,15 @@ fn what_a_scan_has_met_is_in_order() {
         });
         assert!(keys.is_empty());
         tree.check_structure().unwrap();
-        let in_order = addresses(&tree, range.clone());
-        assert!(in_order.is_sorted() || !in_order.windows(2).any(|pair| pair[0] == pair[1]));
-        tree.scan(range.clone(), |_, _| {});
-        assert_eq!(addresses(&tree, range), in_order, "there is nothing left to do");
-        assert!(tree.bytes() <= bytes + 8192, "it takes no room but that of a spare leaf");
+        let met = slices(&tree, range.clone());
+        // The last leaves of a branch may have had no room.
+        let leaves = met.len();
+        assert!(joined(&met) <= leaves / 16 + 8, "{} of {leaves} are joined", joined(&met));
+        if leaves > 100 {
+            assert!(tree.fill() > 0.9, "{} filled", tree.fill());
+        }
     }
-    addresses(&tree, 0..200_000);
+    slices(&tree, 0..200_000);
 }
 
 /// The buffer decides by what it measures how it sorts, whatever the settings.
