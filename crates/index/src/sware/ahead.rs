@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::bplus_tree::BPlusTree;
 use super::options::TreeOptions;
 use super::search::NO_KEY;
+use super::stage::Run;
 
 /// Entries that are read at once.
 const STRETCH_ENTRIES: usize = 256;
@@ -152,10 +153,16 @@ impl Ahead {
     }
 
     fn visit_near(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
-        if lower <= self.near_end && lower <= upper {
-            for (&key, &value) in self.near.range(lower..=upper) {
-                visit(&[key], &[value]);
-            }
+        if lower > self.near_end || lower > upper {
+            return;
+        }
+        let mut stretch = Run::new();
+        let mut near = self.near.range(lower..=upper).peekable();
+        while near.peek().is_some() {
+            stretch.clear();
+            let entries = near.by_ref().take(STRETCH_ENTRIES);
+            entries.for_each(|(&key, &value)| stretch.push((key, value)));
+            visit(&stretch.keys, &stretch.values);
         }
     }
 

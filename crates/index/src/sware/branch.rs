@@ -114,7 +114,12 @@ impl Branch {
 
     /// Lets an entry wait for its leaf, over older ones of the same key; says whether there was room.
     #[inline(always)]
-    pub(super) fn push_late(&mut self, place: usize, (key, value): (u64, u64), options: &TreeOptions) -> bool {
+    pub(super) fn push_late(
+        &mut self,
+        place: usize,
+        (key, value): (u64, u64),
+        options: &TreeOptions,
+    ) -> bool {
         if self.late.is_empty() {
             self.late.reserve_exact(BRANCH_LEAVES);
             self.late.resize(BRANCH_LEAVES, Waiting::NONE);
@@ -151,7 +156,10 @@ impl Branch {
 
     /// What is needed to merge what waits for a leaf with it: both, and the next leaf.
     #[inline(always)]
-    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Box<Leaf>, Option<&Waiting>, Option<&Leaf>) {
+    pub(super) fn leaf_to_merge(
+        &mut self,
+        place: usize,
+    ) -> (&mut Box<Leaf>, Option<&Waiting>, Option<&Leaf>) {
         let slot = self.slot(place);
         let (leaves, behind) = self.leaves.split_at_mut(place + 1);
         let waiting = self.late.get(slot).filter(|waiting| waiting.len() > 0);
@@ -288,7 +296,9 @@ impl Branch {
             if leaf.keys().iter().any(|key| !range.contains(key)) {
                 return Err(format!("a leaf of {range:?} holds {:?}", leaf.keys()));
             }
-            let Some(waiting) = self.waiting_for(place) else { continue };
+            let Some(waiting) = self.waiting_for(place) else {
+                continue;
+            };
             waiting.check()?;
             let (keys, _) = waiting.columns();
             if keys.iter().any(|key| !range.contains(key)) {

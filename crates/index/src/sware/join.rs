@@ -280,7 +280,12 @@ fn rank_with_vectors(leaf: &Leaf, key: u64) -> (usize, bool) {
         up_to = up_to << LANES | u32::from(_mm512_cmple_epu64_mask(load(samples), probe));
     }
     let group = (up_to.count_ones() as usize).saturating_sub(1);
-    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group].as_chunks().0.iter().rev() {
+    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group]
+        .as_chunks()
+        .0
+        .iter()
+        .rev()
+    {
         below = below << LANES | u32::from(_mm512_cmplt_epu64_mask(load(keys), probe));
     }
     let rank = group * GROUP + below.count_ones() as usize;

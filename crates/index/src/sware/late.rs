@@ -15,7 +15,10 @@ use super::waiting::Waiting;
 /// So many are sorted by counting.
 const COUNTED: usize = 64;
 
-const _: () = assert!(LEAF_WAITING <= COUNTED && COUNTED <= u64::BITS as usize, "places have bits of a word");
+const _: () = assert!(
+    LEAF_WAITING <= COUNTED && COUNTED <= u64::BITS as usize,
+    "places have bits of a word"
+);
 
 type Column = [u64; COUNTED];
 
@@ -54,8 +57,10 @@ impl Late {
             *key = if place < from { waiting } else { NO_KEY };
         }
         values[..LEAF_WAITING].copy_from_slice(waiting_values);
-        for ((key, value), (&newer_key, &newer_value)) in
-            keys[from..].iter_mut().zip(&mut values[from..]).zip(newer.0.iter().zip(newer.1))
+        for ((key, value), (&newer_key, &newer_value)) in keys[from..]
+            .iter_mut()
+            .zip(&mut values[from..])
+            .zip(newer.0.iter().zip(newer.1))
         {
             (*key, *value) = (newer_key, newer_value);
         }

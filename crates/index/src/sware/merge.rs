@@ -61,7 +61,12 @@ impl Scratch {
     /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
     /// once. What is known of the next leaf has been asked for; its columns are asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_leaf(&mut self, leaf: &mut Box<Leaf>, waiting: Option<&Waiting>, next: Option<&Leaf>) {
+    pub(super) fn merge_leaf(
+        &mut self,
+        leaf: &mut Box<Leaf>,
+        waiting: Option<&Waiting>,
+        next: Option<&Leaf>,
+    ) {
         let mut merged = self.spare.leaf_to_fill();
         let late = self.late.of_leaf(waiting, (&[], &[]));
         merged.fill_with(|keys, values| join((leaf, next), 0..leaf.len(), late, (keys, values)));
@@ -154,7 +159,8 @@ impl BPlusTree {
             self.branches[at].push(fence, self.scratch.spare.leaf());
         }
         let window = self.window_around(at, self.branches[at].find(newer.0[0]), newer.0);
-        self.write_anew(at, &window, (&newer.0[..window.newer], &newer.1[..window.newer]));
+        let here = (&newer.0[..window.newer], &newer.1[..window.newer]);
+        self.write_anew(at, &window, here, &mut |_, _| {});
         window.newer
     }
 
@@ -204,9 +210,15 @@ impl BPlusTree {
         }
     }
 
-    /// Writes leaves anew, with what waits for them and newer entries.
+    /// Writes leaves anew, with what waits for them and newer entries, and calls `met` with all of it.
     #[inline(always)]
-    pub(super) fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) {
+    pub(super) fn write_anew(
+        &mut self,
+        at: usize,
+        window: &Window,
+        mut newer: Columns<'_>,
+        met: &mut impl FnMut(&[u64], &[u64]),
+    ) {
         let Scratch {
             spare, late, joined, ..
         } = &mut self.scratch;
@@ -237,6 +249,7 @@ impl BPlusTree {
             entries += leaf.len();
             let late = late.of_leaf(branch.waiting_for(place), (keys, values));
             joined.visit((leaf, next), 0..leaf.len(), late, &mut |keys, values| {
+                met(keys, values);
                 packer.copy((keys, values));
             });
         }
@@ -297,7 +310,7 @@ impl BPlusTree {
         }
         if self.branches[at].held(place) > self.options.leaf_entries {
             let window = self.window_around(at, place, &[]);
-            return self.write_anew(at, &window, (&[], &[]));
+            return self.write_anew(at, &window, (&[], &[]), &mut |_, _| {});
         }
         self.merge_within(at, place);
     }

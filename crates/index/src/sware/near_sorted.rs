@@ -25,9 +25,9 @@ const PATIENCE: usize = 64;
 ///
 /// A key in order costs an append. Those ahead are appended when the tail comes to them. Those late, by however little,
 /// are staged: a thousand of them at most, which are sorted and go to the tail or to their branch together. In the
-/// branch, 16 Ki entries of the tree, they wait by the leaf to which they belong, until there are enough of them to be
-/// merged into its leaves in one pass; where none wait nothing is looked for. So what waits is bounded by a sixth of
-/// the leaves, whatever the order.
+/// branch, 16 Ki entries of the tree, up to 32 wait for each leaf, until one more comes or somebody [scans](Self::scan) the
+/// leaf; then they are merged into it, or into it and those around it if it has no room. Where none wait nothing is looked
+/// for. So what waits is bounded by an eighth of the leaves, whatever the order.
 ///
 /// ```
 /// use bedload_index::sware::NearSortedTree;

@@ -10,7 +10,7 @@ pub(super) const BRANCH_LEAVES: usize = 64;
 pub(super) const STAGE_ENTRIES: usize = 1024;
 
 /// Entries that may wait to be merged into a leaf.
-pub(super) const LEAF_WAITING: usize = 40;
+pub(super) const LEAF_WAITING: usize = 32;
 
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
 ///
@@ -64,7 +64,7 @@ impl TreeOptions {
         }
     }
 
-    /// Late entries that may wait to be merged into a leaf, 1 to 40. Default: 40. A plain [`BPlusTree`](super::BPlusTree) has
+    /// Late entries that may wait to be merged into a leaf, 1 to 32. Default: 32. A plain [`BPlusTree`](super::BPlusTree) has
     /// none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {

@@ -66,56 +66,46 @@ impl BPlusTree {
 
     #[inline(always)]
     fn scan_between_here(&mut self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
-        let (mut lower, mut at) = (lower, self.index.find(lower));
         // What is staged is looked through while the first leaf comes from memory.
-        self.branches[at].prefetch_outline(self.branches[at].find(lower));
-        if self.insert_staged(lower, upper) {
-            at = self.index.find(lower);
-        }
-        loop {
-            let place = self.branches[at].find(lower);
-            match self.scan_branch(at, place, (lower, upper), visit) {
-                // Leaves have moved: what comes from this key on is looked for anew.
-                Some(fence) => {
-                    lower = lower.max(fence);
-                    at = self.index.find(lower);
-                }
-                None => {
-                    at += 1;
-                    match self.index.fence(at) {
-                        Some(fence) if fence <= upper => lower = fence,
-                        _ => return,
-                    }
-                }
-            }
+        let first = &self.branches[self.index.find(lower)];
+        first.prefetch_outline(first.find(lower));
+        self.insert_staged(lower, upper);
+        let mut from = Some(lower);
+        while let Some(lower) = from {
+            from = self.scan_branch((lower, upper), visit);
         }
     }
 
-    /// Visits the entries of one branch between the bounds, from a leaf on; returns the fence of that which is to be visited
-    /// next when leaves have moved.
+    /// Visits the entries between the bounds, as far as they belong to the branch of the lower one, or part of them; returns
+    /// from where on others may follow.
     #[inline(always)]
     fn scan_branch(
         &mut self,
-        at: usize,
-        first: usize,
         (lower, upper): (u64, u64),
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) -> Option<u64> {
-        let leaves = self.branches[at].leaves().len();
-        let last = self.branches[at].find(upper);
-        for place in first..leaves.min(last + 1) {
+        let at = self.index.find(lower);
+        let (first, last) = (self.branches[at].find(lower), self.branches[at].find(upper));
+        let next_branch = self.index.fence(at + 1).filter(|&fence| fence <= upper);
+        for place in first..self.branches[at].leaves().len().min(last + 1) {
             let branch = &self.branches[at];
             let mut next = None;
             if place < last {
                 branch.prefetch_outline(place + 1);
                 next = branch.leaves().get(place + 1).map(Box::as_ref);
             }
+            let leaf = &branch.leaves()[place];
             let Some(waiting) = branch.waiting_for(place) else {
                 let none: Columns<'_> = (&[], &[]);
-                join_leaf(&mut self.scratch.joined, (&branch.leaves()[place], next), (lower, upper), none, visit);
+                join_leaf(
+                    &mut self.scratch.joined,
+                    (leaf, next),
+                    (lower, upper),
+                    none,
+                    visit,
+                );
                 continue;
             };
-            let leaf = &branch.leaves()[place];
             if leaf.len() + waiting.len() <= self.options.leaf_entries {
                 self.merge_within(at, place);
                 let leaf = &self.branches[at].leaves()[place];
@@ -124,30 +114,39 @@ impl BPlusTree {
                     visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
                 }
             } else if last - place >= FEW_LEAVES {
-                let fence = branch.fence(place);
                 let window = self.window(at, place..last + 1, &[]);
-                self.write_anew(at, &window, (&[], &[]));
-                return fence;
+                let from = lower.max(branch.fence(place).unwrap_or(0));
+                self.write_anew(at, &window, (&[], &[]), &mut |keys, values| {
+                    let (keys, values) = part_between((keys, values), from, upper);
+                    if !keys.is_empty() {
+                        visit(keys, values);
+                    }
+                });
+                return next_branch;
             } else {
                 let late = self.scratch.late.of_leaf(Some(waiting), (&[], &[]));
                 let late = part_between(late, lower, upper);
-                join_leaf(&mut self.scratch.joined, (leaf, next), (lower, upper), late, visit);
+                join_leaf(
+                    &mut self.scratch.joined,
+                    (leaf, next),
+                    (lower, upper),
+                    late,
+                    visit,
+                );
             }
         }
-        None
+        next_branch
     }
 
-    /// Lets what is staged between the bounds wait in the leaves; says whether there was anything.
+    /// Lets what is staged between the bounds wait for its leaves.
     #[inline(always)]
-    fn insert_staged(&mut self, lower: u64, upper: u64) -> bool {
+    fn insert_staged(&mut self, lower: u64, upper: u64) {
         let mut run = std::mem::take(&mut self.scratch.run);
         self.stage.take_between(lower, upper, &mut run);
-        let is_any = !run.keys.is_empty();
-        if is_any {
+        if !run.keys.is_empty() {
             self.insert_run(run.columns());
         }
         self.scratch.run = run;
-        is_any
     }
 }
 

@@ -27,7 +27,7 @@ const PLAN: Plan = Plan {
 fn combinations() -> impl Iterator<Item = TreeOptions> {
     let leaves = [4, 5, 256];
     let branches = [4, 64];
-    let pending = [1, 7, 40];
+    let pending = [1, 7, 32];
     let staged = [1, 10, 1000];
     let fills = [50, 95, 100];
     let splits = [10, 50, 80];
@@ -479,7 +479,11 @@ fn what_a_scan_has_met_is_in_order() {
         let met = slices(&tree, range.clone());
         // The last leaves of a branch may have had no room.
         let leaves = met.len();
-        assert!(joined(&met) <= leaves / 16 + 8, "{} of {leaves} are joined", joined(&met));
+        assert!(
+            joined(&met) <= leaves / 16 + 8,
+            "{} of {leaves} are joined",
+            joined(&met)
+        );
         if leaves > 100 {
             assert!(tree.fill() > 0.9, "{} filled", tree.fill());
         }
