@@ -29,6 +29,10 @@ use super::stage::Stage;
 pub struct BPlusTree {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(super) index: FenceIndex,
+    #[expect(
+        clippy::vec_box,
+        reason = "a branch is put between others, which need not move"
+    )]
     pub(super) branches: Vec<Box<Branch>>,
     /// Late entries, newer than those that wait in the branches.
     pub(super) stage: Stage,
