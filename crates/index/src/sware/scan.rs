@@ -9,17 +9,15 @@ use super::range::{join_leaf, part_between};
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::serial_map::inclusive;
 
-/// Where a leaf has no room for what waits for it, and fewer leaves of its branch than this follow in the range, it is
-/// joined and left as it is, as are leaves that the range covers in part: to write them anew, and their neighbours, would take
-/// longer than to read the range.
+/// Where a leaf has no room for what waits for it, and not more leaves of its branch than this follow in the range, it is
+/// joined and left as it is: to write its neighbours anew takes longer than to read the range.
 const FEW_LEAVES: usize = 8;
 
 impl NearSortedTree {
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time, as
-    /// [`visit`](Self::visit) does, and merges what waits for the leaves that the range covers; a few may stay as they are, at its
-    /// ends above all. That takes up to a third longer than joining both, which is what `visit` does, and the next range, of
-    /// either kind, that passes these leaves before more keys come late pays nothing for it. Time O(log n) and that of the
-    /// leaves.
+    /// [`visit`](Self::visit) does, and merges what waits for the leaves that it passes; a few that have no room for it stay as
+    /// they are. That takes up to a third longer than joining both, which is what `visit` does, and the next range, of either
+    /// kind, that passes these leaves before more keys come late pays nothing for it. Time O(log n) and that of the leaves.
     ///
     /// ```
     /// use bedload_index::sware::NearSortedTree;
@@ -108,20 +106,16 @@ impl BPlusTree {
                 );
                 continue;
             };
-            let fence = branch.fence(place).unwrap_or(0);
-            let next_fence = branch.fence(place + 1).or(next_branch);
-            let is_covered = lower <= fence && next_fence.is_some_and(|next| next <= upper);
-            let has_room = leaf.len() + waiting.len() <= self.options.leaf_entries;
-            if is_covered && has_room {
+            if leaf.len() + waiting.len() <= self.options.leaf_entries {
                 self.merge_within(at, place);
                 let leaf = &self.branches[at].leaves()[place];
                 let stretch = leaf.between(lower, upper);
                 if !stretch.is_empty() {
                     visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
                 }
-            } else if !has_room && last - place >= FEW_LEAVES {
+            } else if last - place >= FEW_LEAVES {
                 let window = self.window(at, place..last + 1, &[]);
-                let from = lower.max(fence);
+                let from = lower.max(branch.fence(place).unwrap_or(0));
                 self.write_anew(at, &window, (&[], &[]), &mut |keys, values| {
                     let (keys, values) = part_between((keys, values), from, upper);
                     if !keys.is_empty() {
