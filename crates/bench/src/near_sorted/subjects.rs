@@ -24,15 +24,17 @@ pub trait SerialSubject: Mapping {
     /// Moves all that is buffered to where it belongs.
     fn drain(&mut self) {}
 
-    /// Whether scans take less time when they have been prepared.
-    const PREPARES: bool = false;
-
-    /// Does what makes scans between the bounds, which are inclusive, take less time.
-    fn prepare(&mut self, _lower: u64, _upper: u64) {}
-
     /// How many entries lie between the bounds, which are inclusive, and the sum of their keys and values: a scan gives
     /// both.
     fn sum(&self, lower: u64, upper: u64) -> (usize, u64);
+
+    /// Whether a scan may put in order what it meets, so that the next one takes less time.
+    const SORTS: bool = false;
+
+    /// As [`sum`](Self::sum), but what it meets may be put in order.
+    fn sum_sorting(&mut self, lower: u64, upper: u64) -> (usize, u64) {
+        self.sum(lower, upper)
+    }
 
     /// Bytes of the heap, and the share of leaves that is filled, where known.
     fn space(&self) -> Option<(usize, f64)> {
@@ -80,10 +82,12 @@ impl Mapping for NearSortedTree {
 /// Ours.
 impl SerialSubject for NearSortedTree {
     const NAME: &'static str = "near-sorted";
-    const PREPARES: bool = true;
+    const SORTS: bool = true;
 
-    fn prepare(&mut self, lower: u64, upper: u64) {
-        self.prepare_range(lower..=upper);
+    fn sum_sorting(&mut self, lower: u64, upper: u64) -> (usize, u64) {
+        let mut all = (0, 0);
+        self.scan(lower..=upper, |keys, values| all = add(all, keys, values));
+        all
     }
 
     fn new(_: usize) -> Self {

@@ -251,27 +251,39 @@ fn lookup_figures<S: SerialSubject>(
         .to_vec()
 }
 
-/// Scans of shares of the keys, and of the newest. Where scans can be prepared, they are measured once more with that, on
-/// a subject that is loaded anew before, so that nothing is in the cache, and after, as what was prepared stays so.
+/// How often the newest are scanned.
+const NEWEST_SCANS: usize = 20;
+
+/// Scans of shares of the keys, and of the newest. Subjects whose scans put in order what they meet are loaded anew before
+/// each share, so that those which meet it first are among what is measured; the same ranges are read a second time after
+/// that, and before it, on a subject that is loaded anew too, by scans that leave everything as it is.
 fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
     let sorted = input.sorted();
     let mut figures = Vec::new();
     let mut subject = loaded::<S>(input);
     let mut measure = |metric: &str, ranges: Vec<&[u64]>| {
-        let mut latencies: Vec<f64> = ranges
-            .iter()
-            .map(|keys| scan_ns(&mut subject, keys, false))
-            .collect();
-        figures.extend(percentiles(metric, &mut latencies));
-        if S::PREPARES {
-            subject = loaded::<S>(input);
-            let mut latencies: Vec<f64> = ranges
-                .iter()
-                .map(|keys| scan_ns(&mut subject, keys, true))
-                .collect();
-            figures.extend(percentiles(&format!("{metric}, prepared"), &mut latencies));
-            subject = loaded::<S>(input);
+        let mut add = |metric: String, mut latencies: Vec<f64>| {
+            figures.extend(percentiles(&metric, &mut latencies));
+        };
+        let each = |sum: &mut dyn FnMut(u64, u64) -> (usize, u64)| -> Vec<f64> {
+            ranges.iter().map(|keys| scan_ns(keys, &mut *sum)).collect()
+        };
+        let as_it_is = each(&mut |lower, upper| subject.sum(lower, upper));
+        add(format!("{metric}, leaving it as it is"), as_it_is.clone());
+        if !S::SORTS {
+            // A first scan of any kind.
+            add(metric.to_owned(), as_it_is);
+            return add(
+                format!("{metric}, again"),
+                each(&mut |lower, upper| subject.sum(lower, upper)),
+            );
         }
+        subject = loaded::<S>(input);
+        for which in ["", ", again"] {
+            let latencies = each(&mut |lower, upper| subject.sum_sorting(lower, upper));
+            add(format!("{metric}{which}"), latencies);
+        }
+        subject = loaded::<S>(input);
     };
     for (share, parts) in [("0.01 %", 10_000), ("0.1 %", 1_000), ("1 %", 100), ("10 %", 10)] {
         let wanted = sorted.len() / parts;
@@ -286,20 +298,17 @@ fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
         measure(&format!("scan of {share}"), (0..scans).map(|_| range()).collect());
     }
     let newest = &sorted[sorted.len() - sorted.len() / 100..];
-    measure("scan of the newest 1 %", vec![newest; 20]);
+    measure("scan of the newest 1 %", vec![newest; NEWEST_SCANS]);
     figures
 }
 
 /// Nanoseconds a key of one scan, of all of these keys and no others.
-fn scan_ns<S: SerialSubject>(subject: &mut S, keys: &[u64], is_prepared: bool) -> f64 {
+fn scan_ns(keys: &[u64], sum: impl FnOnce(u64, u64) -> (usize, u64)) -> f64 {
     let (lower, upper) = (keys[0], keys[keys.len() - 1]);
     let start = Instant::now();
-    if is_prepared {
-        subject.prepare(lower, upper);
-    }
-    let (count, _) = black_box(subject.sum(lower, upper));
+    let (count, _) = black_box(sum(lower, upper));
     let seconds = start.elapsed().as_secs_f64();
-    assert_eq!(count, keys.len(), "{}: a scan differs", S::NAME);
+    assert_eq!(count, keys.len(), "a scan differs");
     seconds * 1e9 / count as f64
 }
 

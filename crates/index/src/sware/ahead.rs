@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::bplus_tree::BPlusTree;
 use super::options::TreeOptions;
 use super::search::NO_KEY;
+use super::stage::Run;
 
 /// Entries that are read at once.
 const STRETCH_ENTRIES: usize = 256;
@@ -144,21 +145,33 @@ impl Ahead {
 
     /// Visits all entries between the bounds, ascending.
     pub(super) fn visit(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
-        if lower <= self.near_end && lower <= upper {
-            for (&key, &value) in self.near.range(lower..=upper) {
-                visit(&[key], &[value]);
-            }
-        }
+        self.visit_near(lower, upper, visit);
         let from = lower.max(self.near_end + 1);
         if from <= upper {
             self.far.visit_between(from, upper, visit);
         }
     }
 
-    /// Merges what pends, where much of it lies between the bounds.
-    pub(super) fn prepare(&mut self, lower: u64, upper: u64) {
-        if lower <= upper {
-            self.far.merge_between(lower, upper);
+    fn visit_near(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        if lower > self.near_end || lower > upper {
+            return;
+        }
+        let mut stretch = Run::new();
+        let mut near = self.near.range(lower..=upper).peekable();
+        while near.peek().is_some() {
+            stretch.clear();
+            let entries = near.by_ref().take(STRETCH_ENTRIES);
+            entries.for_each(|(&key, &value)| stretch.push((key, value)));
+            visit(&stretch.keys, &stretch.values);
+        }
+    }
+
+    /// Visits all entries between the bounds, ascending, and merges what waits among them.
+    pub(super) fn scan(&mut self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        self.visit_near(lower, upper, visit);
+        let from = lower.max(self.near_end + 1);
+        if from <= upper {
+            self.far.scan_between(from, upper, visit);
         }
     }
 

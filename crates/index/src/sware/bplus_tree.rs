@@ -29,6 +29,10 @@ use super::stage::Stage;
 pub struct BPlusTree {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(super) index: FenceIndex,
+    #[expect(
+        clippy::vec_box,
+        reason = "a branch is put between others, which need not move"
+    )]
     pub(super) branches: Vec<Box<Branch>>,
     /// Late entries, newer than those that wait in the branches.
     pub(super) stage: Stage,
@@ -157,10 +161,6 @@ impl BPlusTree {
     /// Makes room in a full branch.
     fn split_branch(&mut self, at: usize) {
         let branch = &mut self.branches[at];
-        debug_assert!(
-            branch.pending.is_empty(),
-            "what pends is merged before a branch is split"
-        );
         let kept = (branch.leaves().len() * self.options.split_percent / 100).max(1);
         let right = branch.split_off(kept);
         let fence = right.fence(0).unwrap_or(NO_KEY);
@@ -168,7 +168,7 @@ impl BPlusTree {
         self.index.insert(at + 1, fence);
     }
 
-    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything pends in its branch.
+    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything waits for its leaf.
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if key == NO_KEY {
             return self.greatest.take();
@@ -178,7 +178,8 @@ impl BPlusTree {
     }
 
     fn remove_from_branch(&mut self, key: u64) -> Option<u64> {
-        self.merge_branch(self.index.find(key));
+        let at = self.index.find(key);
+        self.merge_place(at, self.branches[at].find(key));
         let at = self.index.find(key);
         let branch = &mut self.branches[at];
         let place = branch.find(key);
@@ -195,18 +196,16 @@ impl BPlusTree {
     /// Joins a leaf that has become sparse to a neighbour, or drops it if it is empty.
     fn join_leaf(&mut self, at: usize, place: usize) {
         let branch = &mut self.branches[at];
-        let leaf = &branch.leaves()[place];
-        if leaf.len() == 0 {
+        if branch.held(place) == 0 {
             branch.remove(place);
-            if branch.leaves().is_empty() && branch.pending.is_empty() {
+            if branch.leaves().is_empty() {
                 self.drop_branch(at);
             }
             return;
         }
         let fits = |left: usize| {
-            let (left, right) = (branch.leaves().get(left), branch.leaves().get(left + 1));
-            left.zip(right)
-                .is_some_and(|(left, right)| left.len() + right.len() <= self.options.leaf_entries * 3 / 4)
+            left + 1 < branch.leaves().len()
+                && branch.held(left) + branch.held(left + 1) <= self.options.leaf_entries * 3 / 4
         };
         let left = if fits(place) {
             place
@@ -215,6 +214,9 @@ impl BPlusTree {
         } else {
             return;
         };
+        self.merge_place(at, left);
+        self.merge_place(at, left + 1);
+        let branch = &mut self.branches[at];
         let right = branch.remove(left + 1);
         branch.leaf_mut(left).extend(right.keys(), right.values());
     }
@@ -238,17 +240,14 @@ impl BPlusTree {
         let last = self.branches.len() - 1;
         let branch = &mut self.branches[last];
         let leaves = branch.leaves().len();
-        if leaves == 0 && branch.pending.is_empty() {
+        if leaves == 0 {
             let fence = self.index.fence(last).unwrap_or(0);
             branch.push(fence, leaf);
-        } else if leaves > 0 && leaves < self.options.branch_leaves {
+        } else if leaves < self.options.branch_leaves {
             branch.push(fence, leaf);
         } else {
             self.branches.push(Box::new(Branch::of([(fence, leaf)])));
             self.index.insert(last + 1, fence);
-        }
-        if let Some(branch) = self.branches.last_mut() {
-            branch.set_room(&self.options);
         }
     }
 

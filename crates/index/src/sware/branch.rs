@@ -1,28 +1,46 @@
 //! Branches: the fences of up to 64 leaves, the leaves, and what waits to be merged into them.
 
+use std::ops::Range;
+
 use super::leaf::Leaf;
 use super::options::{BRANCH_LEAVES, TreeOptions};
-use super::pending::Pending;
 use super::search::{LANES, NO_KEY, count_up_to};
+use super::waiting::Waiting;
 use crate::mem::prefetch::prefetch;
 
-/// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf are at least its fence and below the next;
-/// the first fence is that of the branch.
+/// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf, of which there are some, and of what waits for it,
+/// are at least its fence and below the next; the first fence is that of the branch; `late[slots[place]]` waits for the leaf
+/// at that place, each slot is there once, and what belongs to none is empty; `waiting` is how many wait in all.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Branch {
     fences: [u64; BRANCH_LEAVES],
+    slots: [u8; BRANCH_LEAVES],
+    waiting: usize,
+    /// Entries that hide those of the same key in the leaves; nothing until there are some.
+    late: Vec<Waiting>,
     leaves: Vec<Box<Leaf>>,
-    /// Entries that hide those of the same key in the leaves.
-    pub(super) pending: Pending,
 }
+
+/// The slots in order.
+const SLOTS: [u8; BRANCH_LEAVES] = {
+    let mut slots = [0; BRANCH_LEAVES];
+    let mut place: u8 = 0;
+    while (place as usize) < BRANCH_LEAVES {
+        slots[place as usize] = place;
+        place += 1;
+    }
+    slots
+};
 
 impl Branch {
     pub(super) fn new() -> Self {
         Self {
             fences: [NO_KEY; BRANCH_LEAVES],
+            slots: SLOTS,
+            waiting: 0,
+            late: Vec::new(),
             leaves: Vec::with_capacity(BRANCH_LEAVES),
-            pending: Pending::new(),
         }
     }
 
@@ -60,45 +78,149 @@ impl Branch {
         let place = self.find(key);
         // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
         // much is found, it does not.
-        if !self.pending.is_empty()
-            && let Some(value) = self.pending.get(place, key)
+        if self.waiting > 0
+            && let Some(value) = self.late[self.slot(place)].get(key)
         {
             return Some(value);
         }
         self.leaves.get(place)?.get(key)
     }
 
-    /// Lets as many entries wait as there may be for the leaves that there are.
-    pub(super) fn set_room(&mut self, options: &TreeOptions) {
-        let room = options.pending_entries * self.leaves.len() / options.branch_leaves;
-        self.pending.set_room(room.max(1));
+    #[inline(always)]
+    fn slot(&self, place: usize) -> usize {
+        usize::from(self.slots[place])
+    }
+
+    /// How many entries wait for all leaves.
+    #[inline(always)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// What waits for a leaf, if anything does.
+    #[inline(always)]
+    pub(super) fn waiting_for(&self, place: usize) -> Option<&Waiting> {
+        if self.waiting == 0 {
+            return None;
+        }
+        Some(&self.late[self.slot(place)]).filter(|waiting| waiting.len() > 0)
+    }
+
+    /// How many entries are in a leaf and wait for it.
+    #[inline(always)]
+    pub(super) fn held(&self, place: usize) -> usize {
+        self.leaves[place].len() + self.waiting_for(place).map_or(0, Waiting::len)
+    }
+
+    /// Lets an entry wait for its leaf, over older ones of the same key; says whether there was room.
+    #[inline(always)]
+    pub(super) fn push_late(
+        &mut self,
+        place: usize,
+        (key, value): (u64, u64),
+        options: &TreeOptions,
+    ) -> bool {
+        if self.late.is_empty() {
+            self.late.reserve_exact(BRANCH_LEAVES);
+            self.late.resize(BRANCH_LEAVES, Waiting::NONE);
+        }
+        let slot = self.slot(place);
+        let waiting = &mut self.late[slot];
+        let has_room = waiting.len() < options.pending_entries && place < self.leaves.len();
+        if has_room {
+            waiting.push(key, value);
+            self.waiting += 1;
+        }
+        has_room
+    }
+
+    /// What waits for these leaves has been merged.
+    #[inline(always)]
+    pub(super) fn forget_waiting(&mut self, places: Range<usize>) {
+        if self.waiting == 0 {
+            return;
+        }
+        for place in places {
+            let slot = self.slot(place);
+            self.waiting -= self.late[slot].len();
+            self.late[slot].clear();
+        }
+    }
+
+    /// Gives back the room of what waits, if nothing does.
+    pub(super) fn shrink(&mut self) {
+        if self.waiting == 0 {
+            self.late = Vec::new();
+        }
+    }
+
+    /// What is needed to merge what waits for a leaf with it: both, and the next leaf.
+    #[inline(always)]
+    pub(super) fn leaf_to_merge(
+        &mut self,
+        place: usize,
+    ) -> (&mut Box<Leaf>, Option<&Waiting>, Option<&Leaf>) {
+        let slot = self.slot(place);
+        let (leaves, behind) = self.leaves.split_at_mut(place + 1);
+        let waiting = self.late.get(slot).filter(|waiting| waiting.len() > 0);
+        (&mut leaves[place], waiting, behind.first().map(Box::as_ref))
     }
 
     /// Asks for the fences, and how many entries wait.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
-        prefetch(&self.pending);
+        prefetch(&self.slots);
+        prefetch(&self.waiting);
         for line in self.fences.as_chunks::<LANES>().0 {
             prefetch(line);
         }
     }
 
-    /// Asks for a leaf, and for what waits for it, if there is one.
+    /// Asks for what is known of what waits for a leaf.
     #[inline(always)]
-    pub(super) fn prefetch_leaf(&self, place: usize) {
-        if let Some(leaf) = self.leaves.get(place) {
-            self.prefetch_pending(place);
-            leaf.prefetch_all();
+    pub(super) fn prefetch_waiting(&self, place: usize) {
+        if let Some(waiting) = self.late.get(self.slot(place)) {
+            waiting.prefetch();
         }
     }
 
-    /// Asks for what waits for a leaf, and for what is known of what waits for the next one.
+    /// Asks for where the next entry goes that is to wait for a leaf.
     #[inline(always)]
-    pub(super) fn prefetch_pending(&self, place: usize) {
-        if place < BRANCH_LEAVES && !self.pending.is_empty() {
-            self.pending.prefetch_blocks(place);
-            self.pending.prefetch_leaf((place + 1) % BRANCH_LEAVES);
+    pub(super) fn prefetch_room(&self, place: usize) {
+        if let Some(waiting) = self.late.get(self.slot(place)) {
+            waiting.prefetch_room();
         }
+    }
+
+    /// Asks for a leaf but its columns, and for most of what waits for it.
+    #[inline(always)]
+    pub(super) fn prefetch_outline(&self, place: usize) {
+        if let Some(leaf) = self.leaves.get(place) {
+            leaf.prefetch_outline();
+            if self.waiting > 0 {
+                self.late[self.slot(place)].prefetch_entries();
+            }
+        }
+    }
+
+    /// Puts other leaves, which begin with the same fence, in the place of some for which nothing waits. There must be room.
+    pub(super) fn replace(&mut self, places: Range<usize>, fenced: Vec<(u64, Box<Leaf>)>) -> Vec<Box<Leaf>> {
+        let (old_len, added) = (self.leaves.len(), fenced.len());
+        let removed = places.len();
+        self.fences.copy_within(places.end..old_len, places.start + added);
+        for (fence, (new, _)) in self.fences[places.start..].iter_mut().zip(&fenced) {
+            *fence = *new;
+        }
+        if added > removed {
+            self.slots[places.end..old_len + added - removed].rotate_right(added - removed);
+        } else {
+            self.slots[places.start + added..old_len].rotate_left(removed - added);
+        }
+        let leaves = fenced.into_iter().map(|(_, leaf)| leaf);
+        let replaced = self.leaves.splice(places, leaves).collect();
+        let len = self.leaves.len();
+        self.fences[len..old_len.max(len)].fill(NO_KEY);
+        replaced
     }
 
     /// Adds a leaf behind all others.
@@ -109,29 +231,31 @@ impl Branch {
 
     /// Puts a leaf at its place.
     pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: Box<Leaf>) {
+        self.slots[place..=self.leaves.len()].rotate_right(1);
         self.fences.copy_within(place..self.leaves.len(), place + 1);
         self.fences[place] = fence;
         self.leaves.insert(place, leaf);
     }
 
-    /// Takes the leaf at this place away; the one before it, or if there is none the one behind it, gets its range.
+    /// Takes the leaf at this place away, for which nothing waits; the one before it, or if there is none the one behind it, gets its range.
     pub(super) fn remove(&mut self, place: usize) -> Box<Leaf> {
         let fences_from = place.max(1);
         if fences_from < self.leaves.len() {
             self.fences.copy_within(fences_from + 1.., fences_from);
         }
         self.fences[self.leaves.len() - 1] = NO_KEY;
+        self.slots[place..self.leaves.len()].rotate_left(1);
         self.leaves.remove(place)
     }
 
-    /// Takes all leaves away, with their fences.
+    /// Takes all leaves away, with their fences. Nothing waits for them.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Box<Leaf>)> + use<> {
         let fences = std::mem::replace(&mut self.fences, [NO_KEY; BRANCH_LEAVES]);
         let leaves = std::mem::replace(&mut self.leaves, Vec::with_capacity(BRANCH_LEAVES));
         fences.into_iter().zip(leaves)
     }
 
-    /// Takes the leaves from this place on away, with their fences.
+    /// Takes the leaves from this place on away, with their fences. Nothing waits for them.
     pub(super) fn split_off(&mut self, place: usize) -> Self {
         let right = self.leaves.split_off(place);
         let branch = Self::of(self.fences[place..].iter().copied().zip(right));
@@ -143,7 +267,7 @@ impl Branch {
         size_of::<Self>()
             + self.leaves.capacity() * size_of::<Box<Leaf>>()
             + self.leaves.len() * size_of::<Leaf>()
-            + self.pending.bytes()
+            + self.late.capacity() * size_of::<Waiting>()
     }
 
     /// The branch before this one is gone: the first leaf takes what lies below.
@@ -166,11 +290,37 @@ impl Branch {
             leaf.check()?;
             let upper = self.fence(place + 1).map_or(upper, |fence| fence - 1);
             let range = fences[place]..=upper;
-            if leaf.len() == 0 || leaf.keys().iter().any(|key| !range.contains(key)) {
+            if leaf.len() == 0 && self.waiting_for(place).is_none() {
+                return Err(format!("a leaf of {range:?} is empty"));
+            }
+            if leaf.keys().iter().any(|key| !range.contains(key)) {
                 return Err(format!("a leaf of {range:?} holds {:?}", leaf.keys()));
             }
+            let Some(waiting) = self.waiting_for(place) else {
+                continue;
+            };
+            waiting.check()?;
+            let (keys, _) = waiting.columns();
+            if keys.iter().any(|key| !range.contains(key)) {
+                return Err(format!("{keys:?} wait for a leaf of {range:?}"));
+            }
         }
-        let belongs = |key, place| (lower..=upper).contains(&key) && self.find(key) == place;
-        self.pending.check(belongs)
+        let mut slots = self.slots;
+        slots.sort_unstable();
+        if slots != SLOTS {
+            return Err(format!("slots of a branch are no permutation: {:?}", self.slots));
+        }
+        let of_leaves: usize = (0..self.leaves.len())
+            .filter_map(|place| self.waiting_for(place))
+            .map(Waiting::len)
+            .sum();
+        let of_all: usize = self.late.iter().map(Waiting::len).sum();
+        if of_leaves != self.waiting || of_all != self.waiting {
+            return Err(format!(
+                "{of_leaves} entries wait for the leaves of a branch, {of_all} in all, but {} are counted",
+                self.waiting
+            ));
+        }
+        Ok(())
     }
 }

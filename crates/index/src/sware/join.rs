@@ -31,11 +31,16 @@ const _: () = assert!(
 
 /// A stretch of a leaf joined with what is late.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Joined {
     keys: [u64; JOINED],
     values: [u64; JOINED],
     len: usize,
 }
+
+/// Where joined entries are written: as many as there are in both, and whatever comes, up to a multiple of eight or of
+/// what is copied at once.
+type Target<'t> = (&'t mut [u64], &'t mut [u64]);
 
 /// Where late entries stand among those of a stretch.
 struct Places {
@@ -84,48 +89,66 @@ impl Joined {
     }
 
     #[inline(always)]
-    fn join(&mut self, (leaf, next): (&Leaf, Option<&Leaf>), stretch: Range<usize>, late: Columns<'_>) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_wide_vectors() {
-            // SAFETY: the processor has the features.
-            unsafe { self.join_with_vectors((leaf, next), stretch, late) };
-            return;
-        }
-        if let Some(next) = next {
-            next.prefetch_columns();
-        }
-        let places = Places::find(leaf, &stretch, late.0);
-        self.copy_between(leaf, stretch, late, &places);
+    fn join(&mut self, leaves: (&Leaf, Option<&Leaf>), stretch: Range<usize>, late: Columns<'_>) {
+        self.len = join(leaves, stretch, late, (&mut self.keys, &mut self.values));
     }
+}
 
-    /// Copies what lies between late entries.
-    #[inline(always)]
-    fn copy_between(&mut self, leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, places: &Places) {
-        self.len = 0;
-        let mut from = stretch.start;
-        for ((&key, &value), &to) in late.0.iter().zip(late.1).zip(&places.ranks) {
-            self.copy(leaf, from..to);
-            self.keys[self.len] = key;
-            self.values[self.len] = value;
-            self.len += 1;
-            from = to + usize::from(places.replaces && leaf.keys().get(to) == Some(&key));
-        }
-        self.copy(leaf, from..stretch.end);
+/// Writes the entries of a stretch of a leaf, and those that are late, which win, to the beginnings of columns; returns how
+/// many there are. Meanwhile the columns of the leaf that is to be joined next are asked for.
+#[inline(always)]
+pub(super) fn join(
+    (leaf, next): (&Leaf, Option<&Leaf>),
+    stretch: Range<usize>,
+    late: Columns<'_>,
+    target: Target<'_>,
+) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if has_wide_vectors() {
+        // SAFETY: the processor has the features.
+        return unsafe { join_with_vectors((leaf, next), stretch, late, target) };
     }
+    if let Some(next) = next {
+        next.prefetch_columns();
+    }
+    let places = Places::find(leaf, &stretch, late.0);
+    copy_between(leaf, stretch, late, &places, target)
+}
 
-    /// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing.
-    #[inline(always)]
-    fn copy(&mut self, leaf: &Leaf, stretch: Range<usize>) {
-        let end = self.len + stretch.len();
-        let (mut from, mut at) = (stretch.start, self.len);
-        while at < end {
-            copy_group(&leaf.all_keys()[from..], &mut self.keys[at..]);
-            copy_group(&leaf.all_values()[from..], &mut self.values[at..]);
-            from += COPIED;
-            at += COPIED;
-        }
-        self.len = end;
+/// Copies what lies between late entries.
+#[inline(always)]
+fn copy_between(
+    leaf: &Leaf,
+    stretch: Range<usize>,
+    late: Columns<'_>,
+    places: &Places,
+    (keys, values): Target<'_>,
+) -> usize {
+    let mut len = 0;
+    let mut from = stretch.start;
+    for ((&key, &value), &to) in late.0.iter().zip(late.1).zip(&places.ranks) {
+        len = copy(leaf, from..to, len, (keys, values));
+        keys[len] = key;
+        values[len] = value;
+        len += 1;
+        from = to + usize::from(places.replaces && leaf.keys().get(to) == Some(&key));
     }
+    copy(leaf, from..stretch.end, len, (keys, values))
+}
+
+/// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing; returns
+/// how many there are then.
+#[inline(always)]
+fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): Target<'_>) -> usize {
+    let end = len + stretch.len();
+    let (mut from, mut at) = (stretch.start, len);
+    while at < end {
+        copy_group(&leaf.all_keys()[from..], &mut keys[at..]);
+        copy_group(&leaf.all_values()[from..], &mut values[at..]);
+        from += COPIED;
+        at += COPIED;
+    }
+    end
 }
 
 #[inline(always)]
@@ -160,71 +183,87 @@ impl Places {
 type Masks = [u8; JOINED / LANES];
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-impl Joined {
-    #[target_feature(enable = "avx512f,bmi2,popcnt")]
-    fn join_with_vectors(
-        &mut self,
-        (leaf, next): (&Leaf, Option<&Leaf>),
-        stretch: Range<usize>,
-        late: Columns<'_>,
-    ) {
-        let mut masks: Masks = [0; JOINED / LANES];
-        let mut replaces = false;
-        for (number, &key) in late.0.iter().enumerate() {
-            let (rank, is_there) = rank_with_vectors(leaf, key);
-            replaces |= is_there;
-            let at = rank.clamp(stretch.start, stretch.end) - stretch.start + number;
-            masks[at / LANES] |= 1 << (at % LANES);
-        }
-        // What is not joined is asked for beside what is.
-        let next = next.unwrap_or(leaf);
-        if replaces {
-            next.prefetch_columns();
-            let places = Places::find(leaf, &stretch, late.0);
-            self.copy_between(leaf, stretch, late, &places);
-            return;
-        }
-        self.len = stretch.len() + late.0.len();
-        self.spread(leaf, next, stretch, late, &masks);
+#[target_feature(enable = "avx512f,bmi2,popcnt")]
+fn join_with_vectors(
+    (leaf, next): (&Leaf, Option<&Leaf>),
+    stretch: Range<usize>,
+    late: Columns<'_>,
+    target: Target<'_>,
+) -> usize {
+    let mut masks: Masks = [0; JOINED / LANES];
+    let mut replaces = false;
+    for (number, &key) in late.0.iter().enumerate() {
+        let (rank, is_there) = rank_with_vectors(leaf, key);
+        replaces |= is_there;
+        let at = rank.clamp(stretch.start, stretch.end) - stretch.start + number;
+        masks[at / LANES] |= 1 << (at % LANES);
     }
+    // What is not joined is asked for beside what is.
+    let next = next.unwrap_or(leaf);
+    if replaces {
+        next.prefetch_columns();
+        let places = Places::find(leaf, &stretch, late.0);
+        return copy_between(leaf, stretch, late, &places, target);
+    }
+    let len = stretch.len() + late.0.len();
+    spread(leaf, next, stretch, late, &masks, target);
+    len
+}
 
-    /// Writes the joined columns eight entries at a time: late ones where the masks have a bit, stored ones otherwise, and
-    /// whatever comes when both are at their ends.
-    #[target_feature(enable = "avx512f,bmi2,popcnt")]
-    fn spread(&mut self, leaf: &Leaf, next: &Leaf, stretch: Range<usize>, late: Columns<'_>, masks: &Masks) {
-        let (late_keys, late_values) = (late.0.as_ptr(), late.1.as_ptr());
-        let (stored_keys, stored_values) = (leaf.all_keys().as_ptr(), leaf.all_values().as_ptr());
-        let (keys, values) = (self.keys.as_mut_ptr(), self.values.as_mut_ptr());
-        let (mut late_from, mut stored_from) = (0, stretch.start);
-        for (number, &mask) in masks[..self.len.div_ceil(LANES)].iter().enumerate() {
-            // A few lines at a time: asked for at once they would fill the queue of loads, and all that follows waited.
-            next.prefetch_lines(number);
-            let late_here = mask.count_ones() as usize;
-            // The last lanes may be more than there is left.
-            let stored_here = (LANES - late_here).min(stretch.end - stored_from);
-            // SAFETY: the masks have a bit for each late entry, so no more of these are read than there are; stored ones are
-            // read up to the end of a stretch of the leaf; and lanes are written up to the length, rounded up, of columns
-            // that are a multiple of lanes long.
-            unsafe {
-                spread_lanes(
-                    mask,
-                    (late_keys.wrapping_add(late_from), late_here),
-                    (stored_keys.wrapping_add(stored_from), stored_here),
-                    keys.wrapping_add(number * LANES),
-                );
-            }
-            // SAFETY: as before.
-            unsafe {
-                spread_lanes(
-                    mask,
-                    (late_values.wrapping_add(late_from), late_here),
-                    (stored_values.wrapping_add(stored_from), stored_here),
-                    values.wrapping_add(number * LANES),
-                );
-            }
-            late_from += late_here;
-            stored_from += stored_here;
+/// Writes the joined columns eight entries at a time: late ones where the masks have a bit, stored ones otherwise, and
+/// whatever comes when both are at their ends.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,bmi2,popcnt")]
+fn spread(
+    leaf: &Leaf,
+    next: &Leaf,
+    stretch: Range<usize>,
+    late: Columns<'_>,
+    masks: &Masks,
+    (keys, values): Target<'_>,
+) {
+    let lanes = (stretch.len() + late.0.len()).div_ceil(LANES);
+    assert!(
+        stretch.end <= LEAF_ENTRIES && lanes * LANES <= keys.len().min(values.len()),
+        "there is room for what is joined"
+    );
+    let (late_keys, late_values) = (late.0.as_ptr(), late.1.as_ptr());
+    let (stored_keys, stored_values) = (leaf.all_keys().as_ptr(), leaf.all_values().as_ptr());
+    let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
+    // So many times eight stored entries may be read from wherever one is, as none is beyond what has been written.
+    let whole = (LEAF_ENTRIES - stretch.start) / LANES;
+    let mut late_from = 0;
+    for (number, &mask) in masks[..lanes].iter().enumerate() {
+        // A few lines at a time: asked for at once they would fill the queue of loads, and all that follows waited.
+        next.prefetch_lines(number);
+        let late_here = mask.count_ones() as usize;
+        let stored_from = stretch.start + number * LANES - late_from;
+        let stored_here = if number < whole {
+            LANES
+        } else {
+            (LANES - late_here).min(stretch.end - stored_from)
+        };
+        // SAFETY: the masks have a bit for each late entry, so no more of these are read than there are; stored ones are
+        // read from `stretch.start + number * LANES` on at most, to the end of the column or of the stretch; and there is
+        // room for as many lanes as are written.
+        unsafe {
+            spread_lanes(
+                mask,
+                (late_keys.wrapping_add(late_from), late_here),
+                (stored_keys.wrapping_add(stored_from), stored_here),
+                keys.wrapping_add(number * LANES),
+            );
         }
+        // SAFETY: as before.
+        unsafe {
+            spread_lanes(
+                mask,
+                (late_values.wrapping_add(late_from), late_here),
+                (stored_values.wrapping_add(stored_from), stored_here),
+                values.wrapping_add(number * LANES),
+            );
+        }
+        late_from += late_here;
     }
 }
 
@@ -233,25 +272,28 @@ impl Joined {
 #[inline]
 #[target_feature(enable = "avx512f,bmi2,popcnt")]
 fn rank_with_vectors(leaf: &Leaf, key: u64) -> (usize, bool) {
-    use std::arch::x86_64::{
-        _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_set1_epi64,
-    };
+    use std::arch::x86_64::{_mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_set1_epi64};
 
     let probe = _mm512_set1_epi64(key.cast_signed());
-    let (mut up_to, mut below, mut equal) = (0, 0, 0);
-    for samples in leaf.all_samples().as_chunks().0 {
-        up_to += _mm512_cmple_epu64_mask(load(samples), probe).count_ones() as usize;
+    let (mut up_to, mut below) = (0, 0);
+    for samples in leaf.all_samples().as_chunks().0.iter().rev() {
+        up_to = up_to << LANES | u32::from(_mm512_cmple_epu64_mask(load(samples), probe));
     }
-    let group = up_to.saturating_sub(1);
-    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group].as_chunks().0 {
-        let keys = load(keys);
-        below += _mm512_cmplt_epu64_mask(keys, probe).count_ones() as usize;
-        equal |= _mm512_cmpeq_epu64_mask(keys, probe);
+    let group = (up_to.count_ones() as usize).saturating_sub(1);
+    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group]
+        .as_chunks()
+        .0
+        .iter()
+        .rev()
+    {
+        below = below << LANES | u32::from(_mm512_cmplt_epu64_mask(load(keys), probe));
     }
-    (group * GROUP + below, equal != 0)
+    let rank = group * GROUP + below.count_ones() as usize;
+    (rank, leaf.keys().get(rank) == Some(&key))
 }
 
-/// Writes eight entries of a column: late ones where the mask has a bit, of which there are as many, stored ones otherwise.
+/// Writes eight entries of a column: late ones where the mask has a bit, of which there are as many, stored ones otherwise,
+/// and whatever comes where there are not enough.
 ///
 /// # Safety
 ///
@@ -332,7 +374,8 @@ mod tests {
 
             let mut joined = Joined::new();
             let places = Places::find(&leaf, &(from..to), late.0);
-            joined.copy_between(&leaf, from..to, late, &places);
+            let target: Target<'_> = (&mut joined.keys, &mut joined.values);
+            joined.len = copy_between(&leaf, from..to, late, &places, target);
             assert_eq!(
                 joined.keys[..joined.len],
                 model_keys,

@@ -13,7 +13,7 @@ const GROUPS: usize = LEAF_ENTRIES / GROUP;
 /// Invariants: `keys[..len]` ascend strictly; `keys[len..]` are [`NO_KEY`]; `samples[group]` is the first key of that
 /// group of keys.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Leaf {
     samples: [u64; GROUPS],
     keys: [u64; LEAF_ENTRIES],
@@ -119,13 +119,6 @@ impl Leaf {
         self.values[rank] = value;
     }
 
-    /// Asks for all of it.
-    #[inline(always)]
-    pub(super) fn prefetch_all(&self) {
-        self.prefetch_outline();
-        self.prefetch_columns();
-    }
-
     /// Asks for keys and values.
     #[inline(always)]
     pub(super) fn prefetch_columns(&self) {
@@ -134,7 +127,9 @@ impl Leaf {
         }
     }
 
-    /// Asks for all but the columns.
+    /// Asks for all but the columns. The length stands behind them, so that both pages on which the leaf stands are met
+    /// here: until the processor has found a page it goes on for a few hundred instructions only, so they had better be
+    /// looked for together.
     #[inline(always)]
     pub(super) fn prefetch_outline(&self) {
         prefetch(&self.len);
@@ -207,8 +202,17 @@ impl Leaf {
 
     /// Forgets all entries, to be [filled](Self::fill_up) anew. Until that is [ended](Self::end_filling) samples and the
     /// keys behind the last entry are what they were.
+    #[inline(always)]
     pub(super) fn begin_filling(&mut self) {
         self.len = 0;
+    }
+
+    /// Fills the leaf with what `write` writes to the beginnings of both columns, as many entries as it returns.
+    #[inline(always)]
+    pub(super) fn fill_with(&mut self, write: impl FnOnce(&mut [u64], &mut [u64]) -> usize) {
+        self.begin_filling();
+        self.len = write(&mut self.keys, &mut self.values);
+        self.end_filling();
     }
 
     /// Adds entries behind all others, as many as there may be; returns how many.
@@ -222,6 +226,7 @@ impl Leaf {
         count
     }
 
+    #[inline(always)]
     pub(super) fn end_filling(&mut self) {
         self.keys[self.len..].fill(NO_KEY);
         let (groups, _) = self.keys.as_chunks::<GROUP>();

@@ -1,97 +1,82 @@
-//! Where late entries go: from the stage to the branches in which they wait, and from there into leaves, all that wait in
-//! a branch in one pass.
+//! Where late entries go: from the stage to the branches in which they wait for their leaves, and from there into these. If a
+//! leaf has no room for them, some of its neighbours are merged too, and divide all that they have.
+
+use std::ops::Range;
 
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
-use super::join::Joined;
+use super::join::{Joined, join};
 use super::leaf::Leaf;
 use super::scratch::{Route, Scratch, SpareLeaves};
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::stage::Run;
+use super::waiting::Waiting;
 
 /// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
 const ROUTED_AT_ONCE: usize = 64;
-/// If so many entries for each leaf of a branch come together, they do not wait there, but are merged at once.
-const MERGED_AT_ONCE: usize = 4;
 
-/// Writes the leaves of a branch anew, from left to right. A leaf that has room for its entries stays one; one that has
-/// not is streamed into leaves of the usual fill, and so are those behind it, until leaf ends coincide again.
+/// Writes leaves anew, from left to right, each as full as the others.
 struct Packer<'t> {
+    /// The last one is being filled.
     packed: Vec<(u64, Box<Leaf>)>,
-    /// The leaf that is being filled, which goes behind those packed.
-    open: Option<(u64, Box<Leaf>)>,
     fill: usize,
-    capacity: usize,
-    added: usize,
     spare: &'t mut SpareLeaves,
 }
 
 impl Packer<'_> {
-    /// Takes the next leaf, and the entries to be merged into it.
+    /// Streams entries into the last leaf and, when it is full, into the next.
     #[inline(always)]
-    fn take(
-        &mut self,
-        (fence, leaf): (u64, Box<Leaf>),
-        next: Option<&Leaf>,
-        late: Columns<'_>,
-        joined: &mut Joined,
-    ) {
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|(_, open)| open.len() * 8 >= self.fill * 7)
-        {
-            self.close();
-        }
-        let begins = self.open.is_none();
-        if begins {
-            if late.0.is_empty() {
-                next.inspect(|next| next.prefetch_columns());
-                return self.packed.push((fence, leaf));
-            }
-            self.open = Some((fence, self.spare.leaf_to_fill()));
-        }
-        let stays = begins && leaf.len() + late.0.len() <= self.capacity;
-        let fill = if stays { self.capacity } else { self.fill };
-        let mut taken = 0;
-        joined.visit((&leaf, next), 0..leaf.len(), late, &mut |keys, values| {
-            taken += keys.len();
-            self.copy((keys, values), fill);
-        });
-        self.added += taken - leaf.len();
-        if stays {
-            self.close();
-        }
-        self.spare.keep(leaf);
-    }
-
-    /// Streams entries into the open leaf and, when it is full, into the next.
-    #[inline(always)]
-    fn copy(&mut self, mut entries: Columns<'_>, fill: usize) {
+    fn copy(&mut self, mut entries: Columns<'_>) {
         while let Some(&first) = entries.0.first() {
-            if self.open.as_ref().is_none_or(|(_, open)| open.len() >= fill) {
+            if self.packed.last().is_none_or(|(_, open)| open.len() >= self.fill) {
                 self.close();
-                self.open = Some((first, self.spare.leaf_to_fill()));
+                self.packed.push((first, self.spare.leaf_to_fill()));
             }
-            if let Some((_, open)) = &mut self.open {
-                let count = open.fill_up(entries, fill);
+            if let Some((_, open)) = self.packed.last_mut() {
+                let count = open.fill_up(entries, self.fill);
                 entries = (&entries.0[count..], &entries.1[count..]);
             }
         }
     }
 
-    /// Puts the open leaf behind those packed.
     fn close(&mut self) {
-        if let Some((fence, mut leaf)) = self.open.take() {
-            leaf.end_filling();
-            self.packed.push((fence, leaf));
+        if let Some((_, open)) = self.packed.last_mut() {
+            open.end_filling();
         }
     }
 }
 
+/// Leaves of a branch that are written anew together.
+pub(super) struct Window {
+    places: Range<usize>,
+    /// How many newer entries belong to them.
+    newer: usize,
+    /// How many leaves come of it.
+    leaves: usize,
+    /// Entries of each of these; the last may have fewer.
+    fill: usize,
+}
+
+impl Scratch {
+    /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
+    /// once. What is known of the next leaf has been asked for; its columns are asked for meanwhile.
+    #[inline(always)]
+    pub(super) fn merge_leaf(
+        &mut self,
+        leaf: &mut Box<Leaf>,
+        waiting: Option<&Waiting>,
+        next: Option<&Leaf>,
+    ) {
+        let mut merged = self.spare.leaf_to_fill();
+        let late = self.late.of_leaf(waiting, (&[], &[]));
+        merged.fill_with(|keys, values| join((leaf, next), 0..leaf.len(), late, (keys, values)));
+        self.spare.keep(std::mem::replace(leaf, merged));
+    }
+}
+
 impl BPlusTree {
-    /// Lets an entry wait for the next merge into its branch; it hides older ones of the same key. Amortised time O(1),
-    /// and O(log n) for finding its branch.
+    /// Lets an entry wait to be merged into its leaf; it hides older ones of the same key. Amortised time O(1), and
+    /// O(log n) for finding its leaf.
     #[inline]
     pub(super) fn insert_late(&mut self, key: u64, value: u64) {
         if !self.stage.push(key, value) {
@@ -119,18 +104,9 @@ impl BPlusTree {
         let mut from = 0;
         while from < run.0.len() {
             let (at, to) = self.same_branch(run.0, from);
-            let branch = &self.branches[at];
-            if to - from < MERGED_AT_ONCE * branch.leaves().len().max(1) {
-                branch.prefetch();
-                let routed = (from..to).map(|entry| Route { entry, at, place: 0 });
-                routes.extend(routed);
-            } else if routes.is_empty() {
-                self.merge_branch_here(at, (&run.0[from..to], &run.1[from..to]));
-            } else {
-                // Other branches may be split by this.
-                self.push_routed(run, &mut routes);
-                continue;
-            }
+            let to = to.min(from + ROUTED_AT_ONCE);
+            self.branches[at].prefetch();
+            routes.extend((from..to).map(|entry| Route { entry, at, place: 0 }));
             from = to;
             if routes.len() >= ROUTED_AT_ONCE {
                 self.push_routed(run, &mut routes);
@@ -149,107 +125,205 @@ impl BPlusTree {
         (at, from + count)
     }
 
-    /// Lets entries wait where their routes lead. If there is no room, what waits there is merged, and they with it.
+    /// Lets entries wait where their routes lead. Where there is no room, leaves are written anew, and they with them.
     #[inline(always)]
     fn push_routed(&mut self, run: Columns<'_>, routes: &mut Vec<Route>) {
         for route in &mut *routes {
             let branch = &self.branches[route.at];
             route.place = branch.find(run.0[route.entry]);
-            branch.pending.prefetch_leaf(route.place);
+            branch.prefetch_waiting(route.place);
         }
         for route in &*routes {
-            self.branches[route.at].pending.prefetch_block(route.place);
+            self.branches[route.at].prefetch_room(route.place);
         }
         let mut left = Run::new();
         for route in routes.drain(..) {
-            let pending = &mut self.branches[route.at].pending;
-            let (key, value) = (run.0[route.entry], run.1[route.entry]);
-            let has_room = pending.has_room() && pending.push(route.place, key, value);
-            if !has_room {
-                left.push((key, value));
+            let entry = (run.0[route.entry], run.1[route.entry]);
+            if !self.branches[route.at].push_late(route.place, entry, &self.options) {
+                left.push(entry);
             }
         }
         let mut from = 0;
         while from < left.keys.len() {
-            let (at, to) = self.same_branch(&left.keys, from);
-            self.merge_branch_here(at, (&left.keys[from..to], &left.values[from..to]));
-            from = to;
+            from += self.merge_around((&left.keys[from..], &left.values[from..]));
         }
     }
 
-    /// Merges what pends in a branch into its leaves. Time O(pending + leaves that it touches).
-    pub(super) fn merge_branch(&mut self, at: usize) {
-        vectorised(MergeBranch { tree: self, at });
-    }
-
-    /// Merges what pends in a branch into its leaves, and newer entries that belong to it.
+    /// Makes room where the first of these entries belongs, and merges those of them that belong to leaves that are written
+    /// anew for it; returns how many. Time O(leaves that are written).
     #[inline(always)]
-    fn merge_branch_here(&mut self, at: usize, newer: Columns<'_>) {
-        let branch = &mut self.branches[at];
-        if branch.pending.is_empty() && newer.0.is_empty() {
-            return;
+    fn merge_around(&mut self, newer: Columns<'_>) -> usize {
+        let at = self.index.find(newer.0[0]);
+        if self.branches[at].leaves().is_empty() {
+            let fence = self.index.fence(at).unwrap_or(0);
+            self.branches[at].push(fence, self.scratch.spare.leaf());
         }
+        let window = self.window_around(at, self.branches[at].find(newer.0[0]), newer.0);
+        let here = (&newer.0[..window.newer], &newer.1[..window.newer]);
+        self.write_anew(at, &window, here, &mut |_, _| {});
+        window.newer
+    }
+
+    /// So many leaves around one that they either have room enough, or are about as full as leaves are made when there is one
+    /// more.
+    /// Newer keys do not belong before that leaf.
+    #[inline(always)]
+    fn window_around(&self, at: usize, place: usize, newer: &[u64]) -> Window {
+        let leaves = self.branches[at].leaves().len();
+        let filled = self.options.filled_leaf();
+        let mut places = place..place + 1;
+        loop {
+            let window = self.window(at, places.clone(), newer);
+            let is_full = window.leaves <= places.len() || window.fill * 16 >= filled * 15;
+            if is_full || window.places.len() == leaves {
+                return window;
+            }
+            // By half as many again, as far as there are leaves on either side.
+            let more = places.len().div_ceil(4);
+            places = places.start.saturating_sub(more)..(places.end + more).min(leaves);
+        }
+    }
+
+    /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
+    #[inline(always)]
+    pub(super) fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
+        let branch = &self.branches[at];
+        let all_leaves = branch.leaves().len();
+        let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
+        let end = end.unwrap_or(NO_KEY);
+        let newer_here = newer.iter().take_while(|&&key| key < end).count();
+        let held: usize = places.clone().map(|place| branch.held(place)).sum();
+        let entries = held + newer_here;
+        let (filled, room) = (self.options.filled_leaf(), self.options.leaf_entries);
+        let mut leaves = entries.div_ceil(filled).max(1);
+        if entries * 2 <= places.len() * (filled + room) {
+            leaves = leaves.min(places.len());
+        }
+        if all_leaves - places.len() + leaves > self.options.branch_leaves && places.len() < all_leaves {
+            return self.window(at, 0..all_leaves, newer);
+        }
+        Window {
+            places,
+            newer: newer_here,
+            leaves,
+            fill: entries.div_ceil(leaves),
+        }
+    }
+
+    /// Writes leaves anew, with what waits for them and newer entries, and calls `met` with all of it.
+    #[inline(always)]
+    pub(super) fn write_anew(
+        &mut self,
+        at: usize,
+        window: &Window,
+        mut newer: Columns<'_>,
+        met: &mut impl FnMut(&[u64], &[u64]),
+    ) {
         let Scratch {
             spare, late, joined, ..
         } = &mut self.scratch;
         let joined = joined.get_or_insert_with(Joined::new);
-        if branch.leaves().is_empty() {
-            branch.push(self.index.fence(at).unwrap_or(0), spare.leaf());
-        }
+        let branch = &mut self.branches[at];
+        let places = window.places.clone();
+        let fence = branch.fence(places.start).unwrap_or(0);
         let mut packer = Packer {
-            packed: Vec::with_capacity(branch.leaves().len() + 16),
-            open: None,
-            fill: self.options.filled_leaf(),
-            capacity: self.options.leaf_entries,
-            added: 0,
+            packed: Vec::with_capacity(window.leaves),
+            fill: window.fill,
             spare,
         };
-        let mut leaves = branch.take().peekable();
-        let (mut place, mut newer) = (0, newer);
-        while let Some((fence, leaf)) = leaves.next() {
-            let next = leaves.peek();
-            let end = next.map_or(NO_KEY, |next| next.0);
-            if let Some((_, next)) = next {
-                branch.prefetch_pending(place + 1);
-                next.prefetch_outline();
+        packer.packed.push((fence, packer.spare.leaf_to_fill()));
+        let mut entries = 0;
+        for place in places.clone() {
+            let mut next = None;
+            let mut end = NO_KEY;
+            if place + 1 < places.end {
+                branch.prefetch_outline(place + 1);
+                next = Some(branch.leaves()[place + 1].as_ref());
+                end = branch.fence(place + 1).unwrap_or(NO_KEY);
             }
             let count = newer.0.iter().take_while(|&&key| key < end).count();
             let (keys, more_keys) = newer.0.split_at(count);
             let (values, more_values) = newer.1.split_at(count);
-            let late = late.of_leaf(&branch.pending, place, (keys, values));
-            let next = next.map(|(_, next)| next.as_ref());
-            packer.take((fence, leaf), next, late, joined);
-            (place, newer) = (place + 1, (more_keys, more_values));
+            newer = (more_keys, more_values);
+            let leaf = &branch.leaves()[place];
+            entries += leaf.len();
+            let late = late.of_leaf(branch.waiting_for(place), (keys, values));
+            joined.visit((leaf, next), 0..leaf.len(), late, &mut |keys, values| {
+                met(keys, values);
+                packer.copy((keys, values));
+            });
         }
         packer.close();
-        self.entries += packer.added;
-        branch.pending.clear();
         let packed = packer.packed;
-        self.replace_leaves(at, packed);
+        let packed_entries: usize = packed.iter().map(|(_, leaf)| leaf.len()).sum();
+        self.entries = self.entries - entries + packed_entries;
+        branch.forget_waiting(places.clone());
+        if branch.leaves().len() - places.len() + packed.len() <= self.options.branch_leaves {
+            let replaced = branch.replace(places, packed);
+            replaced.into_iter().for_each(|leaf| spare.keep(leaf));
+        } else {
+            branch.take().for_each(|(_, leaf)| spare.keep(leaf));
+            self.divide(at, packed);
+        }
     }
 
-    /// Gives a branch these leaves; what it has no room for goes to new branches behind it.
-    fn replace_leaves(&mut self, at: usize, packed: Vec<(u64, Box<Leaf>)>) {
-        let room = self.options.branch_leaves;
-        let branches = if packed.len() <= room {
-            1
-        } else {
-            packed.len().div_ceil(room * 3 / 4)
-        };
+    /// Gives these leaves to an empty branch that has no room for them, and to new ones behind it.
+    #[cold]
+    fn divide(&mut self, at: usize, packed: Vec<(u64, Box<Leaf>)>) {
+        let branches = packed.len().div_ceil(self.options.branch_leaves * 3 / 4);
         let share = packed.len().div_ceil(branches);
         let mut packed = packed.into_iter();
         for (fence, leaf) in packed.by_ref().take(share) {
             self.branches[at].push(fence, leaf);
         }
-        self.branches[at].set_room(&self.options);
         for new in 1..branches {
-            let mut branch = Branch::of(packed.by_ref().take(share));
-            branch.set_room(&self.options);
+            let branch = Branch::of(packed.by_ref().take(share));
             if let Some(fence) = branch.fence(0) {
                 self.branches.insert(at + new, Box::new(branch));
                 self.index.insert(at + new, fence);
             }
         }
+    }
+
+    /// Merges what waits in a branch into its leaves. Time O(entries of leaves for which some wait).
+    pub(super) fn merge_branch(&mut self, at: usize) {
+        vectorised(MergeBranch { tree: self, at });
+    }
+
+    #[inline(always)]
+    fn merge_branch_here(&mut self, at: usize) {
+        let mut place = 0;
+        while self.branches[at].waiting() > 0 && place < self.branches[at].leaves().len() {
+            self.branches[at].prefetch_outline(place + 1);
+            self.merge_place(at, place);
+            place += 1;
+        }
+        self.branches[at].shrink();
+    }
+
+    /// Merges what waits for the leaf at this branch and place, if anything does. Leaves around it, and other branches, may
+    /// move if it has no room.
+    #[inline(always)]
+    pub(super) fn merge_place(&mut self, at: usize, place: usize) {
+        if self.branches[at].waiting_for(place).is_none() {
+            return;
+        }
+        if self.branches[at].held(place) > self.options.leaf_entries {
+            let window = self.window_around(at, place, &[]);
+            return self.write_anew(at, &window, (&[], &[]), &mut |_, _| {});
+        }
+        self.merge_within(at, place);
+    }
+
+    /// Merges what waits for a leaf that has room for it.
+    #[inline(always)]
+    pub(super) fn merge_within(&mut self, at: usize, place: usize) {
+        let branch = &mut self.branches[at];
+        let (leaf, waiting, next) = branch.leaf_to_merge(place);
+        let before = leaf.len();
+        self.scratch.merge_leaf(leaf, waiting, next);
+        self.entries += leaf.len() - before;
+        branch.forget_waiting(place..place + 1);
     }
 
     /// Moves the entries of the first branch to the end of `entries`; returns the fence of the next one.
@@ -266,21 +340,7 @@ impl BPlusTree {
         next
     }
 
-    /// Merges what pends in the branches of which half or more lies between the bounds: to merge a whole branch for a few
-    /// of its leaves takes longer than to join these.
-    pub(super) fn merge_between(&mut self, lower: u64, upper: u64) {
-        let mut at = self.index.find(lower);
-        while self.index.fence(at).is_some_and(|fence| fence <= upper) {
-            let branch = &self.branches[at];
-            let covered = branch.find(upper) + 1 - branch.find(lower);
-            if covered * 2 >= branch.leaves().len() {
-                self.merge_branch(at);
-            }
-            at += 1;
-        }
-    }
-
-    /// Merges everything that pends. Time O(n).
+    /// Merges everything that waits. Time O(n).
     pub(super) fn merge_all(&mut self) {
         self.clear_stage();
         let mut at = 0;
@@ -301,7 +361,7 @@ impl Searching for MergeBranch<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.tree.merge_branch_here(self.at, (&[], &[]));
+        self.tree.merge_branch_here(self.at);
     }
 }
 

@@ -16,10 +16,11 @@
 //! * never moves an entry in order: it is written to the leaf where it stays;
 //! * keeps what is ahead of its time apart, until its time has come (the pairs that a swap displaces are one late and
 //!   one ahead; a tail that follows the greatest key would make *every* key late);
-//! * merges what is late leaf by leaf, when there is a tenth of what the leaves of a branch hold: one pass serves them
-//!   all, and memory is bounded, whatever the order;
 //! * stages late entries, sorts some hundred of them at a time, and keeps them by the leaf to which they belong, behind
 //!   fingerprints: a lookup seldom meets them, and a scan has only to merge those of one leaf;
+//! * merges them leaf by leaf, when more than an eighth of what a leaf holds waits for it: one pass serves many, and memory
+//!   is bounded, whatever the order;
+//! * merges what a scan meets, as a query of the paper sorts it: the next one finds it in order;
 //! * merges them as soon as the tail is further ahead than keys were late in the last window, by the measure of the
 //!   [`Estimator`](crate::sortedness::Estimator).
 
@@ -36,12 +37,13 @@ mod merge;
 mod near_sorted;
 mod options;
 mod paged_tree;
-mod pending;
 mod range;
+mod scan;
 mod scratch;
 mod search;
 mod serial_map;
 mod stage;
+mod waiting;
 
 pub use bplus_tree::BPlusTree;
 pub use buffer::{BaseTree, BufferOptions, Drained, Filters, LatchedSaTree, SaTree};

@@ -1,14 +1,11 @@
 //! The tree for keys that arrive nearly in order.
 
-use std::ops::RangeBounds;
-
 use super::ahead::Ahead;
 use super::bplus_tree::BPlusTree;
 use super::join::Joined;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
 use super::search::{Columns, NO_KEY, Searching, vectorised};
-use super::serial_map::inclusive;
 use super::stage::Run;
 use crate::sortedness::Estimator;
 
@@ -28,9 +25,9 @@ const PATIENCE: usize = 64;
 ///
 /// A key in order costs an append. Those ahead are appended when the tail comes to them. Those late, by however little,
 /// are staged: a thousand of them at most, which are sorted and go to the tail or to their branch together. In the
-/// branch, 16 Ki entries of the tree, they wait by the leaf to which they belong, until there are enough of them to be
-/// merged into its leaves in one pass; where none wait nothing is looked for. So what waits is bounded by a sixth of
-/// the leaves, whatever the order.
+/// branch, 16 Ki entries of the tree, up to 32 wait for each leaf, until one more comes or somebody [scans](Self::scan) the
+/// leaf; then they are merged into it, or into it and those around it if it has no room. Where none wait nothing is looked
+/// for. So what waits is bounded by an eighth of the leaves, whatever the order.
 ///
 /// ```
 /// use bedload_index::sware::NearSortedTree;
@@ -173,23 +170,6 @@ impl NearSortedTree {
         self.clear_stage();
         self.tree.merge_all();
         self.take_ahead(NO_KEY);
-    }
-
-    /// Merges what is pending where a range is long, so that to read it takes, from now on and until more keys come late,
-    /// what it takes where nothing is pending. A range of less than half a branch is left as it is, and joined with
-    /// what is pending whenever it is read. Time O(n) for the n entries of the range, if anything is pending there. There
-    /// is no need to call it.
-    pub fn prepare_range(&mut self, bounds: impl RangeBounds<u64>) {
-        let Some((lower, upper)) = inclusive(bounds) else {
-            return;
-        };
-        let upper = upper.min(NO_KEY - 1);
-        if lower < self.tail_fence {
-            self.tree.merge_between(lower, upper.min(self.tail_fence - 1));
-        }
-        if self.tail_end < upper {
-            self.ahead.prepare(lower.max(self.tail_end + 1), upper);
-        }
     }
 
     /// The order of the keys so far.

@@ -9,8 +9,8 @@ pub(super) const BRANCH_LEAVES: usize = 64;
 /// Entries that a stage has room for. A scan looks through all their keys, and they fit the nearest caches.
 pub(super) const STAGE_ENTRIES: usize = 1024;
 
-/// Entries that may wait for all leaves of a branch: 40 for each, on average.
-const PENDING_ENTRIES: usize = BRANCH_LEAVES * 40;
+/// Entries that may wait to be merged into a leaf.
+pub(super) const LEAF_WAITING: usize = 32;
 
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
 ///
@@ -38,7 +38,7 @@ impl TreeOptions {
         Self {
             leaf_entries: LEAF_ENTRIES,
             branch_leaves: BRANCH_LEAVES,
-            pending_entries: PENDING_ENTRIES,
+            pending_entries: LEAF_WAITING,
             staged_entries: STAGE_ENTRIES,
             fill_percent: 95,
             split_percent: 50,
@@ -64,12 +64,12 @@ impl TreeOptions {
         }
     }
 
-    /// Entries that may wait to be merged into the leaves of a full branch, 1 to 2,560, and no more than 64 for one leaf; of
-    /// one with fewer leaves as many fewer. Default: 2,560. A plain [`BPlusTree`](super::BPlusTree) has none.
+    /// Late entries that may wait to be merged into a leaf, 1 to 32. Default: 32. A plain [`BPlusTree`](super::BPlusTree) has
+    /// none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {
-            pending_entries: entries.clamp(1, PENDING_ENTRIES),
+            pending_entries: entries.clamp(1, LEAF_WAITING),
             ..self
         }
     }

@@ -43,7 +43,7 @@ impl Reading {
 
 /// The part of ascending columns that lies between the bounds.
 #[inline(always)]
-fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
+pub(super) fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
     if keys.first().is_none_or(|&first| first >= lower) && keys.last().is_none_or(|&last| last <= upper) {
         return (keys, values);
     }
@@ -64,22 +64,23 @@ impl Joining {
         staged: Columns<'_>,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
-        let late = if branch.pending.is_empty() {
-            staged
-        } else {
-            part_between(self.late.of_leaf(&branch.pending, place, staged), lower, upper)
+        let Some(leaf) = branch.leaves().get(place) else {
+            if !staged.0.is_empty() {
+                visit(staged.0, staged.1);
+            }
+            return;
         };
-        match branch.leaves().get(place) {
-            None if late.0.is_empty() => {}
-            None => visit(late.0, late.1),
-            Some(leaf) => join_leaf(&mut self.joined, (leaf, next), (lower, upper), late, visit),
-        }
+        let late = match branch.waiting_for(place) {
+            None => staged,
+            waiting => part_between(self.late.of_leaf(waiting, staged), lower, upper),
+        };
+        join_leaf(&mut self.joined, (leaf, next), (lower, upper), late, visit);
     }
 }
 
 /// Visits the entries of a leaf between the bounds, joined with late ones that lie between them.
 #[inline(always)]
-fn join_leaf(
+pub(super) fn join_leaf(
     joined: &mut Option<Box<Joined>>,
     (leaf, next): (&Leaf, Option<&Leaf>),
     (lower, upper): (u64, u64),
@@ -137,7 +138,7 @@ impl BPlusTree {
         let first_at = self.index.find(lower);
         let first = self.branches[first_at].find(lower);
         // What is staged is looked through while the first leaf comes from memory.
-        self.branches[first_at].prefetch_leaf(first);
+        self.branches[first_at].prefetch_outline(first);
         let mut reading = Reading::new(&self.stage, lower, upper);
         let mut staged = reading.staged.columns();
         for at in first_at..self.branches.len() {
@@ -157,11 +158,8 @@ impl BPlusTree {
                     .map_or(branch_end, |fence| upper.min(fence - 1));
                 let mut next = None;
                 if end < upper {
-                    branch.prefetch_pending(place + 1);
+                    branch.prefetch_outline(place + 1);
                     next = branch.leaves().get(place + 1).map(Box::as_ref);
-                    if let Some(next) = next {
-                        next.prefetch_outline();
-                    }
                 }
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);
@@ -295,11 +293,14 @@ impl NearSortedTree {
             self.tree
                 .visit_between(lower, upper.min(self.tail_fence - 1), &mut visit);
         }
-        if lower <= self.tail_end && upper >= self.tail_fence {
-            self.visit_tail(lower, upper, &mut visit);
-        }
+        self.visit_tail(lower, upper, &mut visit);
         self.ahead
             .visit(lower.max(self.tail_end), upper.min(NO_KEY - 1), &mut visit);
+        self.visit_greatest(upper, &mut visit);
+    }
+
+    /// Visits the greatest of all keys, if it is there and the bound admits it.
+    pub(super) fn visit_greatest(&self, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
         if upper == NO_KEY
             && let Some(value) = self.tree.greatest
         {
@@ -308,7 +309,10 @@ impl NearSortedTree {
     }
 
     /// Visits what belongs to the tail, between the bounds.
-    fn visit_tail(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+    pub(super) fn visit_tail(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        if lower > self.tail_end || upper < self.tail_fence {
+            return;
+        }
         let (lower, upper) = (lower.max(self.tail_fence), upper.min(self.tail_end));
         let mut reading = Reading::new(&self.tree.stage, lower, upper);
         let staged = reading.staged.columns();

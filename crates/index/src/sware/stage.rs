@@ -184,6 +184,20 @@ impl Stage {
         run.extend_sorted(&found);
     }
 
+    /// Moves the entries between two bounds, of which neither is [`NO_KEY`], to a run.
+    pub(super) fn take_between(&mut self, lower: u64, upper: u64, run: &mut Run) {
+        run.clear();
+        self.between(lower, upper, run);
+        if run.keys.is_empty() {
+            return;
+        }
+        for key in &mut self.keys {
+            if (lower..=upper).contains(key) {
+                *key = NO_KEY;
+            }
+        }
+    }
+
     /// Moves all entries to a run.
     pub(super) fn take(&mut self, run: &mut Run) {
         run.clear();
