@@ -113,6 +113,7 @@ fn plain_trees() {
 fn near_sorted_trees() {
     locked_suite(NearSortedTree::new);
     locked_suite(|| NearSortedTree::with_options(small()));
+    locked_suite(|| Scanned(NearSortedTree::with_options(small()), 0));
 }
 
 #[test]
@@ -192,6 +193,56 @@ fn every_combination_of_settings() {
             ))
         };
         check(near_sorted, plan);
+        let scanned = || {
+            let tree = NearSortedTree::with_options(options);
+            OneThread(Subject(Locked::new(Scanned(tree, 0)), U64Keys))
+        };
+        check(scanned, plan);
+    }
+}
+
+/// Scans a part of the keys before every read, under the lock that the read has upgraded: what is read was merged in part.
+struct Scanned(NearSortedTree, u64);
+
+impl SerialMap for Scanned {
+    fn insert(&mut self, key: u64, value: u64) {
+        self.0.insert(key, value);
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        self.0.get(key)
+    }
+
+    fn remove(&mut self, key: u64) -> Option<u64> {
+        self.0.remove(key)
+    }
+
+    fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
+        self.0.read_up(lower, upper, entries)
+    }
+
+    fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
+        self.0.read_down(lower, upper, entries)
+    }
+
+    fn wants_preparation(&self) -> bool {
+        true
+    }
+
+    fn prepare_reads(&mut self) {
+        self.1 = scattered(self.1 + 1);
+        let lower = self.1;
+        let mut next = lower;
+        self.0
+            .scan(lower..=lower.saturating_add(1 << 62), |keys, values| {
+                assert_eq!(keys.len(), values.len());
+                assert!(keys.is_sorted_by(|a, b| a < b) && keys.first().is_some_and(|&key| key >= next));
+                next = keys.last().map_or(next, |&last| last.saturating_add(1));
+            });
+    }
+
+    fn check_structure(&self) -> Result<(), String> {
+        self.0.check_structure()
     }
 }
 
