@@ -189,28 +189,31 @@ pub fn rounds<K>(
     entrants: &[Entrant<K>],
     round: impl Fn(&dyn Subject<K>, usize, u64) -> Vec<Figure>,
 ) -> Vec<Record> {
+    rounds_of_all(scenario, plan, entrants, |entrants, threads, number, samples| {
+        for entrant in entrants {
+            let figures = unless_peer_panics(entrant, || {
+                let subject = (entrant.make)();
+                round(subject.as_ref(), threads, number)
+            });
+            samples.add(entrant.name, figures.unwrap_or_default());
+        }
+    })
+}
+
+/// Runs `round`, which measures all entrants, as often as the plan asks, for every number of threads.
+pub fn rounds_of_all<K>(
+    scenario: &'static str,
+    plan: &Plan,
+    entrants: &[Entrant<K>],
+    round: impl Fn(&[&Entrant<K>], usize, u64, &mut Samples),
+) -> Vec<Record> {
+    let is_taken = |entrant: &&Entrant<K>| plan.takes(entrant.name, BASELINE);
+    let entrants: Vec<_> = entrants.iter().filter(is_taken).collect();
     let mut records = Vec::new();
     for threads in plan.threads() {
         let mut samples = Samples::new();
         for number in 0..plan.rounds() {
-            for entrant in entrants
-                .iter()
-                .filter(|entrant| plan.takes(entrant.name, BASELINE))
-            {
-                let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    let subject = (entrant.make)();
-                    round(subject.as_ref(), threads, number as u64)
-                }));
-                let figures = match outcome {
-                    Ok(figures) => figures,
-                    Err(_) if entrant.is_peer => {
-                        eprintln!("{} panicked in {scenario} with {threads} threads", entrant.name);
-                        continue;
-                    }
-                    Err(panic) => resume_unwind(panic),
-                };
-                samples.add(entrant.name, figures);
-            }
+            round(&entrants, threads, number as u64, &mut samples);
         }
         let mut params = vec![
             ("threads", threads.to_string()),
@@ -223,6 +226,18 @@ pub fn rounds<K>(
         records.extend(summarise(scenario, BASELINE, &params, &samples));
     }
     records
+}
+
+/// What `measure` answers; none if the entrant is a peer and panics, which is reported.
+pub fn unless_peer_panics<K, T>(entrant: &Entrant<K>, measure: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(measure)) {
+        Ok(answer) => Some(answer),
+        Err(_) if entrant.is_peer => {
+            eprintln!("{} panicked", entrant.name);
+            None
+        }
+        Err(panic) => resume_unwind(panic),
+    }
 }
 
 /// Figures of several rounds, by subject and metric, in the order in which they first came.
