@@ -6,7 +6,9 @@ use bedload_testkit::workload::{Late, LateKey, PoissonDelay};
 
 use super::time_series::{load, mix, sensors, throughput};
 use crate::record::Record;
-use crate::runner::{Figure, Plan, Stamps, on_threads, rounds, rounds_of_all, unless_peer_panics};
+use crate::runner::{
+    Figure, Plan, Stamps, on_threads, on_threads_after, rounds, rounds_of_all, unless_peer_panics,
+};
 use crate::subjects::{Entrant, Subject, indexes_and_buffers};
 
 /// Mean delays in microseconds: to a second.
@@ -77,11 +79,18 @@ impl Inserts {
         let delays = delays(&stamps, delay_us, (self.threads, self.share), self.seed);
         let none = vec![0; self.share];
         let stamps = Stamps::beginning_at(turn.ticks);
-        on_threads(self.threads, |thread| insert(&stamps, thread, &none));
+        on_threads_after(
+            self.threads,
+            |thread| insert(&stamps, thread, &none[..1]),
+            |thread| insert(&stamps, thread, &none),
+        );
         subject.settle();
-        let figure = self.timed(subject, format!("{delay_us} us late"), |thread| {
-            insert(&stamps, thread, &delays[thread]);
-        });
+        let (_, seconds) = on_threads_after(
+            self.threads,
+            |thread| insert(&stamps, thread, &none[..1]),
+            |thread| insert(&stamps, thread, &delays[thread]),
+        );
+        let figure = self.with_settling(subject, &format!("{delay_us} us late"), seconds);
         turn.ticks = stamps.now();
         figure
     }
@@ -93,26 +102,31 @@ impl Inserts {
             let key = turn.base + number * self.threads as u64 + thread as u64;
             turn.subject.insert(key, !key);
         };
-        on_threads(self.threads, |thread| {
+        let first = |thread: usize| insert(thread, 0);
+        on_threads_after(self.threads, first, |thread| {
             (0..self.share as u64).for_each(|number| insert(thread, 2 * number));
         });
         turn.subject.settle();
+        let (_, seconds) = on_threads_after(self.threads, first, |thread| {
+            let late = Late::new(percent.into(), kind, self.seed ^ thread as u64);
+            let late = late.after(self.share as u64).take(self.share);
+            late.for_each(|number| insert(thread, number));
+        });
         let name = match kind {
             LateKey::Existing => "existing",
             LateKey::Fresh => "fresh",
         };
-        let metric = format!("{percent} % late, {name}");
-        self.timed(turn.subject.as_ref(), metric, |thread| {
-            let late = Late::new(percent.into(), kind, self.seed ^ thread as u64);
-            let late = late.after(self.share as u64).take(self.share);
-            late.for_each(|number| insert(thread, number));
-        })
+        self.with_settling(
+            turn.subject.as_ref(),
+            &format!("{percent} % late, {name}"),
+            seconds,
+        )
     }
 
-    fn timed(&self, subject: &dyn Subject, metric: String, work: impl Fn(usize) + Sync) -> Figure {
-        let (_, inserting) = on_threads(self.threads, work);
+    /// The figure of inserts that took so long, with what they leave to be done.
+    fn with_settling(&self, subject: &dyn Subject, metric: &str, seconds: f64) -> Figure {
         let (_, settling) = on_threads(1, |_| subject.settle());
-        throughput(&metric, self.share * self.threads, inserting + settling)
+        throughput(metric, self.share * self.threads, seconds + settling)
     }
 }
 

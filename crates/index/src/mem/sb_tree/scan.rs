@@ -52,7 +52,7 @@ impl<K: Key> SbTree<K> {
             let scanned = if is_above_blocks {
                 Scanned::Beyond(start)
             } else {
-                self.blocks.scan((start, end), &mut output)
+                self.scan_blocks((start, end), &mut output)
             };
             match scanned {
                 Scanned::Done => break,
@@ -72,6 +72,29 @@ impl<K: Key> SbTree<K> {
             }
         }
         output.filled()
+    }
+
+    /// Copies what blocks and lanes have.
+    #[inline]
+    fn scan_blocks(
+        &self,
+        (start, end): (K::Words, K::Words),
+        output: &mut Output<'_, K>,
+    ) -> Scanned<K::Words> {
+        if !self.lanes.are_empty()
+            && let Some(least) = self.lanes.least_within((start, end))
+        {
+            let Some(before) = least.predecessor().filter(|before| start <= *before) else {
+                self.lanes.drain_within((start, start), &self.blocks);
+                return Scanned::From(start);
+            };
+            let scanned = self.blocks.scan((start, before), output);
+            return match scanned {
+                Scanned::Done if output.room() > 0 => Scanned::From(least),
+                scanned => scanned,
+            };
+        }
+        self.blocks.scan((start, end), output)
     }
 
     /// Reads entries of the segment in which `start`, or `end` where the greatest are asked for, belongs. None if it
@@ -132,6 +155,7 @@ impl<K: Key> Leaves<K::Words> for SbTree<K> {
         let range = inclusive(bounds)?;
         let mut backoff = Backoff::default();
         loop {
+            self.lanes.drain_within(range, &self.blocks);
             if let Some(next) = self.blocks.read(from, range, entries) {
                 return next;
             }
