@@ -21,8 +21,10 @@ const SHARED_WRITER: usize = WRITERS - 1;
 ///
 /// A key above all that came before is appended to a log of the calling thread, in O(1), without touching anything that
 /// other threads write. Logs are merged into sorted blocks in small steps, which the inserting threads share. A late key
-/// takes O(log n). A lookup takes O(log n) and writes no shared memory; a range O(log n) to begin with, and O(1) for each
-/// entry; where late keys came last it puts up to sixteen of a block in order first. A removal of a key that is not in a block yet has the logs converted first.
+/// takes O(log n); up to 32 of a thread wait in a lane of its own, where others find them, and go to blocks together. A lookup
+/// takes O(log n) and writes no shared memory, but where late keys wait: there it counts, and in the end puts them into blocks. A
+/// range takes O(log n) to begin with, and O(1) for each entry; late keys in its way it puts into blocks, and in order, first. A
+/// removal of a key that is not in a block yet has the logs converted first.
 ///
 /// Memory of removed entries is used again, and returns to the system with the index.
 ///
