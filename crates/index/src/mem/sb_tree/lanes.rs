@@ -103,6 +103,7 @@ impl<W: Words> Lane<W> {
 
     /// What `look` says of so many counted entries, once nobody has drained the lane meanwhile.
     fn read<T>(&self, look: impl Fn(usize) -> T) -> T {
+        let mut backoff = Backoff::default();
         loop {
             let word = self.word.load(Ordering::Acquire);
             let answer = look(Self::len(word));
@@ -111,6 +112,7 @@ impl<W: Words> Lane<W> {
             if now / GENERATION == word / GENERATION {
                 return answer;
             }
+            backoff.wait();
         }
     }
 
