@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use quanta::{Clock, Instant};
@@ -189,28 +190,31 @@ pub fn rounds<K>(
     entrants: &[Entrant<K>],
     round: impl Fn(&dyn Subject<K>, usize, u64) -> Vec<Figure>,
 ) -> Vec<Record> {
+    rounds_of_all(scenario, plan, entrants, |entrants, threads, number, samples| {
+        for entrant in entrants {
+            let figures = unless_peer_panics(entrant, || {
+                let subject = (entrant.make)();
+                round(subject.as_ref(), threads, number)
+            });
+            samples.add(entrant.name, figures.unwrap_or_default());
+        }
+    })
+}
+
+/// Runs `round`, which measures all entrants, as often as the plan asks, for every number of threads.
+pub fn rounds_of_all<K>(
+    scenario: &'static str,
+    plan: &Plan,
+    entrants: &[Entrant<K>],
+    round: impl Fn(&[&Entrant<K>], usize, u64, &mut Samples),
+) -> Vec<Record> {
+    let is_taken = |entrant: &&Entrant<K>| plan.takes(entrant.name, BASELINE);
+    let entrants: Vec<_> = entrants.iter().filter(is_taken).collect();
     let mut records = Vec::new();
     for threads in plan.threads() {
         let mut samples = Samples::new();
         for number in 0..plan.rounds() {
-            for entrant in entrants
-                .iter()
-                .filter(|entrant| plan.takes(entrant.name, BASELINE))
-            {
-                let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    let subject = (entrant.make)();
-                    round(subject.as_ref(), threads, number as u64)
-                }));
-                let figures = match outcome {
-                    Ok(figures) => figures,
-                    Err(_) if entrant.is_peer => {
-                        eprintln!("{} panicked in {scenario} with {threads} threads", entrant.name);
-                        continue;
-                    }
-                    Err(panic) => resume_unwind(panic),
-                };
-                samples.add(entrant.name, figures);
-            }
+            round(&entrants, threads, number as u64, &mut samples);
         }
         let mut params = vec![
             ("threads", threads.to_string()),
@@ -223,6 +227,18 @@ pub fn rounds<K>(
         records.extend(summarise(scenario, BASELINE, &params, &samples));
     }
     records
+}
+
+/// What `measure` answers; none if the entrant is a peer and panics, which is reported.
+pub fn unless_peer_panics<K, T>(entrant: &Entrant<K>, measure: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(measure)) {
+        Ok(answer) => Some(answer),
+        Err(_) if entrant.is_peer => {
+            eprintln!("{} panicked", entrant.name);
+            None
+        }
+        Err(panic) => resume_unwind(panic),
+    }
 }
 
 /// Figures of several rounds, by subject and metric, in the order in which they first came.
@@ -319,13 +335,35 @@ fn machine() -> String {
 ///
 /// If a thread panics.
 pub fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> (Vec<T>, f64) {
+    on_threads_after(threads, |_| {}, work)
+}
+
+/// The same, after each thread in turn has done `first`, untimed: so that an index that numbers its threads gives them the
+/// same numbers every time, as it would if they lasted.
+///
+/// # Panics
+///
+/// If a thread panics.
+pub fn on_threads_after<T: Send>(
+    threads: usize,
+    first: impl Fn(usize) + Sync,
+    work: impl Fn(usize) -> T + Sync,
+) -> (Vec<T>, f64) {
     let start = Barrier::new(threads + 1);
+    let turn = AtomicUsize::new(0);
     thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
-                let (start, work) = (&start, &work);
+                let (start, turn, first, work) = (&start, &turn, &first, &work);
                 scope.spawn(move || {
+                    while turn.load(Ordering::Acquire) != thread {
+                        thread::yield_now();
+                    }
+                    // Also if it panics, the next one gets its turn.
+                    let done = catch_unwind(AssertUnwindSafe(|| first(thread)));
+                    turn.store(thread + 1, Ordering::Release);
                     start.wait();
+                    done.unwrap_or_else(|panic| resume_unwind(panic));
                     let begun = Instant::now();
                     let answer = work(thread);
                     (answer, begun, Instant::now())

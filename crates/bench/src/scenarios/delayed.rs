@@ -6,8 +6,10 @@ use bedload_testkit::workload::{Late, LateKey, PoissonDelay};
 
 use super::time_series::{load, mix, sensors, throughput};
 use crate::record::Record;
-use crate::runner::{Plan, Stamps, on_threads, rounds};
-use crate::subjects::indexes_and_buffers;
+use crate::runner::{
+    Figure, Plan, Stamps, on_threads, on_threads_after, rounds, rounds_of_all, unless_peer_panics,
+};
+use crate::subjects::{Entrant, Subject, indexes_and_buffers};
 
 /// Mean delays in microseconds: to a second.
 const DELAYS_US: [u32; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
@@ -28,55 +30,141 @@ fn delays(stamps: &Stamps, mean_us: u32, (threads, share): (usize, usize), round
         .collect()
 }
 
-/// What is loaded, untimed, before a share is measured counts too.
-const PARTS: usize = DELAYS_US.len() + 2 * 2 * SHARES_PERCENT.len();
+const POINTS: usize = DELAYS_US.len() + 2 * SHARES_PERCENT.len();
+
+/// How often a point is measured in a round: a few milliseconds of one subject, then of the next, so that an hour of the machine
+/// is the same for all.
+const REPETITIONS: usize = 6;
+
+/// A subject, and its own time, which stands still while it is another's turn.
+struct Turn {
+    subject: Box<dyn Subject>,
+    ticks: u64,
+    /// Above all that was inserted of shares: each repetition has keys of its own.
+    base: u64,
+}
+
+impl Turn {
+    fn new(entrant: &Entrant, plan: &Plan) -> Self {
+        let subject = (entrant.make)();
+        // Late keys split what is full, so more room is needed than entries.
+        subject.reserve(2 * plan.entries());
+        Self {
+            subject,
+            ticks: ORIGIN_TICKS,
+            base: 1 << 63,
+        }
+    }
+}
+
+/// Each subject's inserts of a repetition: as many in order, untimed, and then those of the point.
+struct Inserts {
+    threads: usize,
+    share: usize,
+    seed: u64,
+}
+
+impl Inserts {
+    /// On time, and then late by this delay.
+    fn delayed(&self, turn: &mut Turn, delay_us: u32) -> Figure {
+        let subject = turn.subject.as_ref();
+        let insert = |stamps: &Stamps, thread: usize, delays: &[u64]| {
+            let mut stream = sensors(thread);
+            for delay in delays {
+                let key = stream.key_at(stamps.now() - delay);
+                subject.insert(key, !key);
+            }
+        };
+        let stamps = Stamps::beginning_at(turn.ticks);
+        let delays = delays(&stamps, delay_us, (self.threads, self.share), self.seed);
+        let none = vec![0; self.share];
+        let stamps = Stamps::beginning_at(turn.ticks);
+        on_threads_after(
+            self.threads,
+            |thread| insert(&stamps, thread, &none[..1]),
+            |thread| insert(&stamps, thread, &none),
+        );
+        subject.settle();
+        let (_, seconds) = on_threads_after(
+            self.threads,
+            |thread| insert(&stamps, thread, &none[..1]),
+            |thread| insert(&stamps, thread, &delays[thread]),
+        );
+        let figure = self.with_settling(subject, &format!("{delay_us} us late"), seconds);
+        turn.ticks = stamps.now();
+        figure
+    }
+
+    /// In order, and then with this share of late keys.
+    fn mixed_with(&self, turn: &mut Turn, kind: LateKey, percent: u32) -> Figure {
+        turn.base += 1 << 50;
+        let insert = |thread: usize, number: u64| {
+            let key = turn.base + number * self.threads as u64 + thread as u64;
+            turn.subject.insert(key, !key);
+        };
+        let first = |thread: usize| insert(thread, 0);
+        on_threads_after(self.threads, first, |thread| {
+            (0..self.share as u64).for_each(|number| insert(thread, 2 * number));
+        });
+        turn.subject.settle();
+        let (_, seconds) = on_threads_after(self.threads, first, |thread| {
+            let late = Late::new(percent.into(), kind, self.seed ^ thread as u64);
+            let late = late.after(self.share as u64).take(self.share);
+            late.for_each(|number| insert(thread, number));
+        });
+        let name = match kind {
+            LateKey::Existing => "existing",
+            LateKey::Fresh => "fresh",
+        };
+        self.with_settling(
+            turn.subject.as_ref(),
+            &format!("{percent} % late, {name}"),
+            seconds,
+        )
+    }
+
+    /// The figure of inserts that took so long, with what they leave to be done.
+    fn with_settling(&self, subject: &dyn Subject, metric: &str, seconds: f64) -> Figure {
+        let (_, settling) = on_threads(1, |_| subject.settle());
+        throughput(metric, self.share * self.threads, seconds + settling)
+    }
+}
 
 pub(super) fn run(plan: &Plan) -> Vec<Record> {
-    rounds(
+    rounds_of_all(
         "delayed",
         plan,
         &indexes_and_buffers(),
-        |subject, threads, round| {
-            let share = plan.entries() / threads / PARTS;
-            let stamps = Stamps::beginning_at(ORIGIN_TICKS);
-            // Late keys split what is full, so more room is needed than entries.
-            subject.reserve(2 * plan.entries());
-            let mut figures = Vec::new();
-            let mut timed = |name: String, work: &(dyn Fn(usize) + Sync)| {
-                let (_, inserting) = on_threads(threads, work);
-                let (_, settling) = on_threads(1, |_| subject.settle());
-                figures.push(throughput(&name, share * threads, inserting + settling));
-            };
-            for delay_us in DELAYS_US {
-                let delays = delays(&stamps, delay_us, (threads, share), round);
-                timed(format!("{delay_us} us late"), &|thread| {
-                    let mut stream = sensors(thread);
-                    for delay in &delays[thread] {
-                        let key = stream.key_at(stamps.now() - delay);
-                        subject.insert(key, !key);
-                    }
-                });
-            }
-            // Above all that was inserted: each measurement has keys of its own.
-            let mut base = 1 << 63;
-            for (kind, name) in [(LateKey::Existing, "existing"), (LateKey::Fresh, "fresh")] {
-                for percent in SHARES_PERCENT {
-                    base += 1 << 50;
-                    let insert = |thread: usize, number: u64| {
-                        let key = base + number * threads as u64 + thread as u64;
-                        subject.insert(key, !key);
+        |entrants, threads, round, samples| {
+            let mut turns: Vec<_> = entrants
+                .iter()
+                .map(|entrant| (*entrant, Turn::new(entrant, plan)))
+                .collect();
+            let mut point = |measure: &dyn Fn(&Inserts, &mut Turn) -> Figure| {
+                for repetition in 0..REPETITIONS {
+                    let inserts = Inserts {
+                        threads,
+                        share: plan.entries() / threads / POINTS / REPETITIONS / 2,
+                        seed: round * REPETITIONS as u64 + repetition as u64,
                     };
-                    on_threads(threads, |thread| {
-                        (0..share as u64).for_each(|number| insert(thread, 2 * number));
-                    });
-                    timed(format!("{percent} % late, {name}"), &|thread| {
-                        let late = Late::new(percent.into(), kind, round ^ thread as u64);
-                        let late = late.after(share as u64).take(share);
-                        late.for_each(|number| insert(thread, number));
+                    // Whom a subject comes after is chance.
+                    Rng::new(inserts.seed).shuffle(&mut turns);
+                    turns.retain_mut(|(entrant, turn)| {
+                        let figure = unless_peer_panics(entrant, || measure(&inserts, turn));
+                        let is_in = figure.is_some();
+                        samples.add(entrant.name, figure.into_iter().collect());
+                        is_in
                     });
                 }
+            };
+            for delay_us in DELAYS_US {
+                point(&|inserts, turn| inserts.delayed(turn, delay_us));
             }
-            figures
+            for kind in [LateKey::Existing, LateKey::Fresh] {
+                for percent in SHARES_PERCENT {
+                    point(&|inserts, turn| inserts.mixed_with(turn, kind, percent));
+                }
+            }
         },
     )
 }

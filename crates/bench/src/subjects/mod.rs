@@ -91,6 +91,7 @@ pub const INDEXES: &[Entrant] = &[
     ours::blink_hash_converted(),
     ours::sb_tree(),
     ours::sb_tree_reserved(),
+    ours::sb_tree_again(),
     ours::head(),
     ours::head_reserved(),
     ours::same_again(),

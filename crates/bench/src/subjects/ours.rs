@@ -166,6 +166,14 @@ pub(super) const fn sb_tree_reserved() -> Entrant {
     }
 }
 
+/// The same under another name, as [`same_again`] is the baseline.
+pub(super) const fn sb_tree_again() -> Entrant {
+    Entrant {
+        name: "sb-tree-again",
+        ..sb_tree_reserved()
+    }
+}
+
 /// What chooses among the three.
 pub(super) const fn head<K: AnyKey>() -> Entrant<K> {
     Entrant {

@@ -36,6 +36,16 @@ pub(super) struct Blocks<W: Words> {
     walked: AtomicU64,
 }
 
+/// What became of a change to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change<T> {
+    Made(T),
+    /// No block covers the key.
+    NoBlock,
+    /// It may not be made.
+    Refused,
+}
+
 /// A block that covers a key, if its version still stands.
 pub(super) type Found<'b, W> = (&'b Block<W>, Version);
 
@@ -242,13 +252,16 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Puts an entry in place; false if no block covers the key.
-    pub(super) fn insert(&self, key: W, value: u64) -> bool {
+    /// Puts an entry in place, if it `may` be done, which is asked when the block is latched.
+    pub(super) fn insert(&self, key: W, value: u64, may: impl Fn() -> bool) -> Change<()> {
         let mut may_spread = true;
         loop {
             let Some((block, latched)) = self.latch(&key) else {
-                return false;
+                return Change::NoBlock;
             };
+            if !may() {
+                return Change::Refused;
+            }
             let (place, is_there) = block.find(&key);
             if is_there {
                 block.set_value(place, value, latched.writer());
@@ -265,7 +278,38 @@ impl<W: Words> Blocks<W> {
                 interleave();
                 self.make_known(&key, false);
             }
-            return true;
+            return Change::Made(());
+        }
+    }
+
+    /// Puts entries in place, in the order of their keys; of equal ones the last. Blocks cover them, or are about to.
+    pub(super) fn insert_all(&self, entries: &[(W, u64)]) {
+        let mut rest = entries;
+        let mut backoff = Backoff::default();
+        while let Some(&(key, value)) = rest.first() {
+            let Some((block, latched)) = self.latch(&key) else {
+                backoff.wait();
+                continue;
+            };
+            let top = block.top();
+            let mut taken = 0;
+            while let Some(&(key, value)) = rest.get(taken).filter(|(key, _)| *key <= top) {
+                let (place, is_there) = block.find(&key);
+                if is_there {
+                    block.set_value(place, value, latched.writer());
+                } else if !block.is_full() {
+                    block.add(place, key, value, latched.writer());
+                } else {
+                    break;
+                }
+                taken += 1;
+            }
+            drop(latched);
+            if taken == 0 {
+                // It is full: one entry is inserted as if it were alone.
+                taken = usize::from(self.insert(key, value, || true) == Change::Made(()));
+            }
+            rest = &rest[taken..];
         }
     }
 
@@ -322,14 +366,16 @@ impl<W: Words> Blocks<W> {
         block.set_right(new.as_ptr(), writer);
     }
 
-    /// Removes a key and returns its value; none if no block covers it.
-    pub(super) fn remove(&self, key: &W) -> Option<Option<u64>> {
+    /// Removes a key and answers the value it had, if it `may` be done, which is asked when the block is latched.
+    pub(super) fn remove(&self, key: &W, may: impl Fn() -> bool) -> Change<Option<u64>> {
         loop {
-            let (block, version) = self.find(key)?;
+            let Some((block, version)) = self.find(key) else {
+                return Change::NoBlock;
+            };
             let (_, is_there) = block.find(key);
             if !is_there {
                 if block.latch.validate(version) {
-                    return Some(None);
+                    return Change::Made(None);
                 }
                 continue;
             }
@@ -337,6 +383,9 @@ impl<W: Words> Blocks<W> {
             let Some(latched) = block.latch.try_latch(version) else {
                 continue;
             };
+            if !may() {
+                return Change::Refused;
+            }
             block.settle(latched.writer());
             let (place, _) = block.search(key);
             let value = block.value(place);
@@ -346,7 +395,7 @@ impl<W: Words> Blocks<W> {
             if is_underfull {
                 self.merge_around(key);
             }
-            return Some(Some(value));
+            return Change::Made(Some(value));
         }
     }
 

@@ -37,7 +37,7 @@ const CLOSED: u64 = 1 << 16;
 const STAMPED: u64 = 1 << 17;
 const SEQUENCED: u64 = 1 << 18;
 const GENERATION_SHIFT: u32 = 19;
-const _: () = assert!(LOG_CAP as u64 <= LEN_MASK);
+const _: () = assert!(LOG_CAP as u64 <= LEN_MASK && LOG_CAP.is_power_of_two());
 
 /// Keys of an ordered stretch that are searched with vectors, once halving has come so far.
 const SEARCHED_AT_ONCE: usize = 32;
@@ -301,16 +301,17 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// How many of the first `len` keys, which ascend, are at most `key`.
+    /// How many of the first `len` keys, which ascend, are at most `key`. Whatever `len` is it looks at the same places, so that
+    /// what a searcher has read of another thread's log stays with it: only the last places are new to it.
     pub(super) fn upper_bound(&self, key: &W, len: usize) -> usize {
-        let (mut base, mut len) = (0, len);
-        while len > SEARCHED_AT_ONCE {
-            let half = len / 2;
-            if self.key(base + half - 1) <= *key {
-                base += half;
+        let (mut base, mut step) = (0, LOG_CAP);
+        while step > SEARCHED_AT_ONCE {
+            step /= 2;
+            if base + step <= len && self.key(base + step - 1) <= *key {
+                base += step;
             }
-            len -= half;
         }
+        let len = step.min(len - base);
         if let (Some(column), Some(next)) = (W::only_column(&self.keys), key.first_word().checked_add(1)) {
             return base + lower_bound(&column[base..base + len], next);
         }

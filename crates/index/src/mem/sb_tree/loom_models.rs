@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::SbTree;
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Change};
 use super::edge::Edge;
 use super::log::{Append, Kind, Log, Mode};
 
@@ -120,14 +120,9 @@ fn loom_a_late_value_is_not_hidden_by_an_old_log() {
 fn loom_two_writers_of_one_key_leave_the_later_value() {
     explore_preempted(1, || {
         let tree = tree_of(&[1]);
-        let other = {
-            let tree = Arc::clone(&tree);
-            thread::spawn(move || {
-                tree.insert_as(1, [2], 21, None);
-                assert_eq!(tree.get(2), Some(21));
-            })
-        };
-        other.join().expect("it ends");
+        // One after the other: which thread acts for which of them does not matter.
+        tree.insert_as(1, [2], 21, None);
+        assert_eq!(tree.get(2), Some(21));
         tree.insert_as(0, [2], 20, None);
         let reader = {
             let tree = Arc::clone(&tree);
@@ -209,7 +204,7 @@ fn loom_a_reader_finds_its_key_while_it_moves_to_the_right_neighbour() {
                 assert_eq!(blocks.0.get(&[10]), Some(Some(5)));
             })
         };
-        assert!(blocks.0.insert([3], 0));
+        assert_eq!(blocks.0.insert([3], 0, || true), Change::Made(()));
         reader.join().expect("the reader ends");
         assert_eq!(
             [3, 6, 8].map(|key| blocks.0.get(&[key])),
@@ -228,9 +223,9 @@ fn loom_writers_of_a_full_block_lose_nothing() {
         blocks.0.append(&entries, &blocks.1);
         let writer = {
             let blocks = Arc::clone(&blocks);
-            thread::spawn(move || assert!(blocks.0.insert([7], 7)))
+            thread::spawn(move || assert_eq!(blocks.0.insert([7], 7, || true), Change::Made(())))
         };
-        assert!(blocks.0.insert([3], 3));
+        assert_eq!(blocks.0.insert([3], 3, || true), Change::Made(()));
         writer.join().expect("the writer ends");
         for key in [2, 3, 4, 6, 7, 8, 10, 12] {
             let value = if key % 2 == 0 { key / 2 } else { key };
@@ -254,8 +249,81 @@ fn loom_a_reader_finds_its_key_while_blocks_and_nodes_split() {
                 assert_eq!(blocks.0.get(&[32]), Some(Some(16)));
             })
         };
-        assert!(blocks.0.insert([13], 0));
+        assert_eq!(blocks.0.insert([13], 0, || true), Change::Made(()));
         reader.join().expect("the reader ends");
         assert_eq!(blocks.0.get(&[13]), Some(Some(0)));
+    });
+}
+
+/// Late keys wait in lanes, and go to blocks while somebody looks.
+#[test]
+fn loom_a_reader_finds_its_key_while_a_lane_is_drained() {
+    explore_preempted(1, || {
+        let tree = tree_of(&[1, 4]);
+        seal_and_convert(&tree);
+        tree.insert_as(0, [2], 20, None);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let (first, second) = (tree.get(2), tree.get(2));
+                assert!(first.is_some() && first <= second, "{first:?}, then {second:?}");
+                let (mut keys, mut values) = ([0; 4], [0; 4]);
+                let filled = tree.scan(1..=2, &mut keys, &mut values);
+                assert_eq!(keys[..filled], [1, 2]);
+            })
+        };
+        tree.insert_as(0, [2], 21, None);
+        tree.lanes.drain_all(&tree.blocks);
+        assert_eq!(tree.get(2), Some(21));
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// What is removed stays removed, though it is in a lane that is being drained.
+#[test]
+fn loom_a_removal_during_a_drain_is_not_undone() {
+    explore_preempted(1, || {
+        let tree = tree_of(&[1, 4]);
+        seal_and_convert(&tree);
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                tree.insert_as(0, [2], 20, None);
+                tree.lanes.drain_all(&tree.blocks);
+            })
+        };
+        let removed = tree.remove(2);
+        let seen = [tree.get(2), tree.get(2)];
+        if removed.is_some() {
+            assert_eq!((removed, seen), (Some(20), [None, None]));
+        } else {
+            assert!(seen[0].is_none() || seen[1].is_some(), "{seen:?}");
+        }
+        writer.join().expect("the writer ends");
+        assert_eq!(tree.get(2).is_some(), removed.is_none());
+    });
+}
+
+/// A class goes from one writer to another while the one appends.
+#[test]
+fn loom_a_class_changes_hands_with_what_waits() {
+    explore(|| {
+        let tree = tree_of(&[1, 4]);
+        seal_and_convert(&tree);
+        tree.insert_as(0, [3], 30, None);
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                tree.insert_as(1, [2], 21, None);
+                tree.get(2)
+            })
+        };
+        tree.insert_as(0, [2], 20, None);
+        let seen = [tree.get(2), writer.join().expect("the writer ends")];
+        let last = tree.get(2);
+        assert!(last == Some(20) || last == Some(21), "{last:?}");
+        assert!(seen.contains(&last), "{seen:?}, then {last:?}");
+        tree.lanes.drain_all(&tree.blocks);
+        assert_eq!((tree.get(2), tree.get(3)), (last, Some(30)));
     });
 }

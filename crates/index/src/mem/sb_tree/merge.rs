@@ -123,6 +123,48 @@ impl<W: Words> Merge<W> {
         merge
     }
 
+    /// A merge of what the logs of a segment, which may be open, hold from `start` to `end`.
+    pub(super) fn of_range(segment: &Segment<W>, (start, end): (W, W)) -> Self {
+        let run_of = |(writer, log): (usize, &Log<W>)| {
+            let counted = log.counted();
+            let len = counted.len();
+            let (sorted, next, end) = if log.is_disordered() {
+                let keys = (0..len).map(|place| (log.key(place), place));
+                let within: Vec<_> = keys.filter(|(key, _)| start <= *key && *key <= end).collect();
+                let mut sorted = Sorting::new(within.len());
+                sorted.add(within.into_iter());
+                let end = sorted.len();
+                (Some(sorted), 0, end)
+            } else {
+                let end = if end == W::MAX {
+                    len
+                } else {
+                    log.upper_bound(&end, len)
+                };
+                (None, log.lower_bound(&start, len), end)
+            };
+            let mut run = Run {
+                writer,
+                counted,
+                sorted,
+                next,
+                end,
+                head: start,
+            };
+            (next < end).then(|| {
+                run.head = run.key(next, log);
+                run
+            })
+        };
+        let runs: Vec<_> = segment.logs().filter_map(run_of).collect();
+        Self {
+            in_order: runs.len(),
+            greatest: end,
+            entries: runs.iter().map(|run| run.end - run.next).sum(),
+            runs,
+        }
+    }
+
     /// Entries that there were at the beginning, or a few more.
     pub(super) fn entries(&self) -> usize {
         self.entries

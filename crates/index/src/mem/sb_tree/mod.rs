@@ -4,7 +4,7 @@
 //! Keys above all that came before go to the *open segment*: a log for each thread that writes ([`log`], [`segment`]).
 //! When a log is full the segment is *sealed*, the next one stands in its place, and the sealed one is *converted*, a
 //! step at a time, to sorted blocks ([`convert`], [`merge`], [`block`]), which a search layer leads to
-//! ([`search_layer`]). Late keys go to the blocks.
+//! ([`search_layer`]). Late keys wait in a lane of their thread, and go to the blocks many at a time ([`lanes`], [`classes`]).
 //!
 //! ```text
 //!   keys   ├──────── blocks ────────┤ edge ├── sealed segment ──┤ floor ├── open segment ──▶
@@ -50,6 +50,8 @@
 //! - *Stamps*: the paper does not say which of two threads' values for one key counts.
 //! - *A segment takes entries over* from the one before: the keys that other threads are about to insert when it is
 //!   sealed lie a few entries back, as do those that arrive a little late, and would be late for blocks.
+//! - *Late keys go to blocks a lane at a time*, where the paper descends for each: writers whose late keys belong to one place
+//!   meet once a lane at its block. Who looks for keys looks at one word more, and at lanes where that says there are any.
 //! - *A block keeps the last late keys as they came*, behind those in order, and *fills its right neighbour before it splits*.
 //! - *Where a scan's entries lie is guessed* between two separators of a search node, so that they are asked for together
 //!   with the block's header.
@@ -59,8 +61,10 @@ mod block_pool;
 mod block_scan;
 mod blocks;
 mod check;
+mod classes;
 mod convert;
 mod edge;
+mod lanes;
 mod log;
 mod merge;
 mod options;

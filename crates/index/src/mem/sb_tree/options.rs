@@ -78,6 +78,8 @@ pub struct Work {
     pub walks: u64,
     /// Blocks that were passed on these ways.
     pub walked: u64,
+    /// How often the late keys that waited with a thread were put into blocks.
+    pub drains: u64,
     /// Entries that are in no block yet.
     pub pending: usize,
 }

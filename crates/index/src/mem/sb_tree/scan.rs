@@ -10,7 +10,6 @@ use super::super::range::{End, Leaves, words_of};
 use super::SbTree;
 use super::block_scan::Scanned;
 use super::convert::Home;
-use super::log::Entry;
 
 /// Entries that an iterator takes from a segment at once.
 const CHUNK: usize = 256;
@@ -32,7 +31,7 @@ pub(in super::super) fn inclusive<W: Words>((lower, upper): (Bound<W>, Bound<W>)
 
 /// What was read of a segment.
 struct Piece<W> {
-    entries: Vec<Entry<W>>,
+    entries: Vec<(W, u64)>,
     /// Where to go on; none at the end.
     next: Option<W>,
 }
@@ -48,23 +47,54 @@ impl<K: Key> SbTree<K> {
             return 0;
         };
         let mut backoff = Backoff::default();
+        let mut is_above_blocks = start > self.segments.edge.get();
         while output.room() > 0 && start <= end {
-            match self.blocks.scan((start, end), &mut output) {
+            let scanned = if is_above_blocks {
+                Scanned::Beyond(start)
+            } else {
+                self.scan_blocks((start, end), &mut output)
+            };
+            match scanned {
                 Scanned::Done => break,
                 Scanned::From(next) => start = next,
                 Scanned::Beyond(next) => {
                     start = next;
-                    let Some(piece) = self.read_segment(End::Least, (start, end), output.room()) else {
+                    let piece = self.read_segment(End::Least, (start, end), output.room());
+                    is_above_blocks = piece.is_some();
+                    let Some(piece) = piece else {
                         backoff.wait();
                         continue;
                     };
-                    output.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
+                    output.extend(piece.entries.into_iter());
                     let Some(next) = piece.next else { break };
                     start = next;
                 }
             }
         }
         output.filled()
+    }
+
+    /// Copies what blocks and lanes have.
+    #[inline]
+    fn scan_blocks(
+        &self,
+        (start, end): (K::Words, K::Words),
+        output: &mut Output<'_, K>,
+    ) -> Scanned<K::Words> {
+        if !self.lanes.are_empty()
+            && let Some(least) = self.lanes.least_within((start, end))
+        {
+            let Some(before) = least.predecessor().filter(|before| start <= *before) else {
+                self.lanes.drain_within((start, start), &self.blocks);
+                return Scanned::From(start);
+            };
+            let scanned = self.blocks.scan((start, before), output);
+            return match scanned {
+                Scanned::Done if output.room() > 0 => Scanned::From(least),
+                scanned => scanned,
+            };
+        }
+        self.blocks.scan((start, end), output)
     }
 
     /// Reads entries of the segment in which `start`, or `end` where the greatest are asked for, belongs. None if it
@@ -92,16 +122,25 @@ impl<K: Key> SbTree<K> {
         }
         // What lies above is in the open segment, though it may be in the sealed one's logs too.
         let end = greatest.map_or(end, |greatest| end.min(greatest));
-        let mut entries = Vec::new();
-        let stopped = view.read(from, (start, end), limit, &mut entries);
+        let (entries, next) = match from {
+            End::Least => {
+                let mut entries = Vec::with_capacity(limit);
+                let next = match view.read_least((start, end), limit, &mut entries) {
+                    Some(last) => last.successor(),
+                    None => greatest.and_then(|greatest| greatest.successor()),
+                };
+                (entries, next)
+            }
+            End::Greatest => {
+                let mut entries = Vec::new();
+                let stopped = view.read_greatest((start, end), limit, &mut entries);
+                let entries = entries.iter().map(|entry| (entry.key, entry.value));
+                (entries.collect(), stopped.or(Some(start)))
+            }
+        };
         if !view.is_valid() || self.segments.edge.get() >= start {
             return None;
         }
-        let next = match (from, stopped) {
-            (End::Least, Some(last)) => last.successor(),
-            (End::Least, None) => greatest.and_then(|greatest| greatest.successor()),
-            (End::Greatest, stopped) => stopped.or(Some(start)),
-        };
         Some(Piece { entries, next })
     }
 }
@@ -116,11 +155,12 @@ impl<K: Key> Leaves<K::Words> for SbTree<K> {
         let range = inclusive(bounds)?;
         let mut backoff = Backoff::default();
         loop {
+            self.lanes.drain_within(range, &self.blocks);
             if let Some(next) = self.blocks.read(from, range, entries) {
                 return next;
             }
             if let Some(piece) = self.read_segment(from, range, CHUNK) {
-                entries.extend(piece.entries.iter().map(|entry| (entry.key, entry.value)));
+                entries.extend(piece.entries);
                 return piece.next;
             }
             backoff.wait();

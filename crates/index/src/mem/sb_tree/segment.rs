@@ -15,9 +15,9 @@ use std::ptr::NonNull;
 
 use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use super::super::range::End;
 use super::super::version_latch::{Version, VersionLatch};
 use super::log::{Entry, Log, Mode, Order};
+use super::merge::Merge;
 
 /// Threads that have a log each; all others share the last one.
 pub(in super::super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
@@ -158,7 +158,7 @@ impl<W: Words> Segment<W> {
             entries.extend(places.map(|index| log.entry(index, counted, writer)));
         }
         put_in_order(&mut entries);
-        keep_newest(&mut entries, 0);
+        keep_newest(&mut entries);
         entries
     }
 
@@ -189,27 +189,23 @@ impl<W: Words> View<'_, W> {
         newest.map(|(_, value)| value)
     }
 
-    /// Puts up to about `limit` entries with keys from `start` to `end` into `entries`, ascending and once each: the
-    /// least or the greatest. Returns the key at which it stopped, the last it took, if it left any.
-    pub(super) fn read(
+    /// Puts up to `limit` entries with keys from `start` to `end`, the least, into `entries`, which is empty: ascending and once
+    /// each. Returns the last key it took if it may have left any.
+    pub(super) fn read_least(&self, range: (W, W), limit: usize, entries: &mut Vec<(W, u64)>) -> Option<W> {
+        Merge::of_range(self.segment, range).take(self.segment, limit, entries);
+        let last = entries.last().filter(|_| entries.len() >= limit);
+        last.map(|&(key, _)| key)
+    }
+
+    /// Puts about `limit` entries with keys from `start` to `end`, the greatest, into `entries`, which is empty: ascending and
+    /// once each. Returns the key at which it stopped, the least it took, if it left any.
+    pub(super) fn read_greatest(
         &self,
-        from: End,
         (start, end): (W, W),
         limit: usize,
         entries: &mut Vec<Entry<W>>,
     ) -> Option<W> {
-        let limit = limit.max(1);
         let mut stopped: Option<W> = None;
-        let mut note = |key: W| {
-            let is_nearer = |known: W| match from {
-                End::Least => key < known,
-                End::Greatest => key > known,
-            };
-            if stopped.is_none_or(is_nearer) {
-                stopped = Some(key);
-            }
-        };
-        let before = entries.len();
         for (writer, log) in self.segment.logs() {
             let counted = log.counted();
             let entry = |index| log.entry(index, counted, writer);
@@ -223,37 +219,23 @@ impl<W: Words> View<'_, W> {
                 continue;
             }
             let mut places = log.lower_bound(&start, len)..log.upper_bound(&end, len);
-            // Never between entries of one key.
-            if places.len() > limit && from == End::Least {
-                let last = log.key(places.start + limit - 1);
-                let cut = log.upper_bound(&last, len);
-                if cut < places.end {
-                    places.end = cut;
-                    note(last);
-                }
-            } else if places.len() > limit {
+            if places.len() > limit {
+                // Never between entries of one key.
                 let first = log.key(places.end - limit);
                 let cut = log.lower_bound(&first, len);
                 if cut > places.start {
                     places.start = cut;
-                    note(first);
+                    stopped = stopped.max(Some(first));
                 }
             }
             entries.extend(places.map(entry));
         }
-        put_in_order(&mut entries[before..]);
-        keep_newest(entries, before);
-        // What lies behind the place where some log stopped is not complete.
-        match (from, stopped) {
-            (_, None) => {}
-            (End::Least, Some(last)) => {
-                let complete = entries[before..].partition_point(|entry| entry.key <= last);
-                entries.truncate(before + complete);
-            }
-            (End::Greatest, Some(first)) => {
-                let incomplete = entries[before..].partition_point(|entry| entry.key < first);
-                entries.drain(before..before + incomplete);
-            }
+        put_in_order(entries);
+        keep_newest(entries);
+        // What lies before the place where some log stopped is not complete.
+        if let Some(first) = stopped {
+            let incomplete = entries.partition_point(|entry| entry.key < first);
+            entries.drain(..incomplete);
         }
         stopped
     }
@@ -263,11 +245,11 @@ fn put_in_order<W: Words>(entries: &mut [Entry<W>]) {
     entries.sort_by_key(|entry| (entry.key, entry.order));
 }
 
-/// Of the entries of one key from `before` on, leaves the last.
-fn keep_newest<W: Words>(entries: &mut Vec<Entry<W>>, before: usize) {
-    let mut kept = before;
-    for index in before..entries.len() {
-        if kept > before && entries[kept - 1].key == entries[index].key {
+/// Of the entries of one key, leaves the last.
+fn keep_newest<W: Words>(entries: &mut Vec<Entry<W>>) {
+    let mut kept = 0;
+    for index in 0..entries.len() {
+        if kept > 0 && entries[kept - 1].key == entries[index].key {
             kept -= 1;
         }
         entries[kept] = entries[index];

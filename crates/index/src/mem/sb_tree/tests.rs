@@ -11,6 +11,7 @@ use super::super::small_nodes::{keeps_the_contract, plan};
 use super::super::{Key, SbTree};
 use super::SbTreeOptions;
 use super::block::BLOCK_CAP;
+use super::lanes::LANE_CAP;
 use super::log::LOG_CAP;
 use super::segment::WRITERS;
 use bedload_testkit::Rng;
@@ -346,4 +347,104 @@ fn the_ends_of_the_keys_are_keys() {
     tree.insert(0, 1);
     assert_eq!((tree.first(), tree.last()), (Some((0, 1)), Some((u64::MAX, 1))));
     assert_eq!(tree.check_structure(), Ok(()));
+}
+
+/// An index with the even keys below `keys` in blocks, from writer 0.
+fn tree_in_blocks(keys: u64) -> SbTree<u64> {
+    let tree = SbTree::new();
+    (0..keys)
+        .step_by(2)
+        .for_each(|key| tree.insert_as(0, [key], key, None));
+    let mut role = tree.segments.role();
+    tree.segments.seal(&mut role, &tree.blocks, None);
+    tree.segments.convert(&mut role, &tree.blocks);
+    drop(role);
+    // The least key belongs to blocks from the beginning.
+    tree.lanes.drain_all(&tree.blocks);
+    tree
+}
+
+/// Late keys of a thread's own class go to blocks a lane at a time, and are there for everybody at once.
+#[test]
+fn late_keys_wait_with_their_thread_and_are_found() {
+    let keys = if cfg!(miri) { 80 } else { 4_000 };
+    let tree = tree_in_blocks(keys);
+    let drains = tree.work().drains;
+    let late: Vec<u64> = (1..keys).step_by(4).collect();
+    for &key in &late {
+        tree.insert_as(1, [key], !key, None);
+    }
+    let drains = tree.work().drains - drains;
+    assert_eq!(drains, (late.len() - 1) as u64 / LANE_CAP as u64);
+    let waiting = tree.lanes.entries();
+    assert!((1..=LANE_CAP).contains(&waiting), "{waiting} wait");
+    // One lookup after another passes what waits, until one of them puts it into blocks.
+    assert!(late.iter().rev().all(|&key| tree.get(key) == Some(!key)));
+    assert_eq!((tree.lanes.entries(), tree.get(keys + 1)), (0, None));
+    let expected = |key: u64| match key % 4 {
+        0 | 2 => Some((key, key)),
+        1 => Some((key, !key)),
+        _ => None,
+    };
+    assert!(tree.range(..).eq((0..keys).filter_map(expected)));
+    tree.check_structure().expect("sound");
+}
+
+/// A range reads what waits, wherever it begins and ends, and leaves what it does not touch.
+#[test]
+fn ranges_read_what_waits_in_lanes() {
+    let tree = tree_in_blocks(200);
+    for from in 0..40_u64 {
+        let late = [4 * from + 3, 4 * from + 1];
+        late.iter().for_each(|&key| tree.insert_as(2, [key], 7, None));
+        let (mut keys, mut values) = ([0; 6], [0; 6]);
+        assert_eq!(tree.scan(4 * from.., &mut keys, &mut values), 6);
+        let expected: [u64; 6] = [0, 1, 2, 3, 4, 6];
+        assert_eq!(keys, expected.map(|key| 4 * from + key));
+        assert_eq!(tree.lanes.entries(), 0, "the range ran over both");
+        tree.insert_as(2, [late[0]], 8, None);
+        assert_eq!(
+            tree.scan(..4 * from, &mut keys, &mut values),
+            (4 * from).min(6) as usize
+        );
+        assert_eq!(tree.lanes.entries(), 1, "the range ends before");
+        assert_eq!(tree.range(late[0]..).next(), Some((late[0], 8)));
+        assert_eq!(tree.range(..=late[0]).next_back(), Some((late[0], 8)));
+    }
+    tree.check_structure().expect("sound");
+}
+
+/// Writers take classes from one another until they have no credit left, and again when they have earned it: each key has the
+/// value that was inserted last, wherever it waits, and is removed once.
+#[test]
+fn a_class_changes_hands_with_what_waits() {
+    let tree = tree_in_blocks(64);
+    let mut rng = Rng::new(3);
+    let mut expected: std::collections::BTreeMap<u64, u64> =
+        (0..64).step_by(2).map(|key| (key, key)).collect();
+    let rounds = if cfg!(miri) { 200 } else { 20_000 };
+    for value in 100..100 + rounds {
+        // In some seasons each class has a writer of its own.
+        let key = rng.below(62);
+        let writer = if value / 500 % 2 == 0 {
+            rng.index(3)
+        } else {
+            (key % 3) as usize
+        };
+        match rng.below(8) {
+            0 => assert_eq!(tree.remove(key), expected.remove(&key), "key {key}"),
+            1 | 2 => assert_eq!(tree.get(key), expected.get(&key).copied(), "key {key}"),
+            3 if value % 16 == 3 => assert!(
+                tree.range(key..)
+                    .eq(expected.range(key..).map(|(key, value)| (*key, *value)))
+            ),
+            _ => {
+                tree.insert_as(writer, [key], value, None);
+                expected.insert(key, value);
+            }
+        }
+    }
+    assert!(tree.work().drains > rounds / 100);
+    assert!(tree.range(..).eq(expected));
+    tree.check_structure().expect("sound");
 }

@@ -6,6 +6,7 @@ use super::super::ordered_map::ordered_map;
 use super::super::primitive::{Backoff, Mutex};
 use super::blocks::Blocks;
 use super::convert::{HELP_EVERY, Home, Next, Segments};
+use super::lanes::Lanes;
 use super::log::{Append, Kind, Log};
 use super::own_log::OwnLog;
 use super::segment::WRITERS;
@@ -20,8 +21,10 @@ const SHARED_WRITER: usize = WRITERS - 1;
 ///
 /// A key above all that came before is appended to a log of the calling thread, in O(1), without touching anything that
 /// other threads write. Logs are merged into sorted blocks in small steps, which the inserting threads share. A late key
-/// takes O(log n). A lookup takes O(log n) and writes no shared memory; a range O(log n) to begin with, and O(1) for each
-/// entry; where late keys came last it puts up to sixteen of a block in order first. A removal of a key that is not in a block yet has the logs converted first.
+/// takes O(log n); up to 32 of a thread wait in a lane of its own, where others find them, and go to blocks together. A lookup
+/// takes O(log n) and writes no shared memory, but where late keys wait: there it counts, and in the end puts them into blocks. A
+/// range takes O(log n) to begin with, and O(1) for each entry; late keys in its way it puts into blocks, and in order, first. A
+/// removal of a key that is not in a block yet has the logs converted first.
 ///
 /// Memory of removed entries is used again, and returns to the system with the index.
 ///
@@ -43,6 +46,7 @@ const SHARED_WRITER: usize = WRITERS - 1;
 pub struct SbTree<K: Key> {
     pub(super) blocks: Blocks<K::Words>,
     pub(super) segments: Segments<K::Words>,
+    pub(super) lanes: Lanes<K::Words>,
     stamps: Stamps,
     own_logs: Box<[OwnLog<K::Words>]>,
     /// Held while [`SHARED_WRITER`] writes.
@@ -62,6 +66,7 @@ impl<K: Key> SbTree<K> {
         Self {
             blocks: Blocks::new(),
             segments: Segments::new(options.log_entries_max),
+            lanes: Lanes::new(),
             stamps: Stamps::new(options.processor_stamps),
             own_logs: (0..WRITERS).map(|_| OwnLog::new()).collect(),
             shared_writer: Mutex::new(()),
@@ -193,7 +198,7 @@ impl<K: Key> SbTree<K> {
         let kind = sequence.map_or(Kind::Stamped, |_| Kind::Sequenced);
         // What a block covers is at home there: that tells more quickly than segments and edge.
         let is_late = self.own_logs[writer].get().is_some_and(|log| log.is_late(&key));
-        if is_late && self.blocks.insert(key, value) {
+        if is_late && self.insert_late(writer, key, value) {
             return;
         }
         let mut backoff = Backoff::default();
@@ -201,7 +206,7 @@ impl<K: Key> SbTree<K> {
             match self.segments.home(&key) {
                 None => backoff.wait(),
                 Some(Home::Blocks) => {
-                    if self.blocks.insert(key, value) {
+                    if self.insert_late(writer, key, value) {
                         return;
                     }
                     backoff.wait();
@@ -221,11 +226,23 @@ impl<K: Key> SbTree<K> {
         }
     }
 
+    /// Inserts a key that belongs to blocks; false if it does not.
+    #[inline]
+    fn insert_late(&self, writer: usize, key: K::Words, value: u64) -> bool {
+        self.lanes
+            .insert(writer, (key, value), &self.segments.edge, &self.blocks)
+    }
+
     /// The value of `key`.
     #[must_use]
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         let key = key.to_words();
+        if !self.lanes.are_empty()
+            && let Some(value) = self.lanes.get(&key, &self.blocks)
+        {
+            return Some(value);
+        }
         match self.blocks.get(&key) {
             Some(value) => value,
             None => self.get_newest(&key),
@@ -259,7 +276,10 @@ impl<K: Key> SbTree<K> {
     pub fn remove(&self, key: K) -> Option<u64> {
         let words = key.to_words();
         loop {
-            if let Some(removed) = self.blocks.remove(&words) {
+            let removed = self
+                .lanes
+                .change(&words, &self.blocks, |may| self.blocks.remove(&words, may));
+            if let Some(removed) = removed {
                 return removed;
             }
             // Only blocks remove. A key that is not there has nothing to be converted for.
@@ -273,6 +293,7 @@ impl<K: Key> SbTree<K> {
     pub fn settle(&self) {
         let mut role = self.segments.role();
         self.segments.convert(&mut role, &self.blocks);
+        self.lanes.drain_all(&self.blocks);
     }
 
     /// What the index has done besides inserting and looking up.
@@ -285,7 +306,8 @@ impl<K: Key> SbTree<K> {
             steps,
             walks,
             walked,
-            pending: self.segments.pending(),
+            drains: self.lanes.drains(),
+            pending: self.segments.pending() + self.lanes.entries(),
         }
     }
 
@@ -296,7 +318,8 @@ impl<K: Key> SbTree<K> {
         self.blocks.add_memory_use(&mut memory);
         let pending = self.segments.pending() * (size_of::<K::Words>() + size_of::<u64>());
         memory.entries_occupied += pending;
-        memory.metadata += size_of_val(&*self.own_logs) + self.segments.log_bytes() - pending;
+        memory.metadata +=
+            self.lanes.bytes() + size_of_val(&*self.own_logs) + self.segments.log_bytes() - pending;
         memory
     }
 
