@@ -291,8 +291,9 @@ impl<W: Words> Lanes<W> {
         interleave();
         self.waiting.fetch_and(!(1 << writer), Ordering::AcqRel);
         lane.looks.store(0, Ordering::Relaxed);
+        // An exchange, not a store: models order it behind whoever closed the lane in vain, as processors do either way.
         lane.word
-            .store((word / GENERATION + 1) * GENERATION, Ordering::Release);
+            .swap((word / GENERATION + 1) * GENERATION, Ordering::AcqRel);
         self.drains.fetch_add(1, Ordering::Relaxed);
     }
 
