@@ -6,7 +6,7 @@ use bedload_index::paged::contract::{
     CarelessKeys, NumberedKeys, OrderedKeys, TieKeys, TreeIndex, check_be_tree_crashes,
     check_be_tree_schedule, check_be_tree_threads, check_page_store,
 };
-use bedload_index::paged::{ByteOrder, U64Order};
+use bedload_index::paged::{ByteOrder, PageStore, RunWriter, U64Order, VacuumStore};
 use bedload_index::sware::{BufferOptions, LatchedSaTree, Locked, PagedTree, SaTree};
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
@@ -166,4 +166,34 @@ fn be_tree_crashes_around_commits_on_file_pages() {
 #[test]
 fn be_tree_threads_on_file_pages() {
     check_be_tree_threads(&U64Order, &pages(), 15);
+}
+
+/// A vacuum lists pages, and some are gone when it comes to them.
+#[test]
+fn a_vacuum_leaves_reclaimed_pages_alone() {
+    let pages = pages();
+    let mut writer = pages.run_writer().expect("a writer");
+    let written: Vec<_> = (0..2)
+        .map(|_| {
+            let reserved = writer.reserve().expect("an id");
+            let id = reserved.id;
+            writer.write(reserved, &[7; 100]).expect("written");
+            id
+        })
+        .collect();
+    writer.finish().expect("finished");
+    assert_eq!(pages.run_pages().expect("listed"), written);
+    pages.retire(&written[..1]);
+    assert_eq!(pages.reclaim().expect("reclaimed"), 1);
+    let mut seen = Vec::new();
+    for page in written {
+        let mut delete = |payload: &mut [u8]| {
+            seen.push(payload[0]);
+            Ok(false)
+        };
+        pages
+            .delete_in_run(page, &mut delete)
+            .expect("gone, or looked at");
+    }
+    assert_eq!(seen, [7], "only the second is there");
 }

@@ -116,16 +116,19 @@ impl WorkingPages {
     }
 
     fn page(&self, id: PageId) -> Result<Arc<Page>> {
+        self.find(id)?.ok_or_else(|| missing(&self.file, id))
+    }
+
+    /// The page, if there is one of this id.
+    fn find(&self, id: PageId) -> Result<Option<Arc<Page>>> {
         let state = self.state.lock();
         if let Some(Some(page)) = state.dirty.get(&id) {
-            return Ok(page.clone());
+            return Ok(Some(page.clone()));
         }
         let slot = state.map.get(id);
         drop(state);
-        match slot {
-            Some(slot) => self.file.load(slot, PageKind::Tree, id.get()),
-            None => Err(missing(&self.file, id)),
-        }
+        slot.map(|slot| self.file.load(slot, PageKind::Tree, id.get()))
+            .transpose()
     }
 
     /// Takes a page for a batch, which owns it until it commits or is dropped. The batch holds its latch.
@@ -368,10 +371,11 @@ impl VacuumStore for WorkingPages {
     ) -> paged::Result<()> {
         self.make_room()?;
         let latch = self.latches.exclusive(page);
-        let before = self.page(page)?;
-        if !before.is_of_kind(PageKind::Run) {
+        // It may have been reclaimed since it was listed.
+        let before = self.find(page)?;
+        let Some(before) = before.filter(|before| before.is_of_kind(PageKind::Run)) else {
             return Ok(());
-        }
+        };
         let mut changed = Page::clone(&before);
         if delete(changed.payload_mut())? {
             let mut state = self.state.lock();
