@@ -48,8 +48,10 @@ pub(crate) struct Cache {
 struct Shard {
     capacity: usize,
     bytes: usize,
-    places: HashMap<CacheKey, usize, BuildHasherDefault<PlaceHasher>>,
-    slots: Vec<Held>,
+    /// The page stands in the table itself: who finds it has waited for memory once.
+    places: HashMap<CacheKey, Held, BuildHasherDefault<PlaceHasher>>,
+    /// What the hand passes over.
+    slots: Vec<CacheKey>,
     hand: usize,
 }
 
@@ -94,8 +96,8 @@ impl Hasher for PlaceHasher {
 
 #[derive(Debug)]
 struct Held {
-    key: CacheKey,
     page: Arc<Page>,
+    slot: usize,
     used: bool,
 }
 
@@ -130,8 +132,7 @@ impl Cache {
     pub(crate) fn get(&self, key: impl Into<CacheKey>) -> Option<Arc<Page>> {
         let key = key.into();
         let mut shard = self.shard(key).lock();
-        let &slot = shard.places.get(&key)?;
-        let held = &mut shard.slots[slot];
+        let held = shard.places.get_mut(&key)?;
         held.used = true;
         Some(held.page.clone())
     }
@@ -140,16 +141,18 @@ impl Cache {
     pub(crate) fn insert(&self, key: impl Into<CacheKey>, page: Arc<Page>) -> Arc<Page> {
         let key = key.into();
         let mut shard = self.shard(key).lock();
-        if let Some(&slot) = shard.places.get(&key) {
-            return shard.slots[slot].page.clone();
+        if let Some(held) = shard.places.get(&key) {
+            return held.page.clone();
         }
         let len = page.bytes().len();
         if len > shard.capacity {
             return page;
         }
         while shard.bytes + len > shard.capacity {
-            let Some(slot) = shard.victim() else { return page };
-            shard.remove(slot);
+            let Some(victim) = shard.victim() else {
+                return page;
+            };
+            shard.remove(victim);
         }
         shard.add(key, page.clone());
         page
@@ -174,10 +177,7 @@ impl Cache {
     /// Forgets the page at a place that is about to be free (rule 1).
     pub(crate) fn remove(&self, key: impl Into<CacheKey>) {
         let key = key.into();
-        let mut shard = self.shard(key).lock();
-        if let Some(&slot) = shard.places.get(&key) {
-            shard.remove(slot);
-        }
+        self.shard(key).lock().remove(key);
     }
 
     fn shard(&self, key: CacheKey) -> &Mutex<Shard> {
@@ -193,30 +193,35 @@ impl Cache {
 impl Shard {
     fn add(&mut self, key: CacheKey, page: Arc<Page>) {
         self.bytes += page.bytes().len();
-        self.places.insert(key, self.slots.len());
-        self.slots.push(Held {
-            key,
+        let held = Held {
             page,
+            slot: self.slots.len(),
             used: false,
-        });
+        };
+        self.places.insert(key, held);
+        self.slots.push(key);
     }
 
-    fn remove(&mut self, slot: usize) {
-        let removed = self.slots.swap_remove(slot);
+    fn remove(&mut self, key: CacheKey) {
+        let Some(removed) = self.places.remove(&key) else {
+            return;
+        };
         self.bytes -= removed.page.bytes().len();
-        self.places.remove(&removed.key);
-        if let Some(moved) = self.slots.get(slot).map(|held| held.key) {
-            self.places.insert(moved, slot);
+        self.slots.swap_remove(removed.slot);
+        let moved = self.slots.get(removed.slot);
+        if let Some(moved) = moved.and_then(|key| self.places.get_mut(key)) {
+            moved.slot = removed.slot;
         }
     }
 
-    /// The slot to give up: one pass clears every mark, so a second finds whatever nobody holds.
-    fn victim(&mut self) -> Option<usize> {
+    /// The page to give up: one pass clears every mark, so a second finds whatever nobody holds.
+    fn victim(&mut self) -> Option<CacheKey> {
         for _ in 0..2 * self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();
-            let held = &mut self.slots[self.hand];
+            let key = self.slots[self.hand];
+            let held = self.places.get_mut(&key)?;
             if Arc::strong_count(&held.page) == 1 && !std::mem::take(&mut held.used) {
-                return Some(self.hand);
+                return Some(key);
             }
         }
         None
