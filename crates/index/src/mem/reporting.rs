@@ -53,7 +53,7 @@ macro_rules! reporting_exchange {
 }
 
 reporting! { pub(crate) AtomicU32: u32, fetch_add fetch_sub swap }
-reporting! { pub AtomicU64: u64, fetch_add fetch_or fetch_and }
+reporting! { pub AtomicU64: u64, fetch_add fetch_or fetch_and swap }
 reporting! { pub(crate) AtomicPtr<T>: *mut T, }
 reporting_exchange! { AtomicU32: u32, AtomicU64: u64 }
 
