@@ -14,15 +14,8 @@
 
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, Ordering};
+use super::owners::{CLASSES, class_of};
 
-/// Classes of keys. Few under test, so that they change hands.
-const CLASSES: usize = if cfg!(loom) {
-    1
-} else if cfg!(any(test, miri)) {
-    4
-} else {
-    1024
-};
 const NEW: u32 = u32::MAX;
 const NOBODYS: u32 = NEW - 1;
 
@@ -51,8 +44,7 @@ impl Classes {
 
     #[inline]
     fn class<W: Words>(&self, key: &W) -> &AtomicU32 {
-        let class = usize::try_from(key.last_word() % CLASSES as u64).unwrap_or(0);
-        &self.0[class]
+        &self.0[class_of(key)]
     }
 
     /// Whether a key's class is this writer's.
@@ -69,12 +61,11 @@ impl Classes {
         }
     }
 
-    /// Makes a new class the writer's; true also if it is new no longer.
-    pub(super) fn claim<W: Words>(&self, writer: usize, key: &W) -> bool {
+    /// Makes a new class the writer's, unless it is new no longer.
+    pub(super) fn claim<W: Words>(&self, writer: usize, key: &W) {
         let own = u32::try_from(writer).unwrap_or(NOBODYS);
         let class = self.class(key);
         let _ = class.compare_exchange(NEW, own, Ordering::AcqRel, Ordering::Acquire);
-        true
     }
 
     /// Makes a class the writer's, or nobody's. Under the lock of handing over.

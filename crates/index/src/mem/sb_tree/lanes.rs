@@ -224,11 +224,15 @@ impl<W: Words> Lanes<W> {
         }
     }
 
-    /// Makes the key's class the writer's own, if it may; otherwise nobody's, so that no lane has keys of it.
+    /// Makes the key's class the writer's own, if it may; otherwise nobody's, so that no lane has keys of it. Whether to look
+    /// again whose it is.
     #[cold]
     fn take_over(&self, writer: usize, lane: &Lane<W>, key: &W, blocks: &Blocks<W>) -> bool {
         let may = match self.classes.whose(key) {
-            Whose::New => return self.classes.claim(writer, key),
+            Whose::New => {
+                self.classes.claim(writer, key);
+                return true;
+            }
             Whose::Nobodys if !lane.credit.may_take() => return false,
             Whose::Nobodys => true,
             Whose::Writers(_) => lane.credit.may_take(),

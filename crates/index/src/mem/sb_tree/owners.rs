@@ -20,8 +20,8 @@
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, Ordering};
 
-/// Classes of keys. Few under test, so that most are shared and some are not.
-const CLASSES: usize = if cfg!(loom) {
+/// Classes of keys. Few under test, so that most are shared, or change hands, and some do not.
+pub(super) const CLASSES: usize = if cfg!(loom) {
     1
 } else if cfg!(any(test, miri)) {
     4
@@ -30,6 +30,12 @@ const CLASSES: usize = if cfg!(loom) {
 };
 const NOBODY: u32 = u32::MAX;
 const SHARED: u32 = NOBODY - 1;
+
+/// The class of a key.
+#[inline]
+pub(super) fn class_of<W: Words>(key: &W) -> usize {
+    usize::try_from(key.last_word() % CLASSES as u64).unwrap_or(0)
+}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -43,8 +49,7 @@ impl Owners {
     /// Whether the writer is the only one of a key's class in the open segment.
     #[inline]
     pub(super) fn is_sole<W: Words>(&self, writer: usize, key: &W) -> bool {
-        let class = usize::try_from(key.last_word() % CLASSES as u64).unwrap_or(0);
-        let class = &self.0[class];
+        let class = &self.0[class_of(key)];
         let owner = class.load(Ordering::Acquire);
         owner as usize == writer || (owner != SHARED && Self::claim(class, owner, writer))
     }
