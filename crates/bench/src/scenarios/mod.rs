@@ -227,7 +227,7 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "sparse-throughput",
         about: "durable batches of 1 to 65536 rows, and ranges into Arrow",
-        subjects: stores::names,
+        subjects: sparse::throughput_subjects,
         run: sparse::throughput,
     },
     Scenario {

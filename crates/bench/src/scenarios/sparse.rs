@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::record::Record;
 use crate::runner::{Figure, Plan, Samples, median, summarise};
+use crate::stores::raw::{self, Raw};
 use crate::stores::{self, BASELINE, COLUMNS, ROW_BYTES, RowStore, Rows, fold, row_of};
 
 /// The first second: 2000-01-01, as in the paper.
@@ -47,8 +48,23 @@ struct Entrant {
     figures: Vec<Figure>,
 }
 
+/// Figures of something that is no store.
+type Others = Vec<(&'static str, Figure)>;
+
 /// Runs `round` with all stores, each in a directory of its own; the round gives each its turns.
 fn rounds(scenario: &'static str, plan: &Plan, round: impl Fn(&mut [Entrant], &mut Rng)) -> Vec<Record> {
+    rounds_with_others(scenario, plan, |entrants, rng| {
+        round(entrants, rng);
+        Others::new()
+    })
+}
+
+/// As [`rounds`], for a round that has figures beside those of the stores.
+fn rounds_with_others(
+    scenario: &'static str,
+    plan: &Plan,
+    round: impl Fn(&mut [Entrant], &mut Rng) -> Others,
+) -> Vec<Record> {
     let mut samples = Samples::new();
     for number in 0..plan.rounds() {
         let taken = stores::ALL.iter().filter(|(name, _)| plan.takes(name, BASELINE));
@@ -63,9 +79,12 @@ fn rounds(scenario: &'static str, plan: &Plan, round: impl Fn(&mut [Entrant], &m
                 }
             })
             .collect();
-        round(&mut entrants, &mut Rng::new(number as u64));
+        let others = round(&mut entrants, &mut Rng::new(number as u64));
         for entrant in entrants {
             samples.add(entrant.name, entrant.figures);
+        }
+        for (name, figure) in others {
+            samples.add(name, vec![figure]);
         }
     }
     let params = [("entries", entries(plan).to_string())];
@@ -150,10 +169,29 @@ fn figure(metric: impl Into<String>, unit: &'static str, value: f64) -> Figure {
     }
 }
 
+/// Writes as many bytes as batches have; returns the seconds that the disk took.
+fn write_raw(raw: &mut Raw, batches: impl Iterator<Item = Rows>) -> f64 {
+    let mut seconds = 0.0;
+    for rows in batches {
+        let begun = Instant::now();
+        raw.append(&rows);
+        seconds += begun.elapsed().as_secs_f64();
+    }
+    seconds
+}
+
+/// The stores, and the ways of the disk.
+pub(super) fn throughput_subjects() -> Vec<&'static str> {
+    stores::names().into_iter().chain(raw::names()).collect()
+}
+
 /// Durable batches of 1 to 524,288 rows, in order and at random, and ranges of as many into Arrow.
 pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan);
-    rounds("sparse-throughput", plan, |entrants, rng| {
+    rounds_with_others("sparse-throughput", plan, |entrants, rng| {
+        let raw_dir = tempfile::tempdir().expect("a temporary directory");
+        let mut raws = Raw::all(raw_dir.path(), rows, |name| plan.takes(name, BASELINE));
+        let mut others = Others::new();
         let rate = |rows: usize, seconds: f64| rows as f64 / seconds / 1e3;
         let krows = |entrant: &mut Entrant, metric: String, rate: f64| {
             entrant.figures.push(figure(metric, "krows/s", rate));
@@ -171,15 +209,18 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
         for (number, (batch, about)) in SIZES.into_iter().enumerate() {
             let batch = batch.min(rows);
             let count = about.min(rows).next_multiple_of(batch);
-            let first = number % entrants.len();
-            for step in 0..entrants.len() {
-                let entrant = &mut entrants[(first + step) % entrants.len()];
-                let seconds = load(entrant.store.as_mut(), dense(end..end + count, batch));
-                krows(
-                    entrant,
-                    format!("ingest, batches of {batch}"),
-                    rate(count, seconds),
-                );
+            let turns = entrants.len() + raws.len();
+            for step in 0..turns {
+                let (turn, batches) = ((number + step) % turns, dense(end..end + count, batch));
+                let metric = format!("ingest, batches of {batch}");
+                if let Some(entrant) = entrants.get_mut(turn) {
+                    let seconds = load(entrant.store.as_mut(), batches);
+                    krows(entrant, metric, rate(count, seconds));
+                } else {
+                    let raw = &mut raws[turn - entrants.len()];
+                    let seconds = write_raw(raw, batches);
+                    others.push((raw.name, figure(metric, "krows/s", rate(count, seconds))));
+                }
             }
             end += count;
         }
@@ -219,7 +260,7 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
         // Written over in order, and at random: every batch is sorted by nobody.
         let again = rows / 4;
         let times: Vec<i64> = (0..again).map(|_| second(rng.index(rows))).collect();
-        for entrant in entrants {
+        for entrant in &mut *entrants {
             let seconds = load(entrant.store.as_mut(), dense(0..again, BATCH));
             krows(
                 entrant,
@@ -237,6 +278,7 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
                 check(entrant.store.as_ref(), second(0), second(end), end);
             }
         }
+        others
     })
 }
 

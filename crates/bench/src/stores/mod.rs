@@ -2,10 +2,12 @@
 //!
 //! All of them make a batch durable before they take the next: one sync for a transaction of LMDB (heed 0.22, default
 //! flags), one of the write-ahead log of SQLite (rusqlite 0.37, `journal_mode = WAL`, `synchronous = FULL`), of RocksDB
-//! (`sync`) and of WiredTiger (`sync=on`), which are there with features of their names, and `Durability::Always` here. Their memory for pages is about the same; LMDB reads by mmap, unchecked.
+//! (`sync`) and of WiredTiger (`sync=on`), which are there with features of their names, and `Durability::Always` here. Their
+//! memory for pages is about the same; LMDB reads by mmap, unchecked.
 
 mod lmdb;
 mod ours;
+pub mod raw;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 mod rows;
