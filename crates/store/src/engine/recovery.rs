@@ -5,7 +5,8 @@
 //! any place is taken, and rows found in the log go to pages and into a checkpoint of their own before the store is
 //! open; the log then begins anew.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bedload_index::paged::PageRead;
@@ -68,6 +69,8 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
         generation: Generation::new(superblock.log_start, superblock.next_sequence),
         next_sequence: superblock.next_sequence,
         head_bytes: options.head_bytes,
+        log: Some((disk.clone(), log_dir.clone())),
+        ahead: HashSet::new(),
     };
     let end = replay(
         &**disk,
@@ -82,6 +85,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
         },
     )?;
     tracing::debug!(records = end.records, torn = end.torn, "replayed the log");
+    recovery.give_up_ahead();
     // A superblock that is not whole is that of a checkpoint that was cut short: had it been complete, the log that
     // the other one needs would be gone. A checkpoint writes over it, and replaces a damaged copy of the catalogue.
     let mut log_end = end.position;
@@ -122,6 +126,10 @@ pub(super) struct Recovery<'p> {
     pub(super) next_sequence: u64,
     /// Bytes of memory that rows may take before they go to pages.
     pub(super) head_bytes: usize,
+    /// The log that is replayed, until it was read [ahead](Self::read_ahead); none if it names no blocks of this store.
+    pub(super) log: Option<(Arc<dyn Disk>, PathBuf)>,
+    /// Table, number and layer of blocks that records name which are not applied yet.
+    pub(super) ahead: HashSet<(u32, i64, u8)>,
 }
 
 impl Recovery<'_> {
@@ -134,6 +142,31 @@ impl Recovery<'_> {
         match self.catalogue.get(*table) {
             Some(known) => self.blocks.renew(known, blocks),
             None => Ok(true),
+        }
+    }
+
+    /// Takes the places of all blocks that records from position `from` on name: a checkpoint before the end of the log may
+    /// write blocks, and must not write them there.
+    fn read_ahead(&mut self, from: u64) -> Result<()> {
+        let Some((disk, dir)) = self.log.take() else {
+            return Ok(());
+        };
+        replay(&*disk, &dir, self.store_id, from, |record, _, _| {
+            if let Record::Blocks { table, blocks, .. } = record {
+                for (block, named) in blocks {
+                    self.blocks.take(table.0, block, named.layer);
+                    self.ahead.insert((table.0, block, named.layer));
+                }
+            }
+            Ok(true)
+        })
+        .map(drop)
+    }
+
+    /// Gives up the places that were taken for records behind the end of the log.
+    fn give_up_ahead(&mut self) {
+        for (table, block, layer) in self.ahead.drain() {
+            self.blocks.give_up(table, block, layer);
         }
     }
 
@@ -203,6 +236,7 @@ impl Recovery<'_> {
             Record::Blocks { table, rest, blocks } if known.is_some() => {
                 for (block, written) in &blocks {
                     self.blocks.take(table.0, *block, written.layer);
+                    self.ahead.remove(&(table.0, *block, written.layer));
                 }
                 self.generation
                     .append_blocks(table, rest, first, blocks.into_iter());
@@ -210,6 +244,7 @@ impl Recovery<'_> {
             _ => {}
         }
         if self.generation.bytes() >= self.head_bytes {
+            self.read_ahead(end)?;
             self.checkpoint(end)
         } else {
             Ok(())

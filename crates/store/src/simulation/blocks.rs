@@ -1,5 +1,6 @@
 //! Batches whose blocks and whose log record reach the disk each by itself.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -259,23 +260,29 @@ fn wide(times: std::ops::Range<i64>, offset: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("of one length")
 }
 
-/// The offsets of the rows of a scan, which are those of the times from 0 on.
-fn offsets_in(scan: Result<Scan>) -> Vec<i64> {
+/// The offset of each time of a scan.
+fn by_time(scan: Result<Scan>) -> BTreeMap<i64, i64> {
     let batches = scan.and_then(Iterator::collect::<Result<Vec<_>>>).expect("reads");
-    let mut offsets = Vec::new();
+    let mut offsets = BTreeMap::new();
     for batch in batches {
         let column = |number: usize| batch.column(number).as_primitive::<TimestampSecondType>();
         for row in 0..batch.num_rows() {
             let (time, value) = (column(0).value(row), column(1).value(row));
-            assert_eq!(time, i64::try_from(offsets.len()).expect("few"));
             assert_eq!(
                 batch.column(2).as_string::<i32>().value(row),
                 (value - time).to_string()
             );
-            offsets.push(value - time);
+            assert_eq!(offsets.insert(time, value - time), None, "one row of {time}");
         }
     }
     offsets
+}
+
+/// The offsets of the rows of a scan, which are those of the times from 0 on.
+fn offsets_in(scan: Result<Scan>) -> Vec<i64> {
+    let offsets = by_time(scan);
+    assert!((0..).zip(offsets.keys()).all(|(due, &time)| due == time));
+    offsets.into_values().collect()
 }
 
 /// A store whose table has rows of offset 1 in blocks of a checkpoint, and of some times those of 2 and then of 3 in
@@ -464,4 +471,96 @@ fn rows_that_were_written_over_are_put_back_on_a_full_disk_and_after_failures() 
         full > 3 && without_space > 0 && failed > 0,
         "{full} {without_space} {failed}"
     );
+}
+
+/// As [`in_memory`], with rows written over and added, to be put back to the snapshot; and what the table has after each commit
+/// of that: first all rows of before, then each stretch gone that was added.
+fn to_be_put_back(disk: &SimDisk) -> (Store, Snapshot, Vec<BTreeMap<i64, i64>>) {
+    let (store, ..) = in_memory(disk);
+    let table = table(&store).expect("there");
+    for gap in [300..=309, 500..=519] {
+        table.delete_range(gap).expect("a sound disk");
+    }
+    let before = store.snapshot();
+    let was = by_time(before.range("t", ..));
+    assert!(!write_over(&table), "there is space");
+    let mut now = by_time(table.range(..));
+    let mut steps = vec![now.clone()];
+    now.extend(&was);
+    steps.push(now.clone());
+    for added in [-40..=-1, 300..=309, 500..=519, 1000..=5002] {
+        now.retain(|time, _| !added.contains(time));
+        steps.push(now.clone());
+    }
+    assert_eq!(now, was);
+    (store, before, steps)
+}
+
+/// Which of the steps the store on a disk is at; it is whole in every respect.
+fn step_on(disk: &SimDisk, steps: &[BTreeMap<i64, i64>]) -> usize {
+    let store = open(disk, options()).expect("opens");
+    assert_eq!(store.verify().expect("reads").problems, []);
+    let found = by_time(table(&store).and_then(|table| table.range(..)));
+    let step = steps.iter().position(|step| *step == found);
+    step.unwrap_or_else(|| panic!("{} rows, as after no commit", found.len()))
+}
+
+#[test]
+fn power_loss_while_rows_are_put_back_leaves_all_of_a_commit_or_nothing() {
+    let disk = SimDisk::new(1);
+    let begun = disk.record();
+    let (store, before, steps) = to_be_put_back(&disk);
+    let first = disk.trace(begun.clone()).len();
+    let table = table(&store).expect("there");
+    table.put_back(&before, ..).expect("a sound disk");
+    let trace = disk.trace(begun);
+    let (mut replay, mut rng) = (trace.replay(), Rng::new(1));
+    let (mut seen, mut furthest) = (BTreeSet::new(), 0);
+    for event in 0..=trace.len() {
+        for outcome in 0..8 {
+            if event < first {
+                break;
+            }
+            let step = step_on(&replay.image((event as u64) << 8 | outcome), &steps);
+            // A commit begins when the one before is durable.
+            assert!(step + 1 >= furthest, "{step} after {furthest}, event {event}");
+            assert!(
+                event < trace.len() || step + 1 == steps.len(),
+                "{step} at the end"
+            );
+            furthest = furthest.max(step);
+            seen.insert(step);
+        }
+        replay.step(&mut rng);
+    }
+    assert_eq!(seen.len(), steps.len(), "{seen:?}");
+}
+
+#[test]
+fn a_process_that_dies_while_rows_are_put_back_leaves_all_of_a_commit_or_nothing() {
+    let mut seen = BTreeSet::new();
+    for call in 1.. {
+        let disk = SimDisk::new(1);
+        let (store, before, steps) = to_be_put_back(&disk);
+        disk.set_fault(Some(Fault {
+            call: disk.calls() + call,
+            kind: FaultKind::Death,
+        }));
+        let outcome = table(&store).and_then(|table| table.put_back(&before, ..));
+        drop((before, store));
+        disk.set_fault(None);
+        let step = step_on(&disk, &steps);
+        assert!(outcome.is_err() || step + 1 == steps.len());
+        seen.insert(step);
+        // The next process writes over what is there.
+        let store = open(&disk, options()).expect("opens");
+        let table = table(&store).expect("there");
+        assert!(!write_over(&table));
+        assert_eq!(by_time(table.range(..)).get(&350), Some(&9));
+        assert_eq!(store.verify().expect("reads").problems, []);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    assert!(seen.len() > 3, "{seen:?}");
 }

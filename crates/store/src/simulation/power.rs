@@ -170,13 +170,13 @@ fn cut_everywhere(name: &str, trace: &Trace, writers: &[Writer], seed: u64, per_
 
 /// How far each writer had come.
 #[derive(Debug, Clone, Copy, Default)]
-struct Progress {
-    begun: [usize; WRITERS],
-    acknowledged: [usize; WRITERS],
+pub(super) struct Progress {
+    pub(super) begun: [usize; WRITERS],
+    pub(super) acknowledged: [usize; WRITERS],
 }
 
 /// Calls `visit` before the first event of the trace and after each.
-fn each_event(trace: &Trace, seed: u64, mut visit: impl FnMut(usize, &Replay<'_>, &Progress)) {
+pub(super) fn each_event(trace: &Trace, seed: u64, mut visit: impl FnMut(usize, &Replay<'_>, &Progress)) {
     let mut progress = Progress::default();
     let mut replay = trace.replay();
     let mut rng = Rng::new(seed);

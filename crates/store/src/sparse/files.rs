@@ -242,6 +242,11 @@ impl BlockFiles {
         self.places.lock().take((table, block), layer);
     }
 
+    /// Gives up a place that [`take`](Self::take) took.
+    pub(crate) fn give_up(&self, table: u32, block: i64, layer: u8) {
+        self.places.lock().free((table, block), layer);
+    }
+
     /// Whether these blocks of a table are whole; if they are, they are written once more, to be synced with what the
     /// flush under way writes. A block that the table cannot have is left to others.
     pub(crate) fn renew(&self, table: &TableEntry, blocks: &[(i64, BlockRef)]) -> Result<bool> {

@@ -15,6 +15,8 @@
 //!    What had been durable in it is the same then, so a write that power loss tears cannot harm it.
 //! 6. A segment that is no longer needed becomes a *spare*, and a new segment is written over it. It counts as spare only
 //!    once its new name is durable; the names of spares that an earlier process left may not be, so these are removed.
+//!    (Should power loss leave such a segment its old name, it stands before all that recovery reads; with the superblock lost
+//!    as well, what is found is right or told: `simulation/spares.rs`.)
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

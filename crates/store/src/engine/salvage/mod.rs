@@ -8,7 +8,7 @@
 mod report;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -279,6 +279,8 @@ impl<'t> Target<'t> {
                 generation: Generation::new(0, next_sequence),
                 next_sequence,
                 head_bytes: options.head_bytes,
+                log: None,
+                ahead: HashSet::new(),
             },
             log_end: 0,
         })
