@@ -187,6 +187,22 @@ impl Error {
         }
     }
 
+    /// The error of a store that damage keeps from being opened: it says what can be done. `data` is the name of its data file.
+    pub(crate) fn of_opening(self, dir: &Path, data: &str) -> Self {
+        let (file, place, reason) = match self {
+            Self::Corrupt { file, place, reason } => (file, place, reason),
+            Self::Index(paged::Error::Corrupt { page, reason }) => {
+                (dir.join(data), format!("page {page}"), reason.to_owned())
+            }
+            error => return error,
+        };
+        let way_out = format!(
+            "the store cannot be opened with it, and `bedload salvage {} NEW` copies what is whole into a new one",
+            dir.display()
+        );
+        Self::corrupt(&file, place, format!("{reason}; {way_out}"))
+    }
+
     pub(crate) fn schema(reason: impl Into<String>) -> Self {
         Self::Schema {
             reason: reason.into(),

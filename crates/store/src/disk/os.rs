@@ -23,7 +23,7 @@ pub(crate) struct OsDisk;
 const KEPT_BYTES: usize = 1 << 20;
 
 /// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
-const DIRECT_ALIGNMENT: usize = 4096;
+pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
 
 impl OsDisk {
     /// Creates a file that is read and written past the system's cache. Offsets and lengths must be multiples of 4,096.
@@ -155,6 +155,8 @@ struct OsFile {
     file: File,
     /// The same file once more, for what is to be durable at once.
     durable: OnceLock<Option<DurableFile>>,
+    /// And once more, for what goes past the system's cache.
+    direct: OnceLock<Option<File>>,
 }
 
 impl OsFile {
@@ -162,8 +164,27 @@ impl OsFile {
         Self {
             file,
             durable: OnceLock::new(),
+            direct: OnceLock::new(),
         }
     }
+}
+
+/// The same file, to be written past the system's cache, each write durable on return if so wished; none where the system or
+/// the file system does not have such files.
+#[cfg(target_os = "linux")]
+fn open_direct(file: &File, is_durable: bool) -> Option<File> {
+    use std::os::fd::AsRawFd;
+    // By its descriptor, as the file may have been renamed.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let durable = if is_durable { libc::O_DSYNC } else { 0 };
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(libc::O_DIRECT | durable);
+    options.open(path).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_file: &File, _is_durable: bool) -> Option<File> {
+    None
 }
 
 /// A file that is written past the system's cache, and has what was written when a write returns.
@@ -175,24 +196,11 @@ struct DurableFile {
 }
 
 impl DurableFile {
-    /// None where the system or the file system does not have such files.
-    #[cfg(target_os = "linux")]
     fn of(file: &File) -> Option<Self> {
-        use std::os::fd::AsRawFd;
-        // By its descriptor, as the file may have been renamed.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(libc::O_DIRECT | libc::O_DSYNC);
-        let file = options.open(path).ok()?;
         Some(Self {
-            file,
+            file: open_direct(file, true)?,
             memory: Mutex::default(),
         })
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn of(_file: &File) -> Option<Self> {
-        None
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -225,6 +233,21 @@ impl DiskFile for OsFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let alignment = DIRECT_ALIGNMENT as u64;
+        let is_aligned = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
+            && offset.is_multiple_of(alignment)
+            && (bytes.len() as u64).is_multiple_of(alignment);
+        if is_aligned && let Some(direct) = self.direct.get_or_init(|| open_direct(&self.file, false)) {
+            match direct.write_all_at(bytes, offset) {
+                // The disk wants larger blocks than those of today.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                written => return written,
+            }
+        }
+        self.write_at(offset, bytes)
     }
 
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

@@ -49,7 +49,7 @@ impl Engine {
             catalogue,
             log_end,
             next_sequence,
-        } = recover(&disk, dir, &options)?;
+        } = recover(&disk, dir, &options).map_err(|error| error.of_opening(dir, DATA_FILE))?;
         let log = Log::begin(disk.clone(), dir.join(LOG_DIR), store_id, log_end)?;
         let active = Arc::new(Generation::new(log_end, next_sequence));
         let view = View::new(

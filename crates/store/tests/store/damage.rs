@@ -1,9 +1,9 @@
 //! Bytes changed behind the store's back: the right answer, or an error that names the place.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use bedload::{Error, Options, Store};
+use bedload::{Error, Grid, Layout, Options, Store, salvage};
 
 use crate::rows::{TestRow, append, batch, collect, schema};
 
@@ -92,6 +92,54 @@ fn verify_lists_every_damaged_page() {
             .iter()
             .all(|problem| problem.file == path.join("data"))
     );
+}
+
+/// The file below a directory in which a text stands, and where.
+fn find(dir: &Path, text: &[u8]) -> Option<(PathBuf, usize)> {
+    fs::read_dir(dir).expect("reads").find_map(|entry| {
+        let path = entry.expect("reads").path();
+        if path.is_dir() {
+            return find(&path, text).filter(|(found, _)| found.extension().is_none_or(|kind| kind != "log"));
+        }
+        let bytes = fs::read(&path).expect("reads");
+        let at = bytes.windows(text.len()).position(|window| window == text)?;
+        Some((path, at))
+    })
+}
+
+#[test]
+fn damage_that_keeps_a_store_from_being_opened_is_named_with_the_way_out() {
+    let every = Grid::every(1).expect("positive");
+    for (layout, place) in [(Layout::Indexed, "page "), (Layout::Sparse(every), "block ")] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("store");
+        let options = Options::new().create(true).page_bytes(4096).background(false);
+        let store = options.open(&path).expect("creates");
+        let table = store.create_table_as("t", schema(), layout).expect("fresh");
+        append(&table, &rows(0)).expect("appends");
+        store.flush().expect("flushes");
+        // Left in the log, for the same page or block.
+        append(&table, &rows(1)[..5]).expect("appends");
+        drop((table, store));
+        let (file, at) = find(&path, b"row 39").expect("it was flushed");
+        let mut bytes = fs::read(&file).expect("reads");
+        bytes[at] ^= 0x10;
+        fs::write(&file, &bytes).expect("writes");
+        let error = Store::open(&path).expect_err("the log cannot be merged");
+        assert!(matches!(error, Error::Corrupt { .. }));
+        let message = error.to_string();
+        let way_out = format!("`bedload salvage {} NEW`", path.display());
+        for part in [&*file.to_string_lossy(), place, &way_out] {
+            assert!(message.contains(part), "{message}");
+        }
+        // It is one.
+        let saved = dir.path().join("saved");
+        let report = salvage(&path, &saved).expect("salvages");
+        assert!(!report.is_complete());
+        let store = Store::open(&saved).expect("opens");
+        let rows = store.table("t").and_then(|table| table.range(..)?.count());
+        assert_eq!(rows.expect("reads"), 5);
+    }
 }
 
 #[test]
