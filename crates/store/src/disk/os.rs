@@ -324,3 +324,36 @@ struct OsLock {
 }
 
 impl DiskLock for OsLock {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_past_the_cache_are_those_of_the_file() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let file = OsDisk.create(&dir.path().join("file")).expect("creates");
+        let mut memory = vec![2; 4 * DIRECT_ALIGNMENT];
+        let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
+        memory[from + 5] = 3;
+        let aligned = &memory[from..from + 2 * DIRECT_ALIGNMENT];
+        let mut expected = vec![1; 5 * DIRECT_ALIGNMENT];
+        file.write_at(0, &expected).expect("writes");
+        // Over bytes that the cache has, at its address and beside it, and behind the end.
+        let at = |number: usize| (number * DIRECT_ALIGNMENT) as u64;
+        for (number, bytes) in [
+            (1, aligned),
+            (2, &memory[from + 1..][..DIRECT_ALIGNMENT]),
+            (5, aligned),
+        ] {
+            file.write_past_cache(at(number), bytes).expect("writes");
+            let begin = number * DIRECT_ALIGNMENT;
+            expected.resize(expected.len().max(begin + bytes.len()), 0);
+            expected[begin..begin + bytes.len()].copy_from_slice(bytes);
+        }
+        let mut found = vec![0; expected.len()];
+        file.read_at(0, &mut found).expect("reads");
+        assert!(found == expected);
+        assert_eq!(file.len().expect("reads"), at(7));
+    }
+}
