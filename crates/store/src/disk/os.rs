@@ -23,7 +23,7 @@ pub(crate) struct OsDisk;
 const KEPT_BYTES: usize = 1 << 20;
 
 /// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
-pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
+const DIRECT_ALIGNMENT: usize = 4096;
 
 impl OsDisk {
     /// Creates a file that is read and written past the system's cache. Offsets and lengths must be multiples of 4,096.
@@ -155,8 +155,6 @@ struct OsFile {
     file: File,
     /// The same file once more, for what is to be durable at once.
     durable: OnceLock<Option<DurableFile>>,
-    /// And once more, for what goes past the system's cache.
-    direct: OnceLock<Option<File>>,
 }
 
 impl OsFile {
@@ -164,27 +162,8 @@ impl OsFile {
         Self {
             file,
             durable: OnceLock::new(),
-            direct: OnceLock::new(),
         }
     }
-}
-
-/// The same file, to be written past the system's cache, each write durable on return if so wished; none where the system or
-/// the file system does not have such files.
-#[cfg(target_os = "linux")]
-fn open_direct(file: &File, is_durable: bool) -> Option<File> {
-    use std::os::fd::AsRawFd;
-    // By its descriptor, as the file may have been renamed.
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let durable = if is_durable { libc::O_DSYNC } else { 0 };
-    let mut options = OpenOptions::new();
-    options.write(true).custom_flags(libc::O_DIRECT | durable);
-    options.open(path).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_direct(_file: &File, _is_durable: bool) -> Option<File> {
-    None
 }
 
 /// A file that is written past the system's cache, and has what was written when a write returns.
@@ -196,11 +175,24 @@ struct DurableFile {
 }
 
 impl DurableFile {
+    /// None where the system or the file system does not have such files.
+    #[cfg(target_os = "linux")]
     fn of(file: &File) -> Option<Self> {
+        use std::os::fd::AsRawFd;
+        // By its descriptor, as the file may have been renamed.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(libc::O_DIRECT | libc::O_DSYNC);
+        let file = options.open(path).ok()?;
         Some(Self {
-            file: open_direct(file, true)?,
+            file,
             memory: Mutex::default(),
         })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(_file: &File) -> Option<Self> {
+        None
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -233,21 +225,6 @@ impl DiskFile for OsFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
-    }
-
-    fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let alignment = DIRECT_ALIGNMENT as u64;
-        let is_aligned = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
-            && offset.is_multiple_of(alignment)
-            && (bytes.len() as u64).is_multiple_of(alignment);
-        if is_aligned && let Some(direct) = self.direct.get_or_init(|| open_direct(&self.file, false)) {
-            match direct.write_all_at(bytes, offset) {
-                // The disk wants larger blocks than those of today.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
-                written => return written,
-            }
-        }
-        self.write_at(offset, bytes)
     }
 
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -324,36 +301,3 @@ struct OsLock {
 }
 
 impl DiskLock for OsLock {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_past_the_cache_are_those_of_the_file() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let file = OsDisk.create(&dir.path().join("file")).expect("creates");
-        let mut memory = vec![2; 4 * DIRECT_ALIGNMENT];
-        let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
-        memory[from + 5] = 3;
-        let aligned = &memory[from..from + 2 * DIRECT_ALIGNMENT];
-        let mut expected = vec![1; 5 * DIRECT_ALIGNMENT];
-        file.write_at(0, &expected).expect("writes");
-        // Over bytes that the cache has, at its address and beside it, and behind the end.
-        let at = |number: usize| (number * DIRECT_ALIGNMENT) as u64;
-        for (number, bytes) in [
-            (1, aligned),
-            (2, &memory[from + 1..][..DIRECT_ALIGNMENT]),
-            (5, aligned),
-        ] {
-            file.write_past_cache(at(number), bytes).expect("writes");
-            let begin = number * DIRECT_ALIGNMENT;
-            expected.resize(expected.len().max(begin + bytes.len()), 0);
-            expected[begin..begin + bytes.len()].copy_from_slice(bytes);
-        }
-        let mut found = vec![0; expected.len()];
-        file.read_at(0, &mut found).expect("reads");
-        assert!(found == expected);
-        assert_eq!(file.len().expect("reads"), at(7));
-    }
-}

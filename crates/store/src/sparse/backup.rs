@@ -21,7 +21,7 @@ pub(crate) fn copy_blocks(
     let owner = sparse.owner(table.id, view.blocks.store());
     for (&file, &page) in &**sparse.files()? {
         let map = read_map(view, owner, file, page)?;
-        let mut writer = BlockWriter::of_many(target, owner);
+        let mut writer = BlockWriter::new(target, owner);
         for index in 0..sparse.shape.dimensions().blocks_per_file as usize {
             if let Some(named) = block_map::get(&map, index) {
                 let block = sparse.shape.block_of(file, index);

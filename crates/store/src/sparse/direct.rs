@@ -171,7 +171,7 @@ impl Target<'_> {
     fn writer(&self, parts: &[Part]) -> BlockWriter<'_> {
         let owner = self.owner();
         let bytes: usize = parts.iter().map(|part| part.rows.len()).sum::<usize>() * owner.shape.row_width;
-        BlockWriter::with_helper(self.files, owner, bytes, self.is_synced)
+        BlockWriter::with_helper(self.files, owner, bytes)
     }
 
     /// Writes blocks, or leaves them in memory if there is no writer, and adds them to `blocks`; none if there was no

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use super::block::Owner;
 use super::block_file::BlockFile;
 use super::files::BlockFiles;
-use crate::disk::DIRECT_ALIGNMENT;
 use crate::error::{Error, Result};
 use crate::wal::Pending;
 
@@ -20,16 +19,8 @@ const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
 } else {
     256 << 10
 };
-/// Bytes of a write past the system's cache: there is no copy, and no memory to be found for it, but the disk has to be waited
-/// for. Fewer than an eighth are better left to a sync of all.
-const DIRECT_BYTES: usize = if cfg!(any(test, fuzzing)) {
-    8 << 10
-} else {
-    2 << 20
-};
-const DIRECT_BYTES_MIN: usize = DIRECT_BYTES / 8;
 /// Writes that wait for the thread that does them.
-const WAITING_WRITES: usize = 2;
+const WAITING_WRITES: usize = 4;
 /// From so many bytes on a thread syncs them while the log is synced.
 const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     8 << 10
@@ -50,14 +41,8 @@ pub(super) struct BlockWriter<'f> {
     /// The file to which `bytes` go, at `offset`.
     file: Option<(i64, Arc<BlockFile>)>,
     offset: u64,
-    /// What is to be written stands behind so many bytes, which bring it to an address that the disk can work with.
     bytes: Vec<u8>,
-    padding: usize,
     written: Vec<Arc<BlockFile>>,
-    /// Whether long writes go past the system's cache.
-    is_direct: bool,
-    /// From so many bytes on they are written.
-    longest: usize,
     helper: Option<Helper>,
     /// Whether the helper writes, too.
     hands_over: bool,
@@ -73,8 +58,6 @@ pub(super) struct Helper {
     done: Receiver<(Vec<u8>, Result<()>)>,
     /// How many are on their way.
     waiting: usize,
-    /// Buffers to be used again.
-    idle: Vec<Vec<u8>>,
     failed: Option<Error>,
     thread: Option<JoinHandle<()>>,
 }
@@ -90,21 +73,14 @@ struct Write {
     file: Arc<BlockFile>,
     offset: u64,
     bytes: Vec<u8>,
-    /// Where in the buffer they begin.
-    padding: usize,
-    is_direct: bool,
 }
 
 impl Write {
     /// Writes it, and lets the disk begin with it if it is long: many short ones are better left to the sync.
     fn perform(&self) -> Result<()> {
-        let bytes = &self.bytes[self.padding..];
-        if self.is_direct {
-            return self.file.write_past_cache(self.offset, bytes);
-        }
-        self.file.write(self.offset, bytes)?;
-        if bytes.len() >= WRITE_BYTES {
-            self.file.file.begin_sync(self.offset, bytes.len() as u64);
+        self.file.write(self.offset, &self.bytes)?;
+        if self.bytes.len() >= WRITE_BYTES {
+            self.file.file.begin_sync(self.offset, self.bytes.len() as u64);
         }
         Ok(())
     }
@@ -142,7 +118,6 @@ impl Helper {
             jobs: Some(jobs),
             done,
             waiting: 0,
-            idle: Vec::new(),
             failed: None,
             thread: Some(thread),
         })
@@ -154,24 +129,26 @@ impl Helper {
         }
     }
 
-    /// Waits for one write.
-    fn receive(&mut self) {
+    /// Waits for one write; returns its buffer.
+    fn receive(&mut self) -> Vec<u8> {
         let (buffer, outcome) = self.done.recv().expect("the thread ends after its sender");
         self.waiting -= 1;
-        self.idle.push(buffer);
         if let Err(error) = outcome {
             self.failed.get_or_insert(error);
         }
+        buffer
     }
 
     /// Hands a write over; returns an empty buffer.
     fn hand_over(&mut self, write: Write) -> Vec<u8> {
-        if self.waiting == WAITING_WRITES {
-            self.receive();
-        }
+        let buffer = if self.waiting < WAITING_WRITES {
+            Vec::new()
+        } else {
+            self.receive()
+        };
         self.send(Job::Write(write));
         self.waiting += 1;
-        self.idle.pop().unwrap_or_default()
+        buffer
     }
 
     /// Begins to sync files behind everything that was handed over.
@@ -217,51 +194,26 @@ impl Pending for Unsynced {
 }
 
 impl<'f> BlockWriter<'f> {
-    fn new(files: &'f BlockFiles, owner: Owner<'f>) -> Self {
+    pub(super) fn new(files: &'f BlockFiles, owner: Owner<'f>) -> Self {
         Self {
             files,
             owner,
             file: None,
             offset: 0,
             bytes: files.take_buffer(),
-            padding: 0,
             written: Vec::new(),
-            is_direct: false,
-            longest: WRITE_BYTES,
             helper: None,
             hands_over: false,
         }
     }
 
-    /// For blocks of which there may be many: long writes go to the disk at once, while the next blocks are made.
-    pub(super) fn of_many(files: &'f BlockFiles, owner: Owner<'f>) -> Self {
+    /// As [`new`](Self::new), with a thread that syncs what is written, and that writes while the caller makes the next
+    /// blocks, if there are `bytes` enough.
+    pub(super) fn with_helper(files: &'f BlockFiles, owner: Owner<'f>, bytes: usize) -> Self {
         let mut writer = Self::new(files, owner);
-        writer.is_direct = true;
-        writer.longest = DIRECT_BYTES;
-        writer.hands_over = true;
-        writer
-    }
-
-    /// With a thread that syncs what is written, and that writes while the caller makes the next blocks, if there are `bytes`
-    /// enough. If the caller waits for the disk anyway, `is_direct` lets long writes go there at once.
-    pub(super) fn with_helper(
-        files: &'f BlockFiles,
-        owner: Owner<'f>,
-        bytes: usize,
-        is_direct: bool,
-    ) -> Self {
-        let mut writer = Self::new(files, owner);
-        writer.is_direct = is_direct;
-        let mut handed_over = WRITE_HELPER_BYTES_MIN;
-        if is_direct {
-            // Of about the same length, so that none is much too short. Blocks have a little more bytes than their rows.
-            let even = bytes.div_ceil(bytes.div_ceil(DIRECT_BYTES).max(1));
-            writer.longest = even + even / 16;
-            handed_over = DIRECT_BYTES;
-        }
         if bytes >= SYNC_HELPER_BYTES_MIN {
             writer.helper = files.take_helper();
-            writer.hands_over = bytes > handed_over;
+            writer.hands_over = bytes >= WRITE_HELPER_BYTES_MIN;
         }
         writer
     }
@@ -277,9 +229,8 @@ impl<'f> BlockWriter<'f> {
         let shape = self.owner.shape;
         let (file, offset) = (shape.file_of(block).0, shape.offset(block, layer));
         let is_same = self.file.as_ref().is_some_and(|(open, _)| *open == file);
-        let waiting = self.bytes.len() - self.padding;
-        let goes_on = is_same && self.offset + waiting as u64 == offset;
-        if !goes_on || waiting >= self.longest {
+        let goes_on = is_same && self.offset + self.bytes.len() as u64 == offset;
+        if !goes_on || self.bytes.len() >= WRITE_BYTES {
             self.write_out()?;
             if !is_same {
                 let opened = self.files.open_or_create(self.owner.table, file)?;
@@ -289,35 +240,20 @@ impl<'f> BlockWriter<'f> {
             self.offset = offset;
         }
         self.files.count_write();
-        if self.bytes.is_empty() && self.is_direct {
-            // With room for all that goes there it stays where it is; blocks of much text may not.
-            let stride = usize::try_from(shape.stride).unwrap_or(usize::MAX);
-            self.bytes
-                .reserve(DIRECT_ALIGNMENT + self.longest + stride.min(DIRECT_BYTES));
-            self.padding = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT);
-            self.bytes.resize(self.padding, 0);
-        }
         Ok(&mut self.bytes)
     }
 
     fn write_out(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.bytes);
-        let (padding, len) = (std::mem::take(&mut self.padding), bytes.len());
-        let Some((_, file)) = self.file.as_ref().filter(|_| len > padding) else {
+        let Some((_, file)) = self.file.as_ref().filter(|_| !bytes.is_empty()) else {
             self.bytes = bytes;
-            self.bytes.clear();
             return Ok(());
         };
         let write = Write {
             file: file.clone(),
             offset: self.offset,
             bytes,
-            padding,
-            is_direct: self.is_direct && len - padding >= DIRECT_BYTES_MIN,
         };
-        if self.hands_over && self.helper.is_none() && write.is_direct {
-            self.helper = self.files.take_helper();
-        }
         if let Some(helper) = self.helper.as_mut().filter(|_| self.hands_over) {
             self.bytes = helper.hand_over(write);
             return Ok(());
@@ -332,7 +268,6 @@ impl<'f> BlockWriter<'f> {
     /// Writes what waits; returns the files that are to be synced.
     pub(super) fn finish(mut self) -> Result<Vec<Arc<BlockFile>>> {
         self.write_out()?;
-        self.helper.as_mut().map_or(Ok(()), Helper::finish)?;
         Ok(std::mem::take(&mut self.written))
     }
 
