@@ -5,7 +5,7 @@ use super::fence_index::FenceIndex;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
 use super::scratch::Scratch;
-use super::search::{NO_KEY, Searching, vectorised};
+use super::search::{LookingUp, NO_KEY, Searching, Vectors, Wide, look_up, vectorised};
 use super::stage::Stage;
 
 /// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
@@ -42,6 +42,7 @@ pub struct BPlusTree {
     pub(super) entries: usize,
     pub(super) options: TreeOptions,
     pub(super) scratch: Scratch,
+    pub(super) wide: Option<Wide>,
 }
 
 impl BPlusTree {
@@ -62,6 +63,7 @@ impl BPlusTree {
             entries: 0,
             options,
             scratch: Scratch::new(),
+            wide: Wide::detect(),
         }
     }
 
@@ -84,17 +86,17 @@ impl BPlusTree {
         if key == NO_KEY {
             return self.greatest;
         }
-        vectorised(Get { tree: self, key })
+        look_up(Get { tree: self, key }, self.wide)
     }
 
     #[inline(always)]
-    pub(super) fn get_below_greatest(&self, key: u64) -> Option<u64> {
+    pub(super) fn get_below_greatest(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
         if !self.stage.is_empty()
             && let Some(value) = self.stage.get(key)
         {
             return Some(value);
         }
-        self.branches[self.index.find(key)].get(key)
+        self.branches[self.index.find_with(key, vectors)].get(key, vectors)
     }
 
     /// Puts a value in place, whether or not the key was there. Time O(log n).
@@ -128,7 +130,7 @@ impl BPlusTree {
             branch.find(key)
         };
         if branch.leaves().is_empty() {
-            branch.push(self.index.fence(at).unwrap_or(0), Leaf::new());
+            branch.push(self.index.fence(at).unwrap_or(0), self.scratch.spare.leaf());
         }
         let leaf = branch.leaf_mut(place);
         let rank = match leaf.find(key) {
@@ -140,7 +142,7 @@ impl BPlusTree {
             return leaf.insert(rank, key, value);
         }
         let kept = (leaf.len() * self.options.split_percent / 100).max(1);
-        let mut right = Leaf::new();
+        let mut right = self.scratch.spare.leaf();
         right.extend(&leaf.keys()[kept..], &leaf.values()[kept..]);
         leaf.truncate(kept);
         if rank < kept {
@@ -197,7 +199,8 @@ impl BPlusTree {
     fn join_leaf(&mut self, at: usize, place: usize) {
         let branch = &mut self.branches[at];
         if branch.held(place) == 0 {
-            branch.remove(place);
+            let empty = branch.remove(place);
+            self.scratch.spare.keep(empty);
             if branch.leaves().is_empty() {
                 self.drop_branch(at);
             }
@@ -219,6 +222,7 @@ impl BPlusTree {
         let branch = &mut self.branches[at];
         let right = branch.remove(left + 1);
         branch.leaf_mut(left).extend(right.keys(), right.values());
+        self.scratch.spare.keep(right);
     }
 
     /// Drops a branch without leaves, unless it is the only one; the one before it gets its range, or if there is none
@@ -235,7 +239,7 @@ impl BPlusTree {
     }
 
     /// Adds a leaf behind all others; `fence` is at most its first key and lies above every other key.
-    pub(super) fn push_leaf(&mut self, fence: u64, leaf: Box<Leaf>) {
+    pub(super) fn push_leaf(&mut self, fence: u64, leaf: Leaf) {
         self.entries += leaf.len();
         let last = self.branches.len() - 1;
         let branch = &mut self.branches[last];
@@ -298,12 +302,10 @@ struct Get<'t> {
     key: u64,
 }
 
-impl Searching for Get<'_> {
-    type Answer = Option<u64>;
-
+impl LookingUp for Get<'_> {
     #[inline(always)]
-    fn run(self) -> Option<u64> {
-        self.tree.get_below_greatest(self.key)
+    fn run(self, vectors: impl Vectors) -> Option<u64> {
+        self.tree.get_below_greatest(self.key, vectors)
     }
 }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::leaf::Leaf;
 use super::options::{BRANCH_LEAVES, TreeOptions};
-use super::search::{LANES, NO_KEY, count_up_to};
-use super::waiting::Waiting;
+use super::search::{Compiled, LANES, NO_KEY, Vectors};
+use super::waiting::{Waiting, fingerprint};
 use crate::mem::prefetch::prefetch;
 
 /// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf, of which there are some, and of what waits for it,
@@ -14,13 +14,18 @@ use crate::mem::prefetch::prefetch;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Branch {
+    /// Every eighth fence.
+    samples: [u64; BRANCH_LEAVES / LANES],
     fences: [u64; BRANCH_LEAVES],
     slots: [u8; BRANCH_LEAVES],
     waiting: usize,
     /// Entries that hide those of the same key in the leaves; nothing until there are some.
     late: Vec<Waiting>,
-    leaves: Vec<Box<Leaf>>,
+    leaves: Vec<Leaf>,
 }
+
+/// Leaves whose pages are asked for at once by whoever reads one after the other.
+const ASKED_AT_ONCE: usize = 4;
 
 /// The slots in order.
 const SLOTS: [u8; BRANCH_LEAVES] = {
@@ -36,6 +41,7 @@ const SLOTS: [u8; BRANCH_LEAVES] = {
 impl Branch {
     pub(super) fn new() -> Self {
         Self {
+            samples: [NO_KEY; BRANCH_LEAVES / LANES],
             fences: [NO_KEY; BRANCH_LEAVES],
             slots: SLOTS,
             waiting: 0,
@@ -45,7 +51,7 @@ impl Branch {
     }
 
     /// A branch of these leaves and their fences.
-    pub(super) fn of(fenced: impl IntoIterator<Item = (u64, Box<Leaf>)>) -> Self {
+    pub(super) fn of(fenced: impl IntoIterator<Item = (u64, Leaf)>) -> Self {
         let mut branch = Self::new();
         for (fence, leaf) in fenced {
             branch.push(fence, leaf);
@@ -54,7 +60,7 @@ impl Branch {
     }
 
     #[inline(always)]
-    pub(super) fn leaves(&self) -> &[Box<Leaf>] {
+    pub(super) fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }
 
@@ -70,20 +76,36 @@ impl Branch {
     /// Which leaf a key belongs to; 0 of a branch without leaves.
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> usize {
-        count_up_to(&self.fences, key).saturating_sub(1)
+        self.find_with(key, Compiled)
     }
 
     #[inline(always)]
-    pub(super) fn get(&self, key: u64) -> Option<u64> {
-        let place = self.find(key);
+    fn find_with(&self, key: u64, vectors: impl Vectors) -> usize {
+        let group = vectors.up_to(&self.samples, key).saturating_sub(1);
+        let (groups, _) = self.fences.as_chunks::<LANES>();
+        group * LANES + vectors.up_to(&groups[group], key).saturating_sub(1)
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
+        let place = self.find_with(key, vectors);
         // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
         // much is found, it does not.
-        if self.waiting > 0
-            && let Some(value) = self.late[self.slot(place)].get(key)
-        {
-            return Some(value);
+        if self.waiting > 0 {
+            let fingerprint = fingerprint(key);
+            if self.late[self.slot(place)].may_have(fingerprint) {
+                return self.get_waiting(place, fingerprint, key);
+            }
         }
-        self.leaves.get(place)?.get(key)
+        self.leaves.get(place)?.get(key, vectors)
+    }
+
+    /// Looks a key up that seems to wait for its leaf.
+    #[cold]
+    #[inline(never)]
+    fn get_waiting(&self, place: usize, fingerprint: u8, key: u64) -> Option<u64> {
+        let waiting = self.late[self.slot(place)].find(fingerprint, key);
+        waiting.or_else(|| self.leaves.get(place)?.get(key, Compiled))
     }
 
     #[inline(always)]
@@ -156,14 +178,11 @@ impl Branch {
 
     /// What is needed to merge what waits for a leaf with it: both, and the next leaf.
     #[inline(always)]
-    pub(super) fn leaf_to_merge(
-        &mut self,
-        place: usize,
-    ) -> (&mut Box<Leaf>, Option<&Waiting>, Option<&Leaf>) {
+    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<&Waiting>, Option<&Leaf>) {
         let slot = self.slot(place);
         let (leaves, behind) = self.leaves.split_at_mut(place + 1);
         let waiting = self.late.get(slot).filter(|waiting| waiting.len() > 0);
-        (&mut leaves[place], waiting, behind.first().map(Box::as_ref))
+        (&mut leaves[place], waiting, behind.first())
     }
 
     /// Asks for the fences, and how many entries wait.
@@ -171,6 +190,7 @@ impl Branch {
     pub(super) fn prefetch(&self) {
         prefetch(&self.slots);
         prefetch(&self.waiting);
+        prefetch(&self.samples);
         for line in self.fences.as_chunks::<LANES>().0 {
             prefetch(line);
         }
@@ -192,19 +212,30 @@ impl Branch {
         }
     }
 
-    /// Asks for a leaf but its columns, and for most of what waits for it.
+    /// Asks for the page of a leaf, and for most of what waits for it.
     #[inline(always)]
     pub(super) fn prefetch_outline(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
-            leaf.prefetch_outline();
+            leaf.prefetch_page();
             if self.waiting > 0 {
                 self.late[self.slot(place)].prefetch_entries();
             }
         }
     }
 
+    /// Asks for the pages of leaves up to the last one, and for most of what waits for them, a few at once: the processor looks
+    /// for their pages together. To be called at each leaf from the first on.
+    #[inline(always)]
+    pub(super) fn prefetch_behind(&self, first: usize, place: usize, last: usize) {
+        if (place - first).is_multiple_of(ASKED_AT_ONCE) {
+            for behind in place + 1..(place + ASKED_AT_ONCE).min(last) + 1 {
+                self.prefetch_outline(behind);
+            }
+        }
+    }
+
     /// Puts other leaves, which begin with the same fence, in the place of some for which nothing waits. There must be room.
-    pub(super) fn replace(&mut self, places: Range<usize>, fenced: Vec<(u64, Box<Leaf>)>) -> Vec<Box<Leaf>> {
+    pub(super) fn replace(&mut self, places: Range<usize>, fenced: Vec<(u64, Leaf)>) -> Vec<Leaf> {
         let (old_len, added) = (self.leaves.len(), fenced.len());
         let removed = places.len();
         self.fences.copy_within(places.end..old_len, places.start + added);
@@ -220,37 +251,42 @@ impl Branch {
         let replaced = self.leaves.splice(places, leaves).collect();
         let len = self.leaves.len();
         self.fences[len..old_len.max(len)].fill(NO_KEY);
+        self.sample_fences();
         replaced
     }
 
     /// Adds a leaf behind all others.
-    pub(super) fn push(&mut self, fence: u64, leaf: Box<Leaf>) {
+    pub(super) fn push(&mut self, fence: u64, leaf: Leaf) {
         self.fences[self.leaves.len()] = fence;
         self.leaves.push(leaf);
+        self.sample_fences();
     }
 
     /// Puts a leaf at its place.
-    pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: Box<Leaf>) {
+    pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: Leaf) {
         self.slots[place..=self.leaves.len()].rotate_right(1);
         self.fences.copy_within(place..self.leaves.len(), place + 1);
         self.fences[place] = fence;
         self.leaves.insert(place, leaf);
+        self.sample_fences();
     }
 
     /// Takes the leaf at this place away, for which nothing waits; the one before it, or if there is none the one behind it, gets its range.
-    pub(super) fn remove(&mut self, place: usize) -> Box<Leaf> {
+    pub(super) fn remove(&mut self, place: usize) -> Leaf {
         let fences_from = place.max(1);
         if fences_from < self.leaves.len() {
             self.fences.copy_within(fences_from + 1.., fences_from);
         }
         self.fences[self.leaves.len() - 1] = NO_KEY;
+        self.sample_fences();
         self.slots[place..self.leaves.len()].rotate_left(1);
         self.leaves.remove(place)
     }
 
     /// Takes all leaves away, with their fences. Nothing waits for them.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Box<Leaf>)> + use<> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Leaf)> + use<> {
         let fences = std::mem::replace(&mut self.fences, [NO_KEY; BRANCH_LEAVES]);
+        self.sample_fences();
         let leaves = std::mem::replace(&mut self.leaves, Vec::with_capacity(BRANCH_LEAVES));
         fences.into_iter().zip(leaves)
     }
@@ -260,13 +296,14 @@ impl Branch {
         let right = self.leaves.split_off(place);
         let branch = Self::of(self.fences[place..].iter().copied().zip(right));
         self.fences[place..].fill(NO_KEY);
+        self.sample_fences();
         branch
     }
 
+    /// Bytes of the heap, but for the pages of leaves.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
-            + self.leaves.capacity() * size_of::<Box<Leaf>>()
-            + self.leaves.len() * size_of::<Leaf>()
+            + self.leaves.capacity() * size_of::<Leaf>()
             + self.late.capacity() * size_of::<Waiting>()
     }
 
@@ -274,6 +311,14 @@ impl Branch {
     pub(super) fn lower_first_fence(&mut self) {
         if !self.leaves.is_empty() {
             self.fences[0] = 0;
+            self.sample_fences();
+        }
+    }
+
+    fn sample_fences(&mut self) {
+        let (groups, _) = self.fences.as_chunks::<LANES>();
+        for (sample, group) in self.samples.iter_mut().zip(groups) {
+            *sample = group[0];
         }
     }
 
@@ -285,6 +330,10 @@ impl Branch {
         }
         if !fences.is_sorted_by(|a, b| a < b) || fences.first().is_some_and(|&first| first != lower) {
             return Err(format!("fences of leaves do not ascend from {lower}: {fences:?}"));
+        }
+        let (groups, _) = self.fences.as_chunks::<LANES>();
+        if !groups.iter().map(|group| group[0]).eq(self.samples) {
+            return Err("samples of a branch differ from its fences".into());
         }
         for (place, leaf) in self.leaves.iter().enumerate() {
             leaf.check()?;

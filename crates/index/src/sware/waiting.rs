@@ -23,7 +23,7 @@ pub(super) struct Waiting {
 
 /// What is compared before keys are.
 #[inline(always)]
-fn fingerprint(key: u64) -> u8 {
+pub(super) fn fingerprint(key: u64) -> u8 {
     let [.., byte] = hash(key).to_le_bytes();
     byte.max(1)
 }
@@ -102,21 +102,15 @@ impl Waiting {
         }
     }
 
-    /// The value of a key, if it waits.
+    /// Whether a key with this fingerprint may wait.
     #[inline(always)]
-    pub(super) fn get(&self, key: u64) -> Option<u64> {
-        let fingerprint = fingerprint(key);
+    pub(super) fn may_have(&self, fingerprint: u8) -> bool {
         let words = self.fingerprints.as_chunks::<8>().0.iter();
-        let equal = words.fold(0, |equal, &word| equal | equal_bytes(word, fingerprint));
-        if equal == 0 {
-            return None;
-        }
-        self.find(fingerprint, key)
+        words.fold(0, |equal, &word| equal | equal_bytes(word, fingerprint)) != 0
     }
 
-    /// The newest entry of this key among those with its fingerprint.
-    #[cold]
-    fn find(&self, fingerprint: u8, key: u64) -> Option<u64> {
+    /// The value of a key with this fingerprint, if it waits: that of the newest entry.
+    pub(super) fn find(&self, fingerprint: u8, key: u64) -> Option<u64> {
         for (number, &word) in self.fingerprints.as_chunks::<8>().0.iter().enumerate().rev() {
             let mut equal = equal_bytes(word, fingerprint);
             while let Some(bit) = equal.checked_ilog2() {
@@ -141,7 +135,7 @@ impl Waiting {
         let (keys, values) = self.columns();
         for &key in keys {
             let newest = keys.iter().rposition(|&other| other == key);
-            if self.get(key) != newest.map(|newest| values[newest]) {
+            if self.find(fingerprint(key), key) != newest.map(|newest| values[newest]) {
                 return Err(format!("{key}, which waits for a leaf, is not found"));
             }
         }
