@@ -5,7 +5,7 @@ use super::fence_index::FenceIndex;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
 use super::scratch::Scratch;
-use super::search::{LookingUp, NO_KEY, Searching, Vectors, Wide, look_up, vectorised};
+use super::search::{Compiled, LookingUp, NO_KEY, Searching, Vectors, Wide, look_up, vectorised};
 use super::stage::Stage;
 
 /// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
@@ -91,11 +91,22 @@ impl BPlusTree {
 
     #[inline(always)]
     pub(super) fn get_below_greatest(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
-        if !self.stage.is_empty()
-            && let Some(value) = self.stage.get(key)
-        {
-            return Some(value);
+        if self.stage.may_have(key) {
+            return self.get_staged(key);
         }
+        self.get_unstaged(key, vectors)
+    }
+
+    /// Looks a key up that seems to be staged.
+    #[cold]
+    #[inline(never)]
+    fn get_staged(&self, key: u64) -> Option<u64> {
+        let staged = self.stage.get(key);
+        staged.or_else(|| self.get_unstaged(key, Compiled))
+    }
+
+    #[inline(always)]
+    fn get_unstaged(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
         self.branches[self.index.find_with(key, vectors)].get(key, vectors)
     }
 

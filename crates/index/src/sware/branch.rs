@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::leaf::Leaf;
 use super::options::{BRANCH_LEAVES, TreeOptions};
 use super::search::{Compiled, LANES, NO_KEY, Vectors};
-use super::waiting::{Waiting, fingerprint};
+use super::waiting::{Fingerprints, Waiting, WaitingRoom, fingerprint};
 use crate::mem::prefetch::prefetch;
 
 /// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf, of which there are some, and of what waits for it,
@@ -18,9 +18,13 @@ pub(super) struct Branch {
     samples: [u64; BRANCH_LEAVES / LANES],
     fences: [u64; BRANCH_LEAVES],
     slots: [u8; BRANCH_LEAVES],
+    /// How many entries wait, by slot.
+    counts: [u8; BRANCH_LEAVES],
     waiting: usize,
-    /// Entries that hide those of the same key in the leaves; nothing until there are some.
-    late: Vec<Waiting>,
+    /// Of what waits, by slot.
+    fingerprints: Vec<Fingerprints>,
+    /// Entries that hide those of the same key in the leaves, by slot; nothing until there are some.
+    late: Vec<WaitingRoom>,
     leaves: Vec<Leaf>,
 }
 
@@ -44,7 +48,9 @@ impl Branch {
             samples: [NO_KEY; BRANCH_LEAVES / LANES],
             fences: [NO_KEY; BRANCH_LEAVES],
             slots: SLOTS,
+            counts: [0; BRANCH_LEAVES],
             waiting: 0,
+            fingerprints: Vec::new(),
             late: Vec::new(),
             leaves: Vec::with_capacity(BRANCH_LEAVES),
         }
@@ -93,8 +99,8 @@ impl Branch {
         // much is found, it does not.
         if self.waiting > 0 {
             let fingerprint = fingerprint(key);
-            if self.late[self.slot(place)].may_have(fingerprint) {
-                return self.get_waiting(place, fingerprint, key);
+            if self.fingerprints[self.slot(place)].have(fingerprint, vectors) {
+                return self.get_waiting(place, key);
             }
         }
         self.leaves.get(place)?.get(key, vectors)
@@ -103,8 +109,8 @@ impl Branch {
     /// Looks a key up that seems to wait for its leaf.
     #[cold]
     #[inline(never)]
-    fn get_waiting(&self, place: usize, fingerprint: u8, key: u64) -> Option<u64> {
-        let waiting = self.late[self.slot(place)].find(fingerprint, key);
+    fn get_waiting(&self, place: usize, key: u64) -> Option<u64> {
+        let waiting = self.waiting_for(place).and_then(|waiting| waiting.get(key));
         waiting.or_else(|| self.leaves.get(place)?.get(key, Compiled))
     }
 
@@ -121,36 +127,39 @@ impl Branch {
 
     /// What waits for a leaf, if anything does.
     #[inline(always)]
-    pub(super) fn waiting_for(&self, place: usize) -> Option<&Waiting> {
-        if self.waiting == 0 {
-            return None;
+    pub(super) fn waiting_for(&self, place: usize) -> Option<Waiting<'_>> {
+        match self.count(self.slot(place)) {
+            0 => None,
+            count => Some(self.late[self.slot(place)].waiting(count)),
         }
-        Some(&self.late[self.slot(place)]).filter(|waiting| waiting.len() > 0)
+    }
+
+    #[inline(always)]
+    fn count(&self, slot: usize) -> usize {
+        usize::from(self.counts[slot])
     }
 
     /// How many entries are in a leaf and wait for it.
     #[inline(always)]
     pub(super) fn held(&self, place: usize) -> usize {
-        self.leaves[place].len() + self.waiting_for(place).map_or(0, Waiting::len)
+        self.leaves[place].len() + self.count(self.slot(place))
     }
 
     /// Lets an entry wait for its leaf, over older ones of the same key; says whether there was room.
     #[inline(always)]
-    pub(super) fn push_late(
-        &mut self,
-        place: usize,
-        (key, value): (u64, u64),
-        options: &TreeOptions,
-    ) -> bool {
+    pub(super) fn push_late(&mut self, place: usize, entry: (u64, u64), options: &TreeOptions) -> bool {
         if self.late.is_empty() {
             self.late.reserve_exact(BRANCH_LEAVES);
-            self.late.resize(BRANCH_LEAVES, Waiting::NONE);
+            self.late.resize(BRANCH_LEAVES, WaitingRoom::EMPTY);
+            self.fingerprints.reserve_exact(BRANCH_LEAVES);
+            self.fingerprints.resize(BRANCH_LEAVES, Fingerprints::NONE);
         }
         let slot = self.slot(place);
-        let waiting = &mut self.late[slot];
-        let has_room = waiting.len() < options.pending_entries && place < self.leaves.len();
+        let count = self.count(slot);
+        let has_room = count < options.pending_entries && place < self.leaves.len();
         if has_room {
-            waiting.push(key, value);
+            self.late[slot].push(&mut self.fingerprints[slot], count, entry);
+            self.counts[slot] += 1;
             self.waiting += 1;
         }
         has_room
@@ -164,8 +173,9 @@ impl Branch {
         }
         for place in places {
             let slot = self.slot(place);
-            self.waiting -= self.late[slot].len();
-            self.late[slot].clear();
+            self.waiting -= self.count(slot);
+            self.counts[slot] = 0;
+            self.fingerprints[slot] = Fingerprints::NONE;
         }
     }
 
@@ -173,15 +183,17 @@ impl Branch {
     pub(super) fn shrink(&mut self) {
         if self.waiting == 0 {
             self.late = Vec::new();
+            self.fingerprints = Vec::new();
         }
     }
 
     /// What is needed to merge what waits for a leaf with it: both, and the next leaf.
     #[inline(always)]
-    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<&Waiting>, Option<&Leaf>) {
+    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>, Option<&Leaf>) {
         let slot = self.slot(place);
+        let count = self.count(slot);
         let (leaves, behind) = self.leaves.split_at_mut(place + 1);
-        let waiting = self.late.get(slot).filter(|waiting| waiting.len() > 0);
+        let waiting = (count > 0).then(|| self.late[slot].waiting(count));
         (&mut leaves[place], waiting, behind.first())
     }
 
@@ -189,6 +201,7 @@ impl Branch {
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         prefetch(&self.slots);
+        prefetch(&self.counts);
         prefetch(&self.waiting);
         prefetch(&self.samples);
         for line in self.fences.as_chunks::<LANES>().0 {
@@ -196,19 +209,20 @@ impl Branch {
         }
     }
 
-    /// Asks for what is known of what waits for a leaf.
+    /// Asks for the fingerprints of what waits for a leaf.
     #[inline(always)]
     pub(super) fn prefetch_waiting(&self, place: usize) {
-        if let Some(waiting) = self.late.get(self.slot(place)) {
-            waiting.prefetch();
+        if let Some(fingerprints) = self.fingerprints.get(self.slot(place)) {
+            fingerprints.prefetch();
         }
     }
 
     /// Asks for where the next entry goes that is to wait for a leaf.
     #[inline(always)]
     pub(super) fn prefetch_room(&self, place: usize) {
-        if let Some(waiting) = self.late.get(self.slot(place)) {
-            waiting.prefetch_room();
+        let slot = self.slot(place);
+        if let Some(room) = self.late.get(slot) {
+            room.prefetch_room(self.count(slot));
         }
     }
 
@@ -217,8 +231,9 @@ impl Branch {
     pub(super) fn prefetch_outline(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
             leaf.prefetch_page();
-            if self.waiting > 0 {
-                self.late[self.slot(place)].prefetch_entries();
+            let slot = self.slot(place);
+            if self.counts[slot] > 0 {
+                self.late[slot].prefetch_entries();
             }
         }
     }
@@ -304,7 +319,8 @@ impl Branch {
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.leaves.capacity() * size_of::<Leaf>()
-            + self.late.capacity() * size_of::<Waiting>()
+            + self.late.capacity() * size_of::<WaitingRoom>()
+            + self.fingerprints.capacity() * size_of::<Fingerprints>()
     }
 
     /// The branch before this one is gone: the first leaf takes what lies below.
@@ -348,7 +364,7 @@ impl Branch {
             let Some(waiting) = self.waiting_for(place) else {
                 continue;
             };
-            waiting.check()?;
+            waiting.check(&self.fingerprints[self.slot(place)])?;
             let (keys, _) = waiting.columns();
             if keys.iter().any(|key| !range.contains(key)) {
                 return Err(format!("{keys:?} wait for a leaf of {range:?}"));
@@ -363,7 +379,7 @@ impl Branch {
             .filter_map(|place| self.waiting_for(place))
             .map(Waiting::len)
             .sum();
-        let of_all: usize = self.late.iter().map(Waiting::len).sum();
+        let of_all: usize = self.counts.iter().copied().map(usize::from).sum();
         if of_leaves != self.waiting || of_all != self.waiting {
             return Err(format!(
                 "{of_leaves} entries wait for the leaves of a branch, {of_all} in all, but {} are counted",

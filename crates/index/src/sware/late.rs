@@ -44,7 +44,7 @@ impl Late {
 
     /// What waits for a leaf, and newer entries of its range, ascending; of equal keys the newest.
     #[inline(always)]
-    pub(super) fn of_leaf<'l>(&'l mut self, waiting: Option<&Waiting>, newer: Columns<'l>) -> Columns<'l> {
+    pub(super) fn of_leaf<'l>(&'l mut self, waiting: Option<Waiting<'_>>, newer: Columns<'l>) -> Columns<'l> {
         let Some(waiting) = waiting else {
             return newer;
         };

@@ -61,7 +61,7 @@ impl Scratch {
     /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
     /// once. What is known of the next leaf has been asked for; its columns are asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<&Waiting>, next: Option<&Leaf>) {
+    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>, next: Option<&Leaf>) {
         let mut merged = self.spare.leaf_to_fill();
         let late = self.late.of_leaf(waiting, (&[], &[]));
         merged.fill_with(|keys, values| join((leaf, next), 0..leaf.len(), late, (keys, values)));

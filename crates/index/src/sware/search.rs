@@ -13,6 +13,8 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(super) use super::wide::Wide;
 
+use super::options::LEAF_WAITING;
+
 /// Stands where there is no key: greater than every key in a node.
 pub(super) const NO_KEY: u64 = u64::MAX;
 
@@ -56,6 +58,9 @@ pub(super) trait Vectors: Copy {
     /// How many samples are at most `probe`.
     fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize;
 
+    /// Whether a fingerprint is among others.
+    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool;
+
     /// The value beside a key, if it is there. All values are read, so that they come from memory together with the keys.
     fn value_of(self, keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64>;
 }
@@ -74,6 +79,15 @@ impl Vectors for Compiled {
     fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize {
         let up_to: u16 = samples.iter().map(|&sample| u16::from(sample <= probe)).sum();
         up_to.into()
+    }
+
+    #[inline(always)]
+    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
+        let mut is_there = 0;
+        for &fingerprint in fingerprints {
+            is_there |= u16::from(fingerprint == one);
+        }
+        is_there != 0
     }
 
     #[inline(always)]

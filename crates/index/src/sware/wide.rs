@@ -7,11 +7,15 @@
 
 use std::arch::x86_64::{
     __m512i, _mm_cvtsi128_si64, _mm256_cmple_epu16_mask, _mm256_loadu_epi16, _mm256_set1_epi16,
-    _mm512_castsi512_si128, _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask,
-    _mm512_loadu_epi64, _mm512_maskz_compress_epi64, _mm512_or_si512, _mm512_set1_epi64,
+    _mm512_castsi512_si128, _mm512_cmpeq_epu16_mask, _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask,
+    _mm512_cmplt_epu64_mask, _mm512_loadu_epi16, _mm512_loadu_epi64, _mm512_maskz_compress_epi64,
+    _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi64,
 };
 
+use super::options::LEAF_WAITING;
 use super::search::{GROUP, LANES, Vectors};
+
+const _: () = assert!(LEAF_WAITING == 32, "fingerprints fill a vector");
 
 /// Exists only where the processor has vectors of 512 bits, and counts and shifts the bits of their masks.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +44,12 @@ impl Vectors for Wide {
     fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize {
         // SAFETY: as above.
         unsafe { samples_up_to(samples, probe) }
+    }
+
+    #[inline(always)]
+    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
+        // SAFETY: as above.
+        unsafe { is_among(fingerprints, one) }
     }
 
     #[inline(always)]
@@ -85,6 +95,14 @@ fn samples_up_to(samples: &[u16; GROUP], probe: u16) -> usize {
     let samples = unsafe { _mm256_loadu_epi16(samples.as_ptr().cast()) };
     let up_to = _mm256_cmple_epu16_mask(samples, _mm256_set1_epi16(probe.cast_signed()));
     up_to.count_ones() as usize
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn is_among(fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
+    // SAFETY: as many lanes are read as there are fingerprints.
+    let fingerprints = unsafe { _mm512_loadu_epi16(fingerprints.as_ptr().cast()) };
+    _mm512_cmpeq_epu16_mask(fingerprints, _mm512_set1_epi16(one.cast_signed())) != 0
 }
 
 #[inline]
