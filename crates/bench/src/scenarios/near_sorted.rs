@@ -345,23 +345,26 @@ pub(super) fn mixed_figures(map: &mut impl Mapping, input: &Input, rng: &mut Rng
     let mut figures = Vec::new();
     let shares = [("10:90 writes to reads", 1), ("50:50", 5), ("90:10", 9)];
     for ((metric, writes), keys) in shares.into_iter().zip(after.chunks(after.len().div_ceil(3))) {
-        let operations = keys.len() * 10 / 9;
-        let mut keys = keys.iter();
+        // Drawn before the clock starts: to read a key at random among all of them takes as long as to look it up.
+        let mut rest = keys.iter();
+        let operations: Vec<(bool, u64)> = (0..keys.len() * 10 / 9)
+            .map(|number| {
+                let next = if number % 10 < writes { rest.next() } else { None };
+                inserted += usize::from(next.is_some());
+                let drawn = || input.keys[rng.index(inserted)];
+                (next.is_some(), next.map_or_else(drawn, |&key| key))
+            })
+            .collect();
         let start = Instant::now();
-        for number in 0..operations {
-            let next = if number % 10 < writes { keys.next() } else { None };
-            match next {
-                Some(&key) => {
-                    map.insert(key, value_of(key));
-                    inserted += 1;
-                }
-                None => {
-                    black_box(map.get(input.keys[rng.index(inserted)]));
-                }
+        for &(is_insert, key) in &operations {
+            if is_insert {
+                map.insert(key, value_of(key));
+            } else {
+                black_box(map.get(key));
             }
         }
-        figures.push(per_entry(metric, start.elapsed().as_secs_f64(), operations));
-        for &key in keys {
+        figures.push(per_entry(metric, start.elapsed().as_secs_f64(), operations.len()));
+        for &key in rest {
             map.insert(key, value_of(key));
             inserted += 1;
         }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::leaf::Leaf;
 use super::options::{BRANCH_LEAVES, TreeOptions};
-use super::search::{LANES, NO_KEY, count_up_to};
-use super::waiting::Waiting;
+use super::search::{Compiled, LANES, NO_KEY, Vectors};
+use super::waiting::{Fingerprints, Waiting, WaitingRoom, fingerprint};
 use crate::mem::prefetch::prefetch;
 
 /// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf, of which there are some, and of what waits for it,
@@ -14,13 +14,22 @@ use crate::mem::prefetch::prefetch;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Branch {
+    /// Every eighth fence.
+    samples: [u64; BRANCH_LEAVES / LANES],
     fences: [u64; BRANCH_LEAVES],
     slots: [u8; BRANCH_LEAVES],
+    /// How many entries wait, by slot.
+    counts: [u8; BRANCH_LEAVES],
     waiting: usize,
-    /// Entries that hide those of the same key in the leaves; nothing until there are some.
-    late: Vec<Waiting>,
-    leaves: Vec<Box<Leaf>>,
+    /// Of what waits, by slot.
+    fingerprints: Vec<Fingerprints>,
+    /// Entries that hide those of the same key in the leaves, by slot; nothing until there are some.
+    late: Vec<WaitingRoom>,
+    leaves: Vec<Leaf>,
 }
+
+/// Leaves whose pages are asked for at once by whoever reads one after the other.
+const ASKED_AT_ONCE: usize = 4;
 
 /// The slots in order.
 const SLOTS: [u8; BRANCH_LEAVES] = {
@@ -36,16 +45,19 @@ const SLOTS: [u8; BRANCH_LEAVES] = {
 impl Branch {
     pub(super) fn new() -> Self {
         Self {
+            samples: [NO_KEY; BRANCH_LEAVES / LANES],
             fences: [NO_KEY; BRANCH_LEAVES],
             slots: SLOTS,
+            counts: [0; BRANCH_LEAVES],
             waiting: 0,
+            fingerprints: Vec::new(),
             late: Vec::new(),
             leaves: Vec::with_capacity(BRANCH_LEAVES),
         }
     }
 
     /// A branch of these leaves and their fences.
-    pub(super) fn of(fenced: impl IntoIterator<Item = (u64, Box<Leaf>)>) -> Self {
+    pub(super) fn of(fenced: impl IntoIterator<Item = (u64, Leaf)>) -> Self {
         let mut branch = Self::new();
         for (fence, leaf) in fenced {
             branch.push(fence, leaf);
@@ -54,7 +66,7 @@ impl Branch {
     }
 
     #[inline(always)]
-    pub(super) fn leaves(&self) -> &[Box<Leaf>] {
+    pub(super) fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }
 
@@ -70,20 +82,36 @@ impl Branch {
     /// Which leaf a key belongs to; 0 of a branch without leaves.
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> usize {
-        count_up_to(&self.fences, key).saturating_sub(1)
+        self.find_with(key, Compiled)
     }
 
     #[inline(always)]
-    pub(super) fn get(&self, key: u64) -> Option<u64> {
-        let place = self.find(key);
+    fn find_with(&self, key: u64, vectors: impl Vectors) -> usize {
+        let group = vectors.up_to(&self.samples, key).saturating_sub(1);
+        let (groups, _) = self.fences.as_chunks::<LANES>();
+        group * LANES + vectors.up_to(&groups[group], key).saturating_sub(1)
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
+        let place = self.find_with(key, vectors);
         // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
         // much is found, it does not.
-        if self.waiting > 0
-            && let Some(value) = self.late[self.slot(place)].get(key)
-        {
-            return Some(value);
+        if self.waiting > 0 {
+            let fingerprint = fingerprint(key);
+            if self.fingerprints[self.slot(place)].have(fingerprint, vectors) {
+                return self.get_waiting(place, key);
+            }
         }
-        self.leaves.get(place)?.get(key)
+        self.leaves.get(place)?.get(key, vectors)
+    }
+
+    /// Looks a key up that seems to wait for its leaf.
+    #[cold]
+    #[inline(never)]
+    fn get_waiting(&self, place: usize, key: u64) -> Option<u64> {
+        let waiting = self.waiting_for(place).and_then(|waiting| waiting.get(key));
+        waiting.or_else(|| self.leaves.get(place)?.get(key, Compiled))
     }
 
     #[inline(always)]
@@ -99,36 +127,39 @@ impl Branch {
 
     /// What waits for a leaf, if anything does.
     #[inline(always)]
-    pub(super) fn waiting_for(&self, place: usize) -> Option<&Waiting> {
-        if self.waiting == 0 {
-            return None;
+    pub(super) fn waiting_for(&self, place: usize) -> Option<Waiting<'_>> {
+        match self.count(self.slot(place)) {
+            0 => None,
+            count => Some(self.late[self.slot(place)].waiting(count)),
         }
-        Some(&self.late[self.slot(place)]).filter(|waiting| waiting.len() > 0)
+    }
+
+    #[inline(always)]
+    fn count(&self, slot: usize) -> usize {
+        usize::from(self.counts[slot])
     }
 
     /// How many entries are in a leaf and wait for it.
     #[inline(always)]
     pub(super) fn held(&self, place: usize) -> usize {
-        self.leaves[place].len() + self.waiting_for(place).map_or(0, Waiting::len)
+        self.leaves[place].len() + self.count(self.slot(place))
     }
 
     /// Lets an entry wait for its leaf, over older ones of the same key; says whether there was room.
     #[inline(always)]
-    pub(super) fn push_late(
-        &mut self,
-        place: usize,
-        (key, value): (u64, u64),
-        options: &TreeOptions,
-    ) -> bool {
+    pub(super) fn push_late(&mut self, place: usize, entry: (u64, u64), options: &TreeOptions) -> bool {
         if self.late.is_empty() {
             self.late.reserve_exact(BRANCH_LEAVES);
-            self.late.resize(BRANCH_LEAVES, Waiting::NONE);
+            self.late.resize(BRANCH_LEAVES, WaitingRoom::EMPTY);
+            self.fingerprints.reserve_exact(BRANCH_LEAVES);
+            self.fingerprints.resize(BRANCH_LEAVES, Fingerprints::NONE);
         }
         let slot = self.slot(place);
-        let waiting = &mut self.late[slot];
-        let has_room = waiting.len() < options.pending_entries && place < self.leaves.len();
+        let count = self.count(slot);
+        let has_room = count < options.pending_entries && place < self.leaves.len();
         if has_room {
-            waiting.push(key, value);
+            self.late[slot].push(&mut self.fingerprints[slot], count, entry);
+            self.counts[slot] += 1;
             self.waiting += 1;
         }
         has_room
@@ -142,8 +173,9 @@ impl Branch {
         }
         for place in places {
             let slot = self.slot(place);
-            self.waiting -= self.late[slot].len();
-            self.late[slot].clear();
+            self.waiting -= self.count(slot);
+            self.counts[slot] = 0;
+            self.fingerprints[slot] = Fingerprints::NONE;
         }
     }
 
@@ -151,60 +183,74 @@ impl Branch {
     pub(super) fn shrink(&mut self) {
         if self.waiting == 0 {
             self.late = Vec::new();
+            self.fingerprints = Vec::new();
         }
     }
 
     /// What is needed to merge what waits for a leaf with it: both, and the next leaf.
     #[inline(always)]
-    pub(super) fn leaf_to_merge(
-        &mut self,
-        place: usize,
-    ) -> (&mut Box<Leaf>, Option<&Waiting>, Option<&Leaf>) {
+    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>, Option<&Leaf>) {
         let slot = self.slot(place);
+        let count = self.count(slot);
         let (leaves, behind) = self.leaves.split_at_mut(place + 1);
-        let waiting = self.late.get(slot).filter(|waiting| waiting.len() > 0);
-        (&mut leaves[place], waiting, behind.first().map(Box::as_ref))
+        let waiting = (count > 0).then(|| self.late[slot].waiting(count));
+        (&mut leaves[place], waiting, behind.first())
     }
 
     /// Asks for the fences, and how many entries wait.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         prefetch(&self.slots);
+        prefetch(&self.counts);
         prefetch(&self.waiting);
+        prefetch(&self.samples);
         for line in self.fences.as_chunks::<LANES>().0 {
             prefetch(line);
         }
     }
 
-    /// Asks for what is known of what waits for a leaf.
+    /// Asks for the fingerprints of what waits for a leaf.
     #[inline(always)]
     pub(super) fn prefetch_waiting(&self, place: usize) {
-        if let Some(waiting) = self.late.get(self.slot(place)) {
-            waiting.prefetch();
+        if let Some(fingerprints) = self.fingerprints.get(self.slot(place)) {
+            fingerprints.prefetch();
         }
     }
 
     /// Asks for where the next entry goes that is to wait for a leaf.
     #[inline(always)]
     pub(super) fn prefetch_room(&self, place: usize) {
-        if let Some(waiting) = self.late.get(self.slot(place)) {
-            waiting.prefetch_room();
+        let slot = self.slot(place);
+        if let Some(room) = self.late.get(slot) {
+            room.prefetch_room(self.count(slot));
         }
     }
 
-    /// Asks for a leaf but its columns, and for most of what waits for it.
+    /// Asks for the page of a leaf, and for most of what waits for it.
     #[inline(always)]
     pub(super) fn prefetch_outline(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
-            leaf.prefetch_outline();
-            if self.waiting > 0 {
-                self.late[self.slot(place)].prefetch_entries();
+            leaf.prefetch_page();
+            let slot = self.slot(place);
+            if self.counts[slot] > 0 {
+                self.late[slot].prefetch_entries();
+            }
+        }
+    }
+
+    /// Asks for the pages of leaves up to the last one, and for most of what waits for them, a few at once: the processor looks
+    /// for their pages together. To be called at each leaf from the first on.
+    #[inline(always)]
+    pub(super) fn prefetch_behind(&self, first: usize, place: usize, last: usize) {
+        if (place - first).is_multiple_of(ASKED_AT_ONCE) {
+            for behind in place + 1..(place + ASKED_AT_ONCE).min(last) + 1 {
+                self.prefetch_outline(behind);
             }
         }
     }
 
     /// Puts other leaves, which begin with the same fence, in the place of some for which nothing waits. There must be room.
-    pub(super) fn replace(&mut self, places: Range<usize>, fenced: Vec<(u64, Box<Leaf>)>) -> Vec<Box<Leaf>> {
+    pub(super) fn replace(&mut self, places: Range<usize>, fenced: Vec<(u64, Leaf)>) -> Vec<Leaf> {
         let (old_len, added) = (self.leaves.len(), fenced.len());
         let removed = places.len();
         self.fences.copy_within(places.end..old_len, places.start + added);
@@ -220,37 +266,42 @@ impl Branch {
         let replaced = self.leaves.splice(places, leaves).collect();
         let len = self.leaves.len();
         self.fences[len..old_len.max(len)].fill(NO_KEY);
+        self.sample_fences();
         replaced
     }
 
     /// Adds a leaf behind all others.
-    pub(super) fn push(&mut self, fence: u64, leaf: Box<Leaf>) {
+    pub(super) fn push(&mut self, fence: u64, leaf: Leaf) {
         self.fences[self.leaves.len()] = fence;
         self.leaves.push(leaf);
+        self.sample_fences();
     }
 
     /// Puts a leaf at its place.
-    pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: Box<Leaf>) {
+    pub(super) fn insert(&mut self, place: usize, fence: u64, leaf: Leaf) {
         self.slots[place..=self.leaves.len()].rotate_right(1);
         self.fences.copy_within(place..self.leaves.len(), place + 1);
         self.fences[place] = fence;
         self.leaves.insert(place, leaf);
+        self.sample_fences();
     }
 
     /// Takes the leaf at this place away, for which nothing waits; the one before it, or if there is none the one behind it, gets its range.
-    pub(super) fn remove(&mut self, place: usize) -> Box<Leaf> {
+    pub(super) fn remove(&mut self, place: usize) -> Leaf {
         let fences_from = place.max(1);
         if fences_from < self.leaves.len() {
             self.fences.copy_within(fences_from + 1.., fences_from);
         }
         self.fences[self.leaves.len() - 1] = NO_KEY;
+        self.sample_fences();
         self.slots[place..self.leaves.len()].rotate_left(1);
         self.leaves.remove(place)
     }
 
     /// Takes all leaves away, with their fences. Nothing waits for them.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Box<Leaf>)> + use<> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, Leaf)> + use<> {
         let fences = std::mem::replace(&mut self.fences, [NO_KEY; BRANCH_LEAVES]);
+        self.sample_fences();
         let leaves = std::mem::replace(&mut self.leaves, Vec::with_capacity(BRANCH_LEAVES));
         fences.into_iter().zip(leaves)
     }
@@ -260,20 +311,30 @@ impl Branch {
         let right = self.leaves.split_off(place);
         let branch = Self::of(self.fences[place..].iter().copied().zip(right));
         self.fences[place..].fill(NO_KEY);
+        self.sample_fences();
         branch
     }
 
+    /// Bytes of the heap, but for the pages of leaves.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
-            + self.leaves.capacity() * size_of::<Box<Leaf>>()
-            + self.leaves.len() * size_of::<Leaf>()
-            + self.late.capacity() * size_of::<Waiting>()
+            + self.leaves.capacity() * size_of::<Leaf>()
+            + self.late.capacity() * size_of::<WaitingRoom>()
+            + self.fingerprints.capacity() * size_of::<Fingerprints>()
     }
 
     /// The branch before this one is gone: the first leaf takes what lies below.
     pub(super) fn lower_first_fence(&mut self) {
         if !self.leaves.is_empty() {
             self.fences[0] = 0;
+            self.sample_fences();
+        }
+    }
+
+    fn sample_fences(&mut self) {
+        let (groups, _) = self.fences.as_chunks::<LANES>();
+        for (sample, group) in self.samples.iter_mut().zip(groups) {
+            *sample = group[0];
         }
     }
 
@@ -285,6 +346,10 @@ impl Branch {
         }
         if !fences.is_sorted_by(|a, b| a < b) || fences.first().is_some_and(|&first| first != lower) {
             return Err(format!("fences of leaves do not ascend from {lower}: {fences:?}"));
+        }
+        let (groups, _) = self.fences.as_chunks::<LANES>();
+        if !groups.iter().map(|group| group[0]).eq(self.samples) {
+            return Err("samples of a branch differ from its fences".into());
         }
         for (place, leaf) in self.leaves.iter().enumerate() {
             leaf.check()?;
@@ -299,7 +364,7 @@ impl Branch {
             let Some(waiting) = self.waiting_for(place) else {
                 continue;
             };
-            waiting.check()?;
+            waiting.check(&self.fingerprints[self.slot(place)])?;
             let (keys, _) = waiting.columns();
             if keys.iter().any(|key| !range.contains(key)) {
                 return Err(format!("{keys:?} wait for a leaf of {range:?}"));
@@ -314,7 +379,7 @@ impl Branch {
             .filter_map(|place| self.waiting_for(place))
             .map(Waiting::len)
             .sum();
-        let of_all: usize = self.late.iter().map(Waiting::len).sum();
+        let of_all: usize = self.counts.iter().copied().map(usize::from).sum();
         if of_leaves != self.waiting || of_all != self.waiting {
             return Err(format!(
                 "{of_leaves} entries wait for the leaves of a branch, {of_all} in all, but {} are counted",

@@ -1,25 +1,26 @@
 //! Which branch a key belongs to: a static tree over the fences of all branches.
 
-use super::search::{GROUP, NO_KEY, count_up_to};
+use super::search::{Compiled, LANES, NO_KEY, Vectors};
 
-/// Ascending fences, and above them levels of every 16th key of the level below, as in a cache-sensitive search tree
+/// Ascending fences, and above them levels of every eighth key of the level below, as in a cache-sensitive search tree
 /// without pointers (Rao, Ross, SIGMOD 2000).
 ///
 /// With 16 Ki entries a branch there are few fences (64 Ki for 10⁹ entries), so a fence is added at the end in
 /// amortised constant time, and elsewhere by moving those behind it.
 ///
-/// Invariants: levels are padded with [`NO_KEY`] to whole groups; the top level is one group; the first fence is 0.
+/// Invariants: levels are padded with [`NO_KEY`] to whole groups; the top level is one group; the first fence is 0, so that
+/// there is one up to every key.
 #[derive(Debug)]
 pub(super) struct FenceIndex {
     /// The fences first, the top level last.
-    levels: Vec<Vec<[u64; GROUP]>>,
+    levels: Vec<Vec<[u64; LANES]>>,
     len: usize,
 }
 
 impl FenceIndex {
     /// One fence, 0: everything belongs to the first branch.
     pub(super) fn new() -> Self {
-        let mut top = [NO_KEY; GROUP];
+        let mut top = [NO_KEY; LANES];
         top[0] = 0;
         Self {
             levels: vec![vec![top]],
@@ -27,12 +28,18 @@ impl FenceIndex {
         }
     }
 
-    /// The greatest fence that is at most `key`. Time O(log₁₆ n).
+    /// The greatest fence that is at most `key`. Time O(log₈ n).
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> usize {
+        self.find_with(key, Compiled)
+    }
+
+    /// Each level is one line, and compared at once.
+    #[inline(always)]
+    pub(super) fn find_with(&self, key: u64, vectors: impl Vectors) -> usize {
         let mut place = 0;
         for level in self.levels.iter().rev() {
-            place = place * GROUP + count_up_to(&level[place], key).saturating_sub(1);
+            place = place * LANES + (vectors.up_to(&level[place], key) - 1);
         }
         place
     }
@@ -43,14 +50,14 @@ impl FenceIndex {
     }
 
     pub(super) fn fence(&self, place: usize) -> Option<u64> {
-        (place < self.len).then(|| self.levels[0][place / GROUP][place % GROUP])
+        (place < self.len).then(|| self.levels[0][place / LANES][place % LANES])
     }
 
     /// Puts a fence at its place. Time O(n − `place`).
     pub(super) fn insert(&mut self, place: usize, fence: u64) {
         let fences = &mut self.levels[0];
-        if self.len == fences.len() * GROUP {
-            fences.push([NO_KEY; GROUP]);
+        if self.len == fences.len() * LANES {
+            fences.push([NO_KEY; LANES]);
         }
         let flat = fences.as_flattened_mut();
         flat.copy_within(place..self.len, place + 1);
@@ -78,14 +85,14 @@ impl FenceIndex {
             if lower.len() == 1 {
                 return self.levels.truncate(height + 1);
             }
-            from /= GROUP;
+            from /= LANES;
             if upper.is_empty() {
                 self.levels.push(Vec::new());
                 from = 0;
                 continue;
             }
             let upper = &mut upper[0];
-            upper.resize(lower.len().div_ceil(GROUP), [NO_KEY; GROUP]);
+            upper.resize(lower.len().div_ceil(LANES), [NO_KEY; LANES]);
             for (sample, group) in upper.as_flattened_mut().iter_mut().zip(lower).skip(from) {
                 *sample = group[0];
             }

@@ -15,7 +15,9 @@ use super::leaf::Leaf;
 use super::options::LEAF_ENTRIES;
 use super::search::Columns;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::search::{GROUP, LANES, has_wide_vectors, load};
+use super::search::{GROUP, LANES};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::wide::{Wide, load};
 
 /// Late entries that are joined at once.
 const LATE: usize = 64;
@@ -104,9 +106,9 @@ pub(super) fn join(
     target: Target<'_>,
 ) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if has_wide_vectors() {
+    if let Some(wide) = Wide::detect() {
         // SAFETY: the processor has the features.
-        return unsafe { join_with_vectors((leaf, next), stretch, late, target) };
+        return unsafe { join_with_vectors((leaf, next), stretch, late, target, wide) };
     }
     if let Some(next) = next {
         next.prefetch_columns();
@@ -189,11 +191,12 @@ fn join_with_vectors(
     stretch: Range<usize>,
     late: Columns<'_>,
     target: Target<'_>,
+    wide: Wide,
 ) -> usize {
     let mut masks: Masks = [0; JOINED / LANES];
     let mut replaces = false;
     for (number, &key) in late.0.iter().enumerate() {
-        let (rank, is_there) = rank_with_vectors(leaf, key);
+        let (rank, is_there) = rank_with_vectors(leaf, key, wide);
         replaces |= is_there;
         let at = rank.clamp(stretch.start, stretch.end) - stretch.start + number;
         masks[at / LANES] |= 1 << (at % LANES);
@@ -271,15 +274,12 @@ fn spread(
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 #[target_feature(enable = "avx512f,bmi2,popcnt")]
-fn rank_with_vectors(leaf: &Leaf, key: u64) -> (usize, bool) {
-    use std::arch::x86_64::{_mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_set1_epi64};
+fn rank_with_vectors(leaf: &Leaf, key: u64, wide: Wide) -> (usize, bool) {
+    use std::arch::x86_64::{_mm512_cmplt_epu64_mask, _mm512_set1_epi64};
 
     let probe = _mm512_set1_epi64(key.cast_signed());
-    let (mut up_to, mut below) = (0, 0);
-    for samples in leaf.all_samples().as_chunks().0.iter().rev() {
-        up_to = up_to << LANES | u32::from(_mm512_cmple_epu64_mask(load(samples), probe));
-    }
-    let group = (up_to.count_ones() as usize).saturating_sub(1);
+    let mut below = 0;
+    let group = leaf.group_of(key, wide);
     for keys in leaf.all_keys().as_chunks::<GROUP>().0[group]
         .as_chunks()
         .0
@@ -333,6 +333,7 @@ mod tests {
 
     use bedload_testkit::Rng;
 
+    use super::super::leaf_pages::PagePool;
     use super::*;
 
     /// As many keys below `end`, ascending, of this residue modulo 2.
@@ -349,7 +350,7 @@ mod tests {
         let mut rng = Rng::new(7);
         for round in 0..if cfg!(miri) { 10 } else { 2_000 } {
             let stored = keys(&mut rng, round % LEAF_ENTRIES, 4_000, 0);
-            let mut leaf = Leaf::new();
+            let mut leaf = Leaf::new(PagePool::new().take());
             for &key in &stored {
                 leaf.push(key, key + 1);
             }

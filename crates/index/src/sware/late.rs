@@ -6,11 +6,13 @@
 )]
 
 use super::options::LEAF_WAITING;
-use super::search::{Columns, GROUP, NO_KEY, count_below};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::search::{LANES, count_below_with_vectors, has_wide_vectors};
+use super::search::LANES;
+use super::search::{Columns, GROUP, NO_KEY, count_below};
 use super::stage::Run;
 use super::waiting::Waiting;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::wide::{Wide, count_below_with_vectors};
 
 /// So many are sorted by counting.
 const COUNTED: usize = 64;
@@ -42,7 +44,7 @@ impl Late {
 
     /// What waits for a leaf, and newer entries of its range, ascending; of equal keys the newest.
     #[inline(always)]
-    pub(super) fn of_leaf<'l>(&'l mut self, waiting: Option<&Waiting>, newer: Columns<'l>) -> Columns<'l> {
+    pub(super) fn of_leaf<'l>(&'l mut self, waiting: Option<Waiting<'_>>, newer: Columns<'l>) -> Columns<'l> {
         let Some(waiting) = waiting else {
             return newer;
         };
@@ -84,7 +86,7 @@ impl Late {
     #[inline(always)]
     fn put_in_place(&mut self, keys: &Column, values: &Column, len: usize) -> u64 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_wide_vectors() {
+        if Wide::detect().is_some() {
             // SAFETY: the processor has the features.
             return unsafe { self.put_in_place_with_vectors(keys, values, len) };
         }

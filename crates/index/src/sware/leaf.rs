@@ -2,74 +2,126 @@
 
 use std::ops::Range;
 
+use super::leaf_pages::LeafPage;
 use super::options::LEAF_ENTRIES;
-use super::search::{Columns, GROUP, LANES, NO_KEY, count_below, count_up_to};
+use super::search::{Columns, Compiled, GROUP, LANES, NO_KEY, Vectors, count_below};
 use crate::mem::prefetch::prefetch;
 
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
 
+/// Stands where there is no group: greater than every sample, and than what keys are taken for.
+const NO_SAMPLE: u16 = u16::MAX;
+/// The greatest sample.
+const MOST: u16 = NO_SAMPLE - 1;
+
 /// Entries with ascending keys.
 ///
-/// Invariants: `keys[..len]` ascend strictly; `keys[len..]` are [`NO_KEY`]; `samples[group]` is the first key of that
-/// group of keys.
+/// The columns lie on a page of their own. What is needed to find a key's place in them is one cache line, and those of a
+/// branch stand together: few enough for the caches, so that a lookup waits for memory once, for the key's group and its
+/// values.
+///
+/// The sample of a group is how far its first key lies above the base, in steps of so many bits. Since that ascends with the
+/// key, the groups whose sample is at most that of a key are those that begin up to it, and others that begin within the same
+/// step: no group is missed, and the first keys tell which are too many.
+///
+/// Invariants: `keys[..len]` ascend strictly; `keys[len..]` are [`NO_KEY`]; `samples[group]` is the sample of the first key of
+/// that group of keys, at most [`MOST`], or [`NO_SAMPLE`] of a group without keys; the base is at most the first key.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Leaf {
-    samples: [u64; GROUPS],
-    keys: [u64; LEAF_ENTRIES],
-    values: [u64; LEAF_ENTRIES],
-    len: usize,
+    samples: [u16; GROUPS],
+    base: u64,
+    page: LeafPage,
+    len: u16,
+    /// Bits of a distance from the base that a sample leaves out.
+    step_bits: u8,
 }
 
+const _: () = assert!(size_of::<Leaf>() == 64, "what is known of a leaf is one line");
+
 impl Leaf {
-    pub(super) fn new() -> Box<Self> {
-        Box::new(Self {
-            samples: [NO_KEY; GROUPS],
-            keys: [NO_KEY; LEAF_ENTRIES],
-            values: [0; LEAF_ENTRIES],
+    /// An empty leaf, of a page without keys.
+    pub(super) fn new(page: LeafPage) -> Self {
+        Self {
+            samples: [NO_SAMPLE; GROUPS],
+            base: 0,
+            page,
             len: 0,
-        })
+            step_bits: 0,
+        }
     }
 
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.len
+        usize::from(self.len)
     }
 
     #[inline(always)]
     pub(super) fn keys(&self) -> &[u64] {
-        &self.keys[..self.len]
+        &self.page.keys[..self.len()]
     }
 
     #[inline(always)]
     pub(super) fn values(&self) -> &[u64] {
-        &self.values[..self.len]
+        &self.page.values[..self.len()]
     }
 
     /// The whole column, with whatever stands behind the last entry.
     #[inline(always)]
     pub(super) fn all_keys(&self) -> &[u64; LEAF_ENTRIES] {
-        &self.keys
-    }
-
-    /// The first keys of all groups of the column.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline(always)]
-    pub(super) fn all_samples(&self) -> &[u64; GROUPS] {
-        &self.samples
+        &self.page.keys
     }
 
     #[inline(always)]
     pub(super) fn all_values(&self) -> &[u64; LEAF_ENTRIES] {
-        &self.values
+        &self.page.values
+    }
+
+    #[inline(always)]
+    fn key_groups(&self) -> &[[u64; GROUP]] {
+        self.page.keys.as_chunks().0
+    }
+
+    /// What the sample of a key would be.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "it is at most `MOST`")]
+    fn sample_of(&self, key: u64) -> u16 {
+        let steps = key.saturating_sub(self.base) >> self.step_bits;
+        steps.min(MOST.into()) as u16
+    }
+
+    /// The last group whose sample is at most that of a key.
+    #[inline(always)]
+    fn likely_group(&self, key: u64, vectors: impl Vectors) -> usize {
+        vectors
+            .samples_up_to(&self.samples, self.sample_of(key))
+            .saturating_sub(1)
+    }
+
+    /// The last group that begins up to a key, which is not [`NO_KEY`], or the first one.
+    #[inline(always)]
+    pub(super) fn group_of(&self, key: u64, vectors: impl Vectors) -> usize {
+        let group = self.likely_group(key, vectors);
+        if group > 0 && self.key_groups()[group][0] > key {
+            return self.group_before(group, key);
+        }
+        group
+    }
+
+    /// The last one before a group that begins above the key.
+    #[cold]
+    fn group_before(&self, group: usize, key: u64) -> usize {
+        let begins_up_to = |group: &[u64; GROUP]| group[0] <= key;
+        self.key_groups()[..group]
+            .partition_point(begins_up_to)
+            .saturating_sub(1)
     }
 
     /// How many keys lie below this one, which is not [`NO_KEY`].
     #[inline(always)]
     pub(super) fn rank(&self, key: u64) -> usize {
-        let group = count_up_to(&self.samples, key).saturating_sub(1);
-        let (groups, _) = self.keys.as_chunks::<GROUP>();
-        group * GROUP + count_below(&groups[group], key)
+        let group = self.group_of(key, Compiled);
+        group * GROUP + count_below(&self.key_groups()[group], key)
     }
 
     /// Where the keys between the bounds stand, of which neither is [`NO_KEY`]. Mostly these are all.
@@ -93,7 +145,7 @@ impl Leaf {
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> Result<usize, usize> {
         let rank = self.rank(key);
-        if self.keys.get(rank) == Some(&key) {
+        if self.page.keys.get(rank) == Some(&key) {
             Ok(rank)
         } else {
             Err(rank)
@@ -101,22 +153,30 @@ impl Leaf {
     }
 
     #[inline(always)]
-    pub(super) fn get(&self, key: u64) -> Option<u64> {
-        let group = count_up_to(&self.samples, key).saturating_sub(1);
-        let (keys, _) = self.keys.as_chunks::<GROUP>();
-        let (values, _) = self.values.as_chunks::<GROUP>();
-        // All values of the group are read, so that they come from memory together with the keys.
-        let (mut is_there, mut found) = (false, 0);
-        for (&there, &value) in keys[group].iter().zip(&values[group]) {
-            is_there |= there == key;
-            found |= if there == key { value } else { 0 };
+    pub(super) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
+        let group = self.likely_group(key, vectors);
+        let value = self.get_in(group, key, vectors);
+        if value.is_none() && group > 0 && self.key_groups()[group][0] > key {
+            return self.get_before(group, key);
         }
-        is_there.then_some(found)
+        value
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_before(&self, group: usize, key: u64) -> Option<u64> {
+        self.get_in(self.group_before(group, key), key, Compiled)
+    }
+
+    #[inline(always)]
+    fn get_in(&self, group: usize, key: u64, vectors: impl Vectors) -> Option<u64> {
+        let (values, _) = self.page.values.as_chunks();
+        vectors.value_of(&self.key_groups()[group], &values[group], key)
     }
 
     #[inline(always)]
     pub(super) fn set_value(&mut self, rank: usize, value: u64) {
-        self.values[rank] = value;
+        self.page.values[rank] = value;
     }
 
     /// Asks for keys and values.
@@ -127,22 +187,17 @@ impl Leaf {
         }
     }
 
-    /// Asks for all but the columns. The length stands behind them, so that both pages on which the leaf stands are met
-    /// here: until the processor has found a page it goes on for a few hundred instructions only, so they had better be
-    /// looked for together.
+    /// Asks for the page: until the processor has found it, it goes on for a few hundred instructions only.
     #[inline(always)]
-    pub(super) fn prefetch_outline(&self) {
-        prefetch(&self.len);
-        for line in self.samples.as_chunks::<LANES>().0 {
-            prefetch(line);
-        }
+    pub(super) fn prefetch_page(&self) {
+        self.prefetch_lines(0);
     }
 
     /// Asks for the lines of keys and values with this number, if there are such.
     #[inline(always)]
     pub(super) fn prefetch_lines(&self, number: usize) {
-        let keys = self.keys.as_chunks::<LANES>().0.get(number);
-        let values = self.values.as_chunks::<LANES>().0.get(number);
+        let keys = self.page.keys.as_chunks::<LANES>().0.get(number);
+        let values = self.page.values.as_chunks::<LANES>().0.get(number);
         if let Some((keys, values)) = keys.zip(values) {
             prefetch(keys);
             prefetch(values);
@@ -152,52 +207,65 @@ impl Leaf {
     /// Adds an entry behind all others.
     #[inline(always)]
     pub(super) fn push(&mut self, key: u64, value: u64) {
-        let len = self.len;
-        self.keys[len] = key;
-        self.values[len] = value;
+        let len = self.len();
+        self.page.keys[len] = key;
+        self.page.values[len] = value;
+        self.len += 1;
         if len.is_multiple_of(GROUP) {
-            self.samples[len / GROUP] = key;
+            self.sample_from(len);
         }
-        self.len = len + 1;
     }
 
     /// Adds entries behind all others.
     pub(super) fn extend(&mut self, keys: &[u64], values: &[u64]) {
-        let end = self.len + keys.len();
-        self.keys[self.len..end].copy_from_slice(keys);
-        self.values[self.len..end].copy_from_slice(values);
-        let first = self.len;
-        self.len = end;
+        let first = self.len();
+        let end = first + keys.len();
+        self.page.keys[first..end].copy_from_slice(keys);
+        self.page.values[first..end].copy_from_slice(values);
+        self.set_len(end);
         self.sample_from(first);
     }
 
     /// Puts an entry at its rank; those from there on move up.
     pub(super) fn insert(&mut self, rank: usize, key: u64, value: u64) {
-        self.keys.copy_within(rank..self.len, rank + 1);
-        self.values.copy_within(rank..self.len, rank + 1);
-        self.keys[rank] = key;
-        self.values[rank] = value;
+        let len = self.len();
+        let page = &mut *self.page;
+        page.keys.copy_within(rank..len, rank + 1);
+        page.values.copy_within(rank..len, rank + 1);
+        page.keys[rank] = key;
+        page.values[rank] = value;
         self.len += 1;
         self.sample_from(rank);
     }
 
     /// Takes the entry at this rank out; returns its value.
     pub(super) fn remove(&mut self, rank: usize) -> u64 {
-        let value = self.values[rank];
-        self.keys.copy_within(rank + 1..self.len, rank);
-        self.values.copy_within(rank + 1..self.len, rank);
-        self.keys[self.len - 1] = NO_KEY;
-        self.sample_from(rank);
+        let len = self.len();
+        let page = &mut *self.page;
+        let value = page.values[rank];
+        page.keys.copy_within(rank + 1..len, rank);
+        page.values.copy_within(rank + 1..len, rank);
+        page.keys[len - 1] = NO_KEY;
         self.len -= 1;
+        self.sample_from(rank);
+        self.end_samples();
         value
     }
 
     /// Forgets the entries from this rank on.
     pub(super) fn truncate(&mut self, len: usize) {
-        self.keys[len..self.len].fill(NO_KEY);
-        let sampled = self.len.div_ceil(GROUP);
-        self.samples[len.div_ceil(GROUP).min(sampled)..sampled].fill(NO_KEY);
-        self.len = len;
+        let old_len = self.len();
+        self.page.keys[len..old_len].fill(NO_KEY);
+        self.set_len(len);
+        self.end_samples();
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a leaf has room for fewer than 64 Ki entries"
+    )]
+    fn set_len(&mut self, len: usize) {
+        self.len = len as u16;
     }
 
     /// Forgets all entries, to be [filled](Self::fill_up) anew. Until that is [ended](Self::end_filling) samples and the
@@ -211,38 +279,59 @@ impl Leaf {
     #[inline(always)]
     pub(super) fn fill_with(&mut self, write: impl FnOnce(&mut [u64], &mut [u64]) -> usize) {
         self.begin_filling();
-        self.len = write(&mut self.keys, &mut self.values);
+        let page = &mut *self.page;
+        let len = write(&mut page.keys, &mut page.values);
+        self.set_len(len);
         self.end_filling();
     }
 
     /// Adds entries behind all others, as many as there may be; returns how many.
     #[inline(always)]
     pub(super) fn fill_up(&mut self, (keys, values): Columns<'_>, fill: usize) -> usize {
-        let count = keys.len().min(fill - self.len);
-        let end = self.len + count;
-        self.keys[self.len..end].copy_from_slice(&keys[..count]);
-        self.values[self.len..end].copy_from_slice(&values[..count]);
-        self.len = end;
+        let first = self.len();
+        let count = keys.len().min(fill - first);
+        let end = first + count;
+        self.page.keys[first..end].copy_from_slice(&keys[..count]);
+        self.page.values[first..end].copy_from_slice(&values[..count]);
+        self.set_len(end);
         count
     }
 
     #[inline(always)]
     pub(super) fn end_filling(&mut self) {
-        self.keys[self.len..].fill(NO_KEY);
-        let (groups, _) = self.keys.as_chunks::<GROUP>();
-        for (sample, group) in self.samples.iter_mut().zip(groups) {
-            *sample = group[0];
+        let len = self.len();
+        self.page.keys[len..].fill(NO_KEY);
+        self.sample_from(0);
+        self.end_samples();
+    }
+
+    /// Brings the samples of groups that begin at this rank or behind it up to date; all of them if the first one does, or the
+    /// last one begins too far from the base to be told from others.
+    #[inline(always)]
+    fn sample_from(&mut self, rank: usize) {
+        let mut first = rank.div_ceil(GROUP);
+        let groups = self.len().div_ceil(GROUP);
+        if first >= groups {
+            return;
+        }
+        let (begins, _) = self.page.keys.as_chunks::<GROUP>();
+        let last = begins[groups - 1][0];
+        if first == 0 || last.saturating_sub(self.base) >> self.step_bits > MOST.into() {
+            first = 0;
+            self.base = begins[0][0];
+            // Room for twice the distance, as more may be appended.
+            self.step_bits = bits_of(last - self.base).saturating_sub(bits_of(MOST.into()) - 1);
+        }
+        for group in first..groups {
+            self.samples[group] = self.sample_of(self.key_groups()[group][0]);
         }
     }
 
-    /// Brings the samples of the groups from that of `rank` to that of the last entry up to date.
+    /// The samples of groups without keys, of which there may be more than before.
     #[inline(always)]
-    fn sample_from(&mut self, rank: usize) {
-        let first = rank / GROUP;
-        let (groups, _) = self.keys[..self.len.next_multiple_of(GROUP)].as_chunks::<GROUP>();
-        for (sample, group) in self.samples.iter_mut().zip(groups).skip(first) {
-            *sample = group[0];
-        }
+    fn end_samples(&mut self) {
+        let groups = self.len().div_ceil(GROUP);
+        self.samples[groups..].fill(NO_SAMPLE);
     }
 
     /// What does not hold of the invariants.
@@ -250,18 +339,106 @@ impl Leaf {
         if !self.keys().is_sorted_by(|a, b| a < b) {
             return Err("keys of a leaf do not ascend".into());
         }
-        if self.keys[self.len..].iter().any(|&key| key != NO_KEY) {
+        if self.page.keys[self.len()..].iter().any(|&key| key != NO_KEY) {
             return Err("a leaf has keys behind its last entry".into());
         }
-        let (groups, _) = self.keys.as_chunks::<GROUP>();
-        if self
-            .samples
+        let groups = self.len().div_ceil(GROUP);
+        let expected = |(group, begins): (usize, &[u64; GROUP])| {
+            if group < groups {
+                self.sample_of(begins[0])
+            } else {
+                NO_SAMPLE
+            }
+        };
+        if !self
+            .key_groups()
             .iter()
-            .zip(groups)
-            .any(|(&sample, group)| sample != group[0])
+            .enumerate()
+            .map(expected)
+            .eq(self.samples)
         {
             return Err("samples of a leaf differ from its keys".into());
         }
         Ok(())
+    }
+}
+
+/// The place of the highest bit that is set, from 1 on, or 0.
+#[expect(clippy::cast_possible_truncation, reason = "64 at most")]
+const fn bits_of(number: u64) -> u8 {
+    (u64::BITS - number.leading_zeros()) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bedload_testkit::Rng;
+
+    use super::super::leaf_pages::PagePool;
+    use super::*;
+
+    /// Whatever the distances of keys, few of which samples tell apart.
+    #[test]
+    fn keys_are_found_whatever_their_distances() {
+        let mut rng = Rng::new(3);
+        let mut pool = PagePool::new();
+        for round in 0..if cfg!(miri) { 4 } else { 200 } {
+            let mut leaf = Leaf::new(pool.take());
+            let mut model = BTreeMap::new();
+            // Keys of one magnitude, or of all, and in order in every other round.
+            let mut least = 0;
+            let mut key = |rng: &mut Rng| {
+                let bits = if round % 4 < 2 { 62 } else { 2 + rng.index(60) };
+                let key = if round % 2 == 0 {
+                    rng.below(1 << bits)
+                } else {
+                    least + 1 + rng.below(1 << (bits / 2))
+                };
+                least = key;
+                key
+            };
+            for _ in 0..if cfg!(miri) { 100 } else { 600 } {
+                let key = key(&mut rng);
+                match leaf.find(key) {
+                    Ok(rank) => leaf.set_value(rank, !key),
+                    Err(rank) if rank == leaf.len() && leaf.len() < LEAF_ENTRIES => leaf.push(key, !key),
+                    Err(rank) if leaf.len() < LEAF_ENTRIES => leaf.insert(rank, key, !key),
+                    Err(_) => {
+                        let cut = rng.index(LEAF_ENTRIES);
+                        let end = leaf.keys()[cut];
+                        leaf.truncate(cut);
+                        model.retain(|&key, _| key < end);
+                        continue;
+                    }
+                }
+                model.insert(key, !key);
+                if rng.below(4) == 0 {
+                    let rank = rng.index(leaf.len());
+                    let removed = leaf.keys()[rank];
+                    assert_eq!(model.remove(&removed), Some(leaf.remove(rank)), "{removed}");
+                }
+                leaf.check().expect("a sound leaf");
+                let probe = if rng.below(2) == 0 {
+                    key
+                } else {
+                    key ^ rng.below(1 << 8)
+                };
+                let below = model.range(..probe).count();
+                assert_eq!(leaf.rank(probe), below, "keys below {probe} of {:?}", leaf.keys());
+                let expected = model.get(&probe).copied();
+                assert_eq!(
+                    leaf.get(probe, Compiled),
+                    expected,
+                    "{probe} of {:?}",
+                    leaf.keys()
+                );
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                if let Some(wide) = super::super::wide::Wide::detect() {
+                    assert_eq!(leaf.get(probe, wide), expected, "{probe}, with vectors");
+                }
+            }
+            assert!(leaf.keys().iter().eq(model.keys()), "keys of round {round}");
+        }
     }
 }

@@ -18,7 +18,7 @@ const ROUTED_AT_ONCE: usize = 64;
 /// Writes leaves anew, from left to right, each as full as the others.
 struct Packer<'t> {
     /// The last one is being filled.
-    packed: Vec<(u64, Box<Leaf>)>,
+    packed: Vec<(u64, Leaf)>,
     fill: usize,
     spare: &'t mut SpareLeaves,
 }
@@ -61,12 +61,7 @@ impl Scratch {
     /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
     /// once. What is known of the next leaf has been asked for; its columns are asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_leaf(
-        &mut self,
-        leaf: &mut Box<Leaf>,
-        waiting: Option<&Waiting>,
-        next: Option<&Leaf>,
-    ) {
+    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>, next: Option<&Leaf>) {
         let mut merged = self.spare.leaf_to_fill();
         let late = self.late.of_leaf(waiting, (&[], &[]));
         merged.fill_with(|keys, values| join((leaf, next), 0..leaf.len(), late, (keys, values)));
@@ -237,8 +232,8 @@ impl BPlusTree {
             let mut next = None;
             let mut end = NO_KEY;
             if place + 1 < places.end {
-                branch.prefetch_outline(place + 1);
-                next = Some(branch.leaves()[place + 1].as_ref());
+                branch.prefetch_behind(places.start, place, places.end - 1);
+                next = Some(&branch.leaves()[place + 1]);
                 end = branch.fence(place + 1).unwrap_or(NO_KEY);
             }
             let count = newer.0.iter().take_while(|&&key| key < end).count();
@@ -269,7 +264,7 @@ impl BPlusTree {
 
     /// Gives these leaves to an empty branch that has no room for them, and to new ones behind it.
     #[cold]
-    fn divide(&mut self, at: usize, packed: Vec<(u64, Box<Leaf>)>) {
+    fn divide(&mut self, at: usize, packed: Vec<(u64, Leaf)>) {
         let branches = packed.len().div_ceil(self.options.branch_leaves * 3 / 4);
         let share = packed.len().div_ceil(branches);
         let mut packed = packed.into_iter();
@@ -294,7 +289,8 @@ impl BPlusTree {
     fn merge_branch_here(&mut self, at: usize) {
         let mut place = 0;
         while self.branches[at].waiting() > 0 && place < self.branches[at].leaves().len() {
-            self.branches[at].prefetch_outline(place + 1);
+            let branch = &self.branches[at];
+            branch.prefetch_behind(0, place, branch.leaves().len());
             self.merge_place(at, place);
             place += 1;
         }

@@ -33,6 +33,7 @@ mod fence_index;
 mod join;
 mod late;
 mod leaf;
+mod leaf_pages;
 mod merge;
 mod near_sorted;
 mod options;
@@ -44,6 +45,8 @@ mod search;
 mod serial_map;
 mod stage;
 mod waiting;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod wide;
 
 pub use bplus_tree::BPlusTree;
 pub use buffer::{BaseTree, BufferOptions, Drained, Filters, LatchedSaTree, SaTree};

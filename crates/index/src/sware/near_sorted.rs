@@ -5,7 +5,7 @@ use super::bplus_tree::BPlusTree;
 use super::join::Joined;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
-use super::search::{Columns, NO_KEY, Searching, vectorised};
+use super::search::{Columns, Compiled, LookingUp, NO_KEY, Searching, Vectors, look_up, vectorised};
 use super::stage::Run;
 use crate::sortedness::Estimator;
 
@@ -44,7 +44,7 @@ const PATIENCE: usize = 64;
 pub struct NearSortedTree {
     pub(super) tree: BPlusTree,
     /// Entries from `tail_fence` to `tail_end`.
-    pub(super) tail: Box<Leaf>,
+    pub(super) tail: Leaf,
     pub(super) tail_fence: u64,
     pub(super) tail_end: u64,
     /// A key above `tail_end` and up to this one is in order.
@@ -85,9 +85,11 @@ impl NearSortedTree {
     /// An empty tree with these settings.
     #[must_use]
     pub fn with_options(options: TreeOptions) -> Self {
+        let mut tree = BPlusTree::with_options(options);
+        let tail = tree.scratch.spare.leaf();
         Self {
-            tree: BPlusTree::with_options(options),
-            tail: Leaf::new(),
+            tree,
+            tail,
             tail_fence: 0,
             tail_end: 0,
             in_order_to: 0,
@@ -125,18 +127,24 @@ impl NearSortedTree {
     #[inline]
     #[must_use]
     pub fn get(&self, key: u64) -> Option<u64> {
-        vectorised(Get { tree: self, key })
+        look_up(Get { tree: self, key }, self.tree.wide)
     }
 
     #[inline(always)]
-    fn get_here(&self, key: u64) -> Option<u64> {
+    fn get_here(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
         if key < self.tail_fence {
-            return self.tree.get_below_greatest(key);
+            return self.tree.get_below_greatest(key, vectors);
         }
         if key <= self.tail_end {
-            return self.tree.stage.get(key).or_else(|| self.tail.get(key));
+            return self.get_in_tail(key);
         }
         self.get_above(key)
+    }
+
+    #[inline(never)]
+    fn get_in_tail(&self, key: u64) -> Option<u64> {
+        let staged = self.tree.stage.get(key);
+        staged.or_else(|| self.tail.get(key, Compiled))
     }
 
     #[cold]
@@ -187,7 +195,7 @@ impl NearSortedTree {
     /// Bytes of the heap that the tree holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tree.bytes() + size_of::<Leaf>() + self.ahead.bytes()
+        self.tree.bytes() + self.ahead.bytes()
     }
 
     /// What share of the leaves is filled, from 0 to 1.
@@ -436,12 +444,10 @@ struct Get<'t> {
     key: u64,
 }
 
-impl Searching for Get<'_> {
-    type Answer = Option<u64>;
-
+impl LookingUp for Get<'_> {
     #[inline(always)]
-    fn run(self) -> Option<u64> {
-        self.tree.get_here(self.key)
+    fn run(self, vectors: impl Vectors) -> Option<u64> {
+        self.tree.get_here(self.key, vectors)
     }
 }
 

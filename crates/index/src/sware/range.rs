@@ -152,15 +152,17 @@ impl BPlusTree {
                 .fence(at + 1)
                 .map_or(upper, |fence| upper.min(fence - 1));
             let first = if at == first_at { first } else { 0 };
+            let last = branch.find(upper);
             for place in first..branch.leaves().len().max(first + 1) {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
-                let mut next = None;
-                if end < upper {
-                    branch.prefetch_outline(place + 1);
-                    next = branch.leaves().get(place + 1).map(Box::as_ref);
-                }
+                branch.prefetch_behind(first, place, last);
+                let next = if end < upper {
+                    branch.leaves().get(place + 1)
+                } else {
+                    None
+                };
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);
                 let (values, more_values) = staged.1.split_at(count);

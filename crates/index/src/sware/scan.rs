@@ -89,11 +89,12 @@ impl BPlusTree {
         let next_branch = self.index.fence(at + 1).filter(|&fence| fence <= upper);
         for place in first..self.branches[at].leaves().len().min(last + 1) {
             let branch = &self.branches[at];
-            let mut next = None;
-            if place < last {
-                branch.prefetch_outline(place + 1);
-                next = branch.leaves().get(place + 1).map(Box::as_ref);
-            }
+            branch.prefetch_behind(first, place, last);
+            let next = if place < last {
+                branch.leaves().get(place + 1)
+            } else {
+                None
+            };
             let leaf = &branch.leaves()[place];
             let Some(waiting) = branch.waiting_for(place) else {
                 let none: Columns<'_> = (&[], &[]);

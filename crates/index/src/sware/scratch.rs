@@ -3,10 +3,8 @@
 use super::join::Joined;
 use super::late::Late;
 use super::leaf::Leaf;
+use super::leaf_pages::PagePool;
 use super::stage::Run;
-
-/// As many leaves are kept for the next use.
-const LEAVES_KEPT: usize = 64;
 
 /// Room to sort and to join, and leaves for the next use.
 #[derive(Debug)]
@@ -18,8 +16,12 @@ pub(super) struct Scratch {
     pub(super) routes: Vec<Route>,
 }
 
+/// Leaves of one tree that are not in use, and where others come from.
 #[derive(Debug)]
-pub(super) struct SpareLeaves(Vec<Box<Leaf>>);
+pub(super) struct SpareLeaves {
+    kept: Vec<Leaf>,
+    pool: PagePool,
+}
 
 /// To which leaf an entry of a run goes.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +34,10 @@ pub(super) struct Route {
 impl Scratch {
     pub(super) const fn new() -> Self {
         Self {
-            spare: SpareLeaves(Vec::new()),
+            spare: SpareLeaves {
+                kept: Vec::new(),
+                pool: PagePool::new(),
+            },
             late: Late::new(),
             joined: None,
             run: Run::new(),
@@ -45,16 +50,17 @@ impl Scratch {
         self.joined.get_or_insert_with(Joined::new)
     }
 
+    /// Bytes of the heap, with the pages of all leaves of the tree.
     pub(super) fn bytes(&self) -> usize {
-        self.spare.0.len() * size_of::<Leaf>() + self.run.bytes()
+        self.spare.kept.capacity() * size_of::<Leaf>() + self.spare.pool.bytes() + self.run.bytes()
     }
 }
 
 impl SpareLeaves {
     /// An empty leaf.
-    pub(super) fn leaf(&mut self) -> Box<Leaf> {
-        match self.0.pop() {
-            None => Leaf::new(),
+    pub(super) fn leaf(&mut self) -> Leaf {
+        match self.kept.pop() {
+            None => Leaf::new(self.pool.take()),
             Some(mut leaf) => {
                 leaf.truncate(0);
                 leaf
@@ -63,15 +69,18 @@ impl SpareLeaves {
     }
 
     /// A leaf that is to be filled.
-    pub(super) fn leaf_to_fill(&mut self) -> Box<Leaf> {
-        let mut leaf = self.0.pop().unwrap_or_else(Leaf::new);
-        leaf.begin_filling();
-        leaf
+    pub(super) fn leaf_to_fill(&mut self) -> Leaf {
+        match self.kept.pop() {
+            None => Leaf::new(self.pool.take()),
+            Some(mut leaf) => {
+                leaf.begin_filling();
+                leaf
+            }
+        }
     }
 
-    pub(super) fn keep(&mut self, leaf: Box<Leaf>) {
-        if self.0.len() < LEAVES_KEPT {
-            self.0.push(leaf);
-        }
+    /// Takes back a leaf of this tree.
+    pub(super) fn keep(&mut self, leaf: Leaf) {
+        self.kept.push(leaf);
     }
 }

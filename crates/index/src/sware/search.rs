@@ -7,11 +7,13 @@
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri)),
-    expect(
-        unsafe_code,
-        reason = "calls of functions compiled for more features, and a vector load"
-    )
+    expect(unsafe_code, reason = "calls of functions compiled for more features")
 )]
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) use super::wide::Wide;
+
+use super::options::LEAF_WAITING;
 
 /// Stands where there is no key: greater than every key in a node.
 pub(super) const NO_KEY: u64 = u64::MAX;
@@ -48,6 +50,57 @@ const fn usize_of(count: u64) -> usize {
     count as usize
 }
 
+/// How nodes are searched for a key.
+pub(super) trait Vectors: Copy {
+    /// How many keys of the column are at most `probe`, which is not [`NO_KEY`].
+    fn up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize;
+
+    /// How many samples are at most `probe`.
+    fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize;
+
+    /// Whether a fingerprint is among others.
+    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool;
+
+    /// The value beside a key, if it is there. All values are read, so that they come from memory together with the keys.
+    fn value_of(self, keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64>;
+}
+
+/// With what the compiler makes of loops.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compiled;
+
+impl Vectors for Compiled {
+    #[inline(always)]
+    fn up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize {
+        count_up_to(column, probe)
+    }
+
+    #[inline(always)]
+    fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize {
+        let up_to: u16 = samples.iter().map(|&sample| u16::from(sample <= probe)).sum();
+        up_to.into()
+    }
+
+    #[inline(always)]
+    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
+        let mut is_there = 0;
+        for &fingerprint in fingerprints {
+            is_there |= u16::from(fingerprint == one);
+        }
+        is_there != 0
+    }
+
+    #[inline(always)]
+    fn value_of(self, keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64> {
+        let (mut is_there, mut found) = (false, 0);
+        for (&there, &value) in keys.iter().zip(values) {
+            is_there |= there == key;
+            found |= if there == key { value } else { 0 };
+        }
+        is_there.then_some(found)
+    }
+}
+
 /// An operation that searches nodes.
 pub(super) trait Searching {
     /// What it answers.
@@ -55,6 +108,12 @@ pub(super) trait Searching {
 
     /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.
     fn run(self) -> Self::Answer;
+}
+
+/// A lookup.
+pub(super) trait LookingUp {
+    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.
+    fn run(self, vectors: impl Vectors) -> Option<u64>;
 }
 
 /// Does an operation with vectors of 256 bits, if the processor has them.
@@ -76,32 +135,44 @@ fn with_avx2<S: Searching>(operation: S) -> S::Answer {
     operation.run()
 }
 
-/// Whether the processor has vectors of 512 bits, and counts and shifts the bits of their masks.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+/// Looks up with the widest vectors that the processor has. The fewer instructions a lookup takes, the more of the next ones
+/// the processor begins while the first waits for memory.
 #[inline(always)]
-pub(super) fn has_wide_vectors() -> bool {
-    std::is_x86_feature_detected!("avx512f")
-        && std::is_x86_feature_detected!("bmi2")
-        && std::is_x86_feature_detected!("popcnt")
+pub(super) fn look_up<L: LookingUp>(lookup: L, _wide: Option<Wide>) -> Option<u64> {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if let Some(wide) = _wide {
+            // SAFETY: the processor has the features, or there were no such value.
+            return unsafe { look_up_with_wide(lookup, wide) };
+        }
+        if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has the feature.
+            return unsafe { look_up_with_avx2(lookup) };
+        }
+    }
+    lookup.run(Compiled)
 }
 
-/// A vector of these keys.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn load(keys: &[u64; LANES]) -> std::arch::x86_64::__m512i {
-    // SAFETY: as many lanes are read as there are keys.
-    unsafe { std::arch::x86_64::_mm512_loadu_epi64(keys.as_ptr().cast()) }
+#[target_feature(enable = "avx2")]
+fn look_up_with_avx2<L: LookingUp>(lookup: L) -> Option<u64> {
+    lookup.run(Compiled)
 }
 
-/// How many keys of the groups lie below `probe`.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-#[target_feature(enable = "avx512f,popcnt")]
-pub(super) fn count_below_with_vectors(groups: &[[u64; LANES]], probe: u64) -> usize {
-    use std::arch::x86_64::{_mm512_cmplt_epu64_mask, _mm512_set1_epi64};
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
+fn look_up_with_wide<L: LookingUp>(lookup: L, wide: Wide) -> Option<u64> {
+    lookup.run(wide)
+}
 
-    let probe = _mm512_set1_epi64(probe.cast_signed());
-    let below = |group| _mm512_cmplt_epu64_mask(load(group), probe).count_ones() as usize;
-    groups.iter().map(below).sum()
+/// There are none.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wide {}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+impl Wide {
+    pub(super) const fn detect() -> Option<Self> {
+        None
+    }
 }

@@ -3,8 +3,11 @@
 use super::options::STAGE_ENTRIES;
 use super::search::{Columns, NO_KEY};
 
-/// Most lookups are for what is not staged, and meet an empty head.
 const HEADS: usize = 4 * STAGE_ENTRIES;
+
+/// Most lookups are for what is not staged, and meet a bit that is not set.
+const FILTER_BITS: usize = 64 * STAGE_ENTRIES;
+const FILTER_WORDS: usize = FILTER_BITS / u64::BITS as usize;
 
 /// Bits of the keys, below those that all of them have in common, by which they are sorted first.
 const DIGIT_BITS: u32 = 12;
@@ -14,7 +17,7 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 /// decided. They leave it together, sorted, so that those of one branch or leaf come one after the other, and what the
 /// first ones need can be asked from memory for many of them before it is needed.
 ///
-/// Invariants: a head, or a link, is 0 or one more than the place of an entry; each is linked to an earlier one of the
+/// Invariants: the bits of all entries are set in the filter; a head, or a link, is 0 or one more than the place of an entry; each is linked to an earlier one of the
 /// same head, so that of equal keys the newest is met first; an entry that was removed has the key [`NO_KEY`]; all other
 /// keys lie between `least` and `greatest`.
 #[derive(Debug)]
@@ -24,6 +27,7 @@ pub(super) struct Stage {
     links: Vec<u16>,
     /// None until something is staged.
     heads: Option<Box<[u16; HEADS]>>,
+    filter: Option<Box<[u64; FILTER_WORDS]>>,
     least: u64,
     greatest: u64,
     room: usize,
@@ -83,6 +87,7 @@ impl Stage {
             values: Vec::new(),
             links: Vec::new(),
             heads: None,
+            filter: None,
             least: NO_KEY,
             greatest: 0,
             room,
@@ -106,7 +111,9 @@ impl Stage {
         if self.heads.is_none() {
             self.allocate();
         }
-        if let Some(heads) = &mut self.heads {
+        if let Some((heads, filter)) = self.heads.as_mut().zip(self.filter.as_mut()) {
+            let (word, bit) = filter_of(key);
+            filter[word] |= bit;
             let head = &mut heads[head_of(key)];
             self.keys.push(key);
             self.values.push(value);
@@ -124,17 +131,30 @@ impl Stage {
         self.values.reserve_exact(self.room);
         self.links.reserve_exact(self.room);
         self.heads = Some(Box::new([0; HEADS]));
+        self.filter = Some(Box::new([0; FILTER_WORDS]));
     }
 
     /// The value of a key, which is not [`NO_KEY`].
     #[inline(always)]
     pub(super) fn get(&self, key: u64) -> Option<u64> {
-        let link = self.heads.as_ref()?[head_of(key)];
-        if link == 0 { None } else { self.follow(link, key) }
+        if self.may_have(key) {
+            self.get_staged(key)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a key may be staged, which is not [`NO_KEY`].
+    #[inline(always)]
+    pub(super) fn may_have(&self, key: u64) -> bool {
+        let (word, bit) = filter_of(key);
+        self.filter.as_ref().is_some_and(|filter| filter[word] & bit != 0)
     }
 
     #[cold]
-    fn follow(&self, link: u16, key: u64) -> Option<u64> {
+    #[inline(never)]
+    fn get_staged(&self, key: u64) -> Option<u64> {
+        let link = self.heads.as_ref()?[head_of(key)];
         self.find(link, key).map(|place| self.values[place])
     }
 
@@ -211,6 +231,9 @@ impl Stage {
         if let Some(heads) = &mut self.heads {
             heads.fill(0);
         }
+        if let Some(filter) = &mut self.filter {
+            filter.fill(0);
+        }
         self.keys.clear();
         self.values.clear();
         self.links.clear();
@@ -268,7 +291,11 @@ impl Stage {
     pub(super) fn bytes(&self) -> usize {
         let columns = self.keys.capacity() * (2 * size_of::<u64>() + size_of::<u16>());
         let heads = self.heads.as_ref().map_or(0, |heads| size_of_val(heads.as_ref()));
-        columns + heads + self.sorting.capacity() * size_of::<(u64, u64)>()
+        let filter = self
+            .filter
+            .as_ref()
+            .map_or(0, |filter| size_of_val(filter.as_ref()));
+        columns + heads + filter + self.sorting.capacity() * size_of::<(u64, u64)>()
     }
 
     /// What does not hold of the invariants; all keys must lie between the bounds.
@@ -318,6 +345,14 @@ pub(super) fn hash(key: u64) -> u64 {
 fn head_of(key: u64) -> usize {
     let [low, high, ..] = (hash(key) >> 40).to_le_bytes();
     usize::from(u16::from_le_bytes([low, high])) % HEADS
+}
+
+/// The word and the bit of a key in the filter: of bits of the hash that a head is not chosen by, but for some.
+#[inline(always)]
+fn filter_of(key: u64) -> (usize, u64) {
+    let [.., low, high] = hash(key).to_le_bytes();
+    let bit = usize::from(u16::from_le_bytes([low, high])) % FILTER_BITS;
+    (bit / 64, 1 << (bit % 64))
 }
 
 /// A link to the last of so many entries.
