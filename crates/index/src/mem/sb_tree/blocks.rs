@@ -24,7 +24,10 @@ use super::super::version_latch::{Latched, Version, Writer};
 use super::block::{BLOCK_CAP, Block, Covers, State};
 use super::block_pool::BlockPool;
 use super::edge::Edge;
-use super::search_layer::{Growth, SearchLayer};
+use super::search_layer::{Descent, Growth, SearchLayer};
+
+/// Blocks that are looked for at once, to insert entries into them.
+const AT_ONCE: usize = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -232,16 +235,23 @@ impl<W: Words> Blocks<W> {
         }
     }
 
+    /// A block, latched, if it covers `key` and nobody is at it.
+    #[inline]
+    fn latch_if<'b>(block: &'b Block<W>, key: &W) -> Option<(&'b Block<W>, Latched<'b>)> {
+        let version = block.latch.optimistic_now()?;
+        if block.covers(key) != Covers::Yes {
+            return None;
+        }
+        Some((block, block.latch.try_latch(version)?))
+    }
+
     /// The block that covers `key`, latched; none if `key` lies above all blocks.
     #[inline]
     fn latch(&self, key: &W) -> Option<(&Block<W>, Latched<'_>)> {
         let block = self.search.descend(key);
         block.prefetch_to_write();
-        if let Some(version) = block.latch.optimistic_now()
-            && block.covers(key) == Covers::Yes
-            && let Some(latched) = block.latch.try_latch(version)
-        {
-            return Some((block, latched));
+        if let Some(found) = Self::latch_if(block, key) {
+            return Some(found);
         }
         loop {
             let (block, version) = self.find_further(key)?;
@@ -282,12 +292,46 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Puts entries in place, in the order of their keys; of equal ones the last. Blocks cover them, or are about to.
+    /// Puts entries in place, whose keys ascend. Blocks cover them, or are about to.
     pub(super) fn insert_all(&self, entries: &[(W, u64)]) {
         let mut rest = entries;
+        while !rest.is_empty() {
+            // What several of them wait for is asked for together.
+            let mut last = Descent::default();
+            let mut ways = [None; AT_ONCE];
+            let mut found = 0;
+            for way in &mut ways {
+                let Some((key, _)) = rest.get(found) else {
+                    break;
+                };
+                let block = self.search.descend_on(key, &mut last);
+                block.prefetch_to_write();
+                let top = last.top();
+                let more = rest[found + 1..].iter().take_while(|(key, _)| *key <= top);
+                let own = 1 + more.count();
+                *way = Some((block, own));
+                found += own;
+            }
+            let mut first = 0;
+            for (block, own) in ways.into_iter().flatten() {
+                block.prefetch_entry(&rest[first].0);
+                first += own;
+            }
+            for (block, own) in ways.into_iter().flatten() {
+                let (these, others) = rest.split_at(own);
+                self.insert_from(block, these);
+                rest = others;
+            }
+        }
+    }
+
+    /// Puts entries in place, whose keys ascend, the first of which this block probably covers.
+    fn insert_from(&self, block: &Block<W>, entries: &[(W, u64)]) {
+        let mut rest = entries;
         let mut backoff = Backoff::default();
+        let mut found = Self::latch_if(block, &entries[0].0);
         while let Some(&(key, value)) = rest.first() {
-            let Some((block, latched)) = self.latch(&key) else {
+            let Some((block, latched)) = found.take().or_else(|| self.latch(&key)) else {
                 backoff.wait();
                 continue;
             };
