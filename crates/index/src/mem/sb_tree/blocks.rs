@@ -5,7 +5,8 @@
 //! 1. Live blocks cover every key up to the top of the last one, each key once: a split or a merge changes what two
 //!    neighbours cover under the latches of both, and an append raises the top of the last.
 //! 2. A right neighbour is linked before the search layer knows it. Who appends one tells the search layer before the next
-//!    is appended; who splits one off tries to, and so does who meets one that it does not know.
+//!    is appended; who splits one off, before it does anything else. Who meets one that it does not know tries to. So at most as
+//!    many blocks are unknown as threads are telling of one; and who has passed [`WALK_MAX`] blocks begins again.
 //! 3. Nobody waits for a latch while holding one. The search layer's lock comes before latches, and under it latches are
 //!    only tried.
 
@@ -25,6 +26,9 @@ use super::block::{BLOCK_CAP, Block, Covers, State};
 use super::block_pool::BlockPool;
 use super::edge::Edge;
 use super::search_layer::{Descent, Growth, SearchLayer};
+
+/// Blocks that are passed on the way to one that the search layer does not know, at most.
+pub(super) const WALK_MAX: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
 
 /// Blocks that are looked for at once, to insert entries into them.
 const AT_ONCE: usize = 8;
@@ -139,10 +143,15 @@ impl<W: Words> Blocks<W> {
                         self.note_walk(steps, key);
                         return Some((block, version));
                     }
-                    (Covers::LiesRight, Some(right)) => {
+                    (Covers::LiesRight, Some(right)) if steps < WALK_MAX => {
                         interleave();
                         block = right;
                         steps += 1;
+                    }
+                    (Covers::LiesRight, Some(_)) => {
+                        self.note_walk(steps, key);
+                        backoff.wait();
+                        continue 'again;
                     }
                     (Covers::LiesRight, None) => {
                         self.note_walk(steps, key);
@@ -175,34 +184,42 @@ impl<W: Words> Blocks<W> {
     }
 
     /// Tells the search layer of the blocks that it does not know behind that which a descent for `key` ends at. Unless
-    /// `waits`, it leaves that to who holds the lock.
+    /// `waits`, it leaves that to who holds the lock, or is at one of them.
     fn make_known(&self, key: &W, waits: bool) {
-        let mut growth = if waits {
-            self.growth()
-        } else {
-            match self.growth.try_lock() {
-                Ok(growth) => growth,
-                Err(_) => return,
+        let mut backoff = Backoff::default();
+        loop {
+            if let Ok(mut growth) = self.growth.try_lock()
+                && self.tell(key, &mut growth)
+            {
+                return;
             }
-        };
+            if !waits {
+                return;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// The same, for who holds the lock; false if somebody is at one of them.
+    fn tell(&self, key: &W, growth: &mut Growth<W>) -> bool {
         let mut key = *key;
         loop {
             let block = self.search.descend(&key);
             let Some(version) = block.latch.optimistic_now() else {
-                return;
+                return false;
             };
             let (top, right) = (block.top(), NonNull::new(block.right()));
             if block.state() == State::Dead || !block.latch.validate(version) {
-                return;
+                return false;
             }
             let (Some(right), Some(next)) = (right, top.successor()) else {
-                return;
+                return true;
             };
             // A block that dies is forgotten under this lock: the neighbour is alive.
             if !std::ptr::eq(self.search.descend(&next), block) {
-                return;
+                return true;
             }
-            self.search.insert_after(&next, top, right, &mut growth);
+            self.search.insert_after(&next, top, right, growth);
             key = next;
         }
     }
@@ -286,7 +303,7 @@ impl<W: Words> Blocks<W> {
                 self.split(block, &latched, (key, value));
                 drop(latched);
                 interleave();
-                self.make_known(&key, false);
+                self.make_known(&key, true);
             }
             return Change::Made(());
         }

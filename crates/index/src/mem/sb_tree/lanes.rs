@@ -21,8 +21,10 @@
 //! 5. Who changes a key in a block for others than a lane does so under the block's latch while no lane has the key: otherwise it
 //!    drains that lane and tries again. If the key comes to a lane meanwhile, it is as if the change had been made just before, and
 //!    what is drained comes to the block afterwards.
-//! 6. A class goes from one writer to another, or to nobody, under a lock, and under it that one's lane is drained: then an append
-//!    that found the class to be its own before is counted and in a block, or fails. Who gets it appends afterwards.
+//! 6. A class goes from one writer to another, or to nobody, under a lock: it is taken from the one, that one's lane is drained,
+//!    and then it is given to the other. So an append that found the class to be its own before is counted and in a block, or
+//!    fails, before the other appends. And a key is in no lane but that of the writer whose its class was when somebody looked;
+//!    only while a class is between two of them it may be in any.
 
 #![expect(unsafe_code, reason = "lanes are reached through atomic pointers")]
 
@@ -272,7 +274,7 @@ impl<W: Words> Lanes<W> {
             }
             Whose::Nobodys if !lane.credit.may_take() => return false,
             Whose::Nobodys => true,
-            Whose::Writers(_) => lane.credit.may_take(),
+            Whose::Writers(_) | Whose::Changing => lane.credit.may_take(),
         };
         let mut backoff = Backoff::default();
         let _handing_over = loop {
@@ -281,15 +283,26 @@ impl<W: Words> Lanes<W> {
                 Err(_) => backoff.wait(),
             }
         };
-        let before = self.classes.whose(key);
-        self.classes.give(key, may.then_some(writer));
-        interleave();
-        if let Whose::Writers(before) = before
+        if let Whose::Writers(before) = self.classes.whose(key)
             && let Some(lane) = self.lane(before)
         {
+            self.classes.take(key);
+            interleave();
             self.drain(before, lane, blocks);
         }
+        self.classes.give(key, may.then_some(writer));
         may
+    }
+
+    /// The lane that a key may be in, with its writer's number; all that have entries while its class goes from one to another.
+    #[inline]
+    fn lanes_of(&self, key: &W) -> impl Iterator<Item = (usize, &Lane<W>)> {
+        let (one, all) = match self.classes.whose(key) {
+            Whose::New | Whose::Nobodys => (None, None),
+            Whose::Writers(writer) => (self.lane(writer).map(|lane| (writer, lane)), None),
+            Whose::Changing => (None, Some(self.waiting())),
+        };
+        one.into_iter().chain(all.into_iter().flatten())
     }
 
     /// Makes a change to a key in a block, when no lane has it (rule 5); none if no block covers it.
@@ -301,13 +314,13 @@ impl<W: Words> Lanes<W> {
     ) -> Option<T> {
         let has = |lane: &Lane<W>| lane.read(|len| lane.place_of(key, len)).is_some();
         loop {
-            for (writer, lane) in self.waiting() {
+            for (writer, lane) in self.lanes_of(key) {
                 if has(lane) {
                     self.drain(writer, lane, blocks);
                 }
             }
             interleave();
-            match change(&|| !self.waiting().any(|(_, lane)| has(lane))) {
+            match change(&|| !self.lanes_of(key).any(|(_, lane)| has(lane))) {
                 Change::Made(answer) => return Some(answer),
                 Change::NoBlock => return None,
                 Change::Refused => {}
@@ -379,7 +392,7 @@ impl<W: Words> Lanes<W> {
     /// The value of a key that is in a lane.
     #[cold]
     pub(super) fn get(&self, key: &W, blocks: &Blocks<W>) -> Option<u64> {
-        for (writer, lane) in self.waiting() {
+        for (writer, lane) in self.lanes_of(key) {
             let value_of = |place: usize| lane.values[place].load(Ordering::Relaxed);
             let value = lane.read(|len| lane.place_of(key, len).map(value_of));
             if value.is_some() {
