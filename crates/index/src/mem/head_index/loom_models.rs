@@ -117,30 +117,6 @@ fn loom_an_append_during_a_switch_and_a_move_is_not_lost() {
     });
 }
 
-/// The same of a late key that goes to its writer's lane, beside one of a chunk that is moved later.
-#[test]
-fn loom_a_late_key_during_a_switch_and_a_move_is_not_lost() {
-    explore(1, || {
-        let options = HeadIndexOptions::new().adapts(false).first(HeadKind::BlinkTree);
-        let index = Arc::new(HeadIndex::<u64>::with_options(options));
-        index.insert_as(0, 1, 10);
-        assert!(index.switch_head(HeadKind::SbTree));
-        [8, 12, 14, 16, 20].map(|key| index.insert_as(1, key, key * 10));
-        index.maps.sb_tree.seal();
-        index.settle();
-        index.insert_as(1, 18, 180);
-        let writer = {
-            let index = Arc::clone(&index);
-            thread::spawn(move || index.insert_as(1, 10, 100))
-        };
-        assert!(index.switch_head(HeadKind::BlinkTree));
-        unite(&index);
-        writer.join().expect("the writer ends");
-        assert_eq!(index.get(10), Some(100));
-        assert_eq!(index.check_structure(), Ok(()));
-    });
-}
-
 #[test]
 fn loom_an_insert_during_a_move_is_not_lost() {
     explore(1, || {
