@@ -20,6 +20,7 @@ test: ## Run all tests
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p bedload-bench --features coherence --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills

@@ -119,6 +119,18 @@ pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lane
     first_that(words, |word| word > probe)
 }
 
+/// A mask of those of 16 words, in whatever order, that lie below `probe`.
+#[inline]
+pub(crate) fn below_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if _lanes.avx512 {
+        return mask_of!(16, "vpcmpnleuq", words, probe);
+    }
+    words.iter().rev().fold(0, |mask, word| {
+        mask << 1 | u32::from(word.load(Ordering::Relaxed) < probe)
+    })
+}
+
 /// The place of the first of 8 words that is not below `probe`, likewise.
 #[inline]
 pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64, _lanes: Lanes) -> usize {
@@ -256,6 +268,8 @@ mod tests {
                 assert_eq!(rank_of_8(eight, probe, lanes), below(probe, eight), "{probe}");
                 let up_to = probe.checked_add(1).map_or(16, |next| below(next, &words));
                 assert_eq!(rank_above_of_16(&words, probe, lanes), up_to, "{probe}");
+                let mask = below_of_16(&words, probe, lanes);
+                assert_eq!(mask.count_ones() as usize, below(probe, &words), "{probe}");
             }
         }
     }

@@ -10,7 +10,7 @@ use super::super::key::Key;
 use super::super::memory_use::MemoryUse;
 use super::super::ordered_map::ordered_map;
 use super::super::primitive::{Backoff, Mutex, MutexGuard, Ordering, interleave};
-use super::super::sb_tree::{WRITERS, writer_number};
+use super::super::sb_tree::{Appended, WRITERS, writer_number};
 use super::layout::{Home, Layout, Part};
 use super::maps::Maps;
 use super::measure::{WINDOW, Window};
@@ -62,6 +62,7 @@ pub struct HeadIndex<K: Key> {
 }
 
 /// The number of the calling thread's slot; none if it shares one.
+#[inline]
 pub(super) fn own_writer() -> Option<usize> {
     writer_number().filter(|&writer| writer < SHARED_SLOT)
 }
@@ -113,16 +114,16 @@ impl<K: Key> HeadIndex<K> {
         let words = key.to_words();
         let leases = || slot.leases(&words, self.layout.generation());
         match self.maps.sb_tree.append_as(writer, (words, value), None, leases) {
-            Some(number) if number % HELP_EVERY == HELP_EVERY - 1 => {
+            Appended::ToLog(number) if number % HELP_EVERY == HELP_EVERY - 1 => {
                 slot.note_appended(HELP_EVERY as u64);
                 self.help(Some(writer), slot, &words);
             }
-            Some(_) => {}
-            None => self.insert_refused(writer, slot, (key, value)),
+            Appended::ToLog(_) | Appended::ToLane => {}
+            Appended::Nowhere => self.insert_refused(writer, slot, (key, value)),
         }
     }
 
-    /// Inserts what the writer's log has not taken.
+    /// Inserts what the writer's log and lane have not taken.
     #[inline(never)]
     fn insert_refused(&self, writer: usize, slot: &Slot<K::Words>, (key, value): (K, u64)) {
         let words = key.to_words();
@@ -130,7 +131,8 @@ impl<K: Key> HeadIndex<K> {
         if slot.leases(&words, self.layout.generation()) {
             self.maps.sb_tree.insert_refused(writer, words, value, None);
             drop(present);
-            self.note(Some(writer), slot, &words);
+            let taken = self.maps.sb_tree.taken_by_lane(writer);
+            self.note(Some(writer), slot, &words, slot.note_lane(taken));
         } else {
             self.insert_elsewhere(Some(writer), slot, present, (key, value));
         }
@@ -170,7 +172,7 @@ impl<K: Key> HeadIndex<K> {
             }
         }
         drop(present);
-        self.note(writer, slot, &words);
+        self.note(writer, slot, &words, 0);
     }
 
     /// Thaws the chunk that is in the way, or does what it waits for.
@@ -185,10 +187,9 @@ impl<K: Key> HeadIndex<K> {
         backoff.wait();
     }
 
-    /// Counts an insert.
-    #[inline]
-    fn note(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: &K::Words) {
-        slot.note_late(key);
+    /// Counts an insert, and so many that went to a lane before it: they are late if it is.
+    fn note(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: &K::Words, before: u64) {
+        slot.note_late(key, before + 1);
         if slot.may_help() {
             self.help(writer, slot, key);
         }
@@ -415,12 +416,22 @@ impl<W: Words> Slot<W> {
         writes - before
     }
 
-    #[inline]
-    fn note_late(&self, key: &W) {
+    /// So many inserts were late, if that of this key was.
+    fn note_late(&self, key: &W, inserts: u64) {
         if *key < W::load(&self.mark, 0) {
-            self.late
-                .store(self.late.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let late = self.late.load(Ordering::Relaxed);
+            self.late.store(late + inserts, Ordering::Relaxed);
         }
+    }
+
+    /// So many entries in all are what the writer's lane has taken. Counts and answers those since the last time but for one,
+    /// whose writer was present.
+    fn note_lane(&self, taken: u64) -> u64 {
+        let before = self.laned.load(Ordering::Relaxed);
+        self.laned.store(before.max(taken), Ordering::Relaxed);
+        let more = taken.saturating_sub(before + 1);
+        self.note_appended(more);
+        more
     }
 
     fn note_removal(&self, key: &W) {

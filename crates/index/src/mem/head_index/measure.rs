@@ -1,7 +1,8 @@
 //! How much is late, and what the head should be.
 //!
 //! A key is *late* if it lies below the *mark* of its writer: a key that this one inserted at least a window before. So keys that
-//! come out of order, but soon, are not late: an SB-tree sorts them before they reach a block. What its logs take is never late. At the end of each window a writer
+//! come out of order, but soon, are not late: an SB-tree sorts them before they reach a block. What its logs take is never late, and
+//! of what a lane takes one key tells for all. At the end of each window a writer
 //! hands its counts to the *gauge*, if nobody else is just doing so.
 
 use super::options::{HeadIndexOptions, HeadKind};

@@ -19,9 +19,9 @@
 //! 3. *What a reader read of a map counts if the layout's generation is what it was before*: until then the map was the home of
 //!    what was read. It moves on before a map loses anything.
 //! 4. *Who writes is present* ([`presence`]): it says so before it looks at the layout, until the map has what it wrote. But who
-//!    appends to its log while the head is an SB-tree need not say so: it looks at the generation after it has found the log
-//!    open. A switch from an SB-tree seals it after the generation has moved on. So the append is counted before, or refused;
-//!    and a head's keys are not moved.
+//!    appends to its log, or to its lane, while the head is an SB-tree need not say so: it looks at the generation after it has
+//!    found the log or the lane open. A switch from an SB-tree seals it and drains its lanes after the generation has moved on. So
+//!    the append is counted before, or refused; and a head's keys are not moved.
 //! 5. *Adjacent parts are united by moving the lesser, a chunk at a time*, to its left neighbour's map: the chunk is frozen;
 //!    those who were present then are let go; it is copied; the limit between the two is raised; the copied entries are removed
 //!    where they were. A writer that meets a frozen chunk thaws it, and the chunk is tried again later; only while at most
@@ -29,7 +29,8 @@
 //! 6. A map that is the home of nothing any more is given back by epochs, except the SB-tree, whose blocks are used again.
 //! 7. One thread at a time has the *role* of switching and moving. It is taken by trying, on the occasion of an insert.
 //!
-//! The late share is measured by every writer for itself ([`measure`]), in words that it alone writes.
+//! The late share is measured by every writer for itself ([`measure`]), in words that it alone writes; late keys that go to its
+//! lane are counted when it next writes otherwise, once a lane at least.
 
 mod index;
 mod layout;

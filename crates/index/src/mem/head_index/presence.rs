@@ -36,6 +36,8 @@ pub(super) struct Slot<W: Words> {
     pub(super) removed: AtomicU64,
     /// Entries appended without being present.
     pub(super) appended: AtomicU64,
+    /// Entries that the thread's lane had taken when that was last asked.
+    pub(super) laned: AtomicU64,
     /// Writes until the thread had its last occasion to help, and until the last window ended.
     pub(super) helped_at: AtomicU64,
     pub(super) window_at: AtomicU64,
@@ -64,6 +66,7 @@ impl<W: Words> Slot<W> {
             next_mark,
             removed: AtomicU64::new(0),
             appended: AtomicU64::new(0),
+            laned: AtomicU64::new(0),
             helped_at: AtomicU64::new(0),
             window_at: AtomicU64::new(0),
             raised_at: AtomicU64::new(0),

@@ -283,6 +283,24 @@ fn disorder_within_a_window_is_not_late() {
     assert_eq!(index.head(), HeadKind::SbTree);
 }
 
+/// Late keys that go to a lane are counted, also if readers drain it before it is full.
+#[test]
+fn what_waits_in_a_lane_is_counted() {
+    for lookups in [0, 1] {
+        let index = HeadIndex::<u64>::new();
+        let mut rng = Rng::new(1);
+        (0..40 * WINDOW).for_each(|time| index.insert(2 * time, time));
+        assert!(index.late_share() < 0.01, "{}", index.late_share());
+        let drains = index.maps.sb_tree.work().drains;
+        for _ in 0..40 * WINDOW {
+            index.insert(4 * rng.below(15 * WINDOW) + 1, 0);
+            (0..lookups).for_each(|_| assert_eq!(index.get(60 * WINDOW + 1), None));
+        }
+        assert!(index.late_share() > 0.9, "{}", index.late_share());
+        assert!(index.maps.sb_tree.work().drains - drains >= WINDOW);
+    }
+}
+
 /// More threads than have a slot of their own.
 #[test]
 fn threads_without_a_slot_share_one() {

@@ -246,6 +246,19 @@ impl<W: Words> Block<W> {
         }
     }
 
+    /// Asks for the place of an entry, if it is one of those in order.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, key: &W) {
+        let end = self.in_order().div_ceil(BUCKET);
+        let bucket = key.rank_above(&self.table.0, end, Lanes::of_this_processor());
+        let start = bucket.saturating_sub(1) * BUCKET;
+        if let Some(column) = W::only_column(&self.keys) {
+            super::prefetch(column.get(start));
+            super::prefetch(column.get(start + BUCKET / 2));
+        }
+        self.prefetch_values(start);
+    }
+
     /// Asks for the fences and the table, to change what is here.
     #[inline]
     pub(super) fn prefetch_to_write(&self) {

@@ -5,7 +5,8 @@
 //! 1. Live blocks cover every key up to the top of the last one, each key once: a split or a merge changes what two
 //!    neighbours cover under the latches of both, and an append raises the top of the last.
 //! 2. A right neighbour is linked before the search layer knows it. Who appends one tells the search layer before the next
-//!    is appended; who splits one off tries to, and so does who meets one that it does not know.
+//!    is appended; who splits one off, before it does anything else. Who meets one that it does not know tries to. So at most as
+//!    many blocks are unknown as threads are telling of one; and who has passed [`WALK_MAX`] blocks begins again.
 //! 3. Nobody waits for a latch while holding one. The search layer's lock comes before latches, and under it latches are
 //!    only tried.
 
@@ -24,7 +25,13 @@ use super::super::version_latch::{Latched, Version, Writer};
 use super::block::{BLOCK_CAP, Block, Covers, State};
 use super::block_pool::BlockPool;
 use super::edge::Edge;
-use super::search_layer::{Growth, SearchLayer};
+use super::search_layer::{Descent, Growth, SearchLayer};
+
+/// Blocks that are passed on the way to one that the search layer does not know, at most.
+pub(super) const WALK_MAX: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
+
+/// Blocks that are looked for at once, to insert entries into them.
+const AT_ONCE: usize = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -136,10 +143,15 @@ impl<W: Words> Blocks<W> {
                         self.note_walk(steps, key);
                         return Some((block, version));
                     }
-                    (Covers::LiesRight, Some(right)) => {
+                    (Covers::LiesRight, Some(right)) if steps < WALK_MAX => {
                         interleave();
                         block = right;
                         steps += 1;
+                    }
+                    (Covers::LiesRight, Some(_)) => {
+                        self.note_walk(steps, key);
+                        backoff.wait();
+                        continue 'again;
                     }
                     (Covers::LiesRight, None) => {
                         self.note_walk(steps, key);
@@ -172,34 +184,42 @@ impl<W: Words> Blocks<W> {
     }
 
     /// Tells the search layer of the blocks that it does not know behind that which a descent for `key` ends at. Unless
-    /// `waits`, it leaves that to who holds the lock.
+    /// `waits`, it leaves that to who holds the lock, or is at one of them.
     fn make_known(&self, key: &W, waits: bool) {
-        let mut growth = if waits {
-            self.growth()
-        } else {
-            match self.growth.try_lock() {
-                Ok(growth) => growth,
-                Err(_) => return,
+        let mut backoff = Backoff::default();
+        loop {
+            if let Ok(mut growth) = self.growth.try_lock()
+                && self.tell(key, &mut growth)
+            {
+                return;
             }
-        };
+            if !waits {
+                return;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// The same, for who holds the lock; false if somebody is at one of them.
+    fn tell(&self, key: &W, growth: &mut Growth<W>) -> bool {
         let mut key = *key;
         loop {
             let block = self.search.descend(&key);
             let Some(version) = block.latch.optimistic_now() else {
-                return;
+                return false;
             };
             let (top, right) = (block.top(), NonNull::new(block.right()));
             if block.state() == State::Dead || !block.latch.validate(version) {
-                return;
+                return false;
             }
             let (Some(right), Some(next)) = (right, top.successor()) else {
-                return;
+                return true;
             };
             // A block that dies is forgotten under this lock: the neighbour is alive.
             if !std::ptr::eq(self.search.descend(&next), block) {
-                return;
+                return true;
             }
-            self.search.insert_after(&next, top, right, &mut growth);
+            self.search.insert_after(&next, top, right, growth);
             key = next;
         }
     }
@@ -232,16 +252,23 @@ impl<W: Words> Blocks<W> {
         }
     }
 
+    /// A block, latched, if it covers `key` and nobody is at it.
+    #[inline]
+    fn latch_if<'b>(block: &'b Block<W>, key: &W) -> Option<(&'b Block<W>, Latched<'b>)> {
+        let version = block.latch.optimistic_now()?;
+        if block.covers(key) != Covers::Yes {
+            return None;
+        }
+        Some((block, block.latch.try_latch(version)?))
+    }
+
     /// The block that covers `key`, latched; none if `key` lies above all blocks.
     #[inline]
     fn latch(&self, key: &W) -> Option<(&Block<W>, Latched<'_>)> {
         let block = self.search.descend(key);
         block.prefetch_to_write();
-        if let Some(version) = block.latch.optimistic_now()
-            && block.covers(key) == Covers::Yes
-            && let Some(latched) = block.latch.try_latch(version)
-        {
-            return Some((block, latched));
+        if let Some(found) = Self::latch_if(block, key) {
+            return Some(found);
         }
         loop {
             let (block, version) = self.find_further(key)?;
@@ -276,18 +303,52 @@ impl<W: Words> Blocks<W> {
                 self.split(block, &latched, (key, value));
                 drop(latched);
                 interleave();
-                self.make_known(&key, false);
+                self.make_known(&key, true);
             }
             return Change::Made(());
         }
     }
 
-    /// Puts entries in place, in the order of their keys; of equal ones the last. Blocks cover them, or are about to.
+    /// Puts entries in place, whose keys ascend. Blocks cover them, or are about to.
     pub(super) fn insert_all(&self, entries: &[(W, u64)]) {
         let mut rest = entries;
+        while !rest.is_empty() {
+            // What several of them wait for is asked for together.
+            let mut last = Descent::default();
+            let mut ways = [None; AT_ONCE];
+            let mut found = 0;
+            for way in &mut ways {
+                let Some((key, _)) = rest.get(found) else {
+                    break;
+                };
+                let block = self.search.descend_on(key, &mut last);
+                block.prefetch_to_write();
+                let top = last.top();
+                let more = rest[found + 1..].iter().take_while(|(key, _)| *key <= top);
+                let own = 1 + more.count();
+                *way = Some((block, own));
+                found += own;
+            }
+            let mut first = 0;
+            for (block, own) in ways.into_iter().flatten() {
+                block.prefetch_entry(&rest[first].0);
+                first += own;
+            }
+            for (block, own) in ways.into_iter().flatten() {
+                let (these, others) = rest.split_at(own);
+                self.insert_from(block, these);
+                rest = others;
+            }
+        }
+    }
+
+    /// Puts entries in place, whose keys ascend, the first of which this block probably covers.
+    fn insert_from(&self, block: &Block<W>, entries: &[(W, u64)]) {
+        let mut rest = entries;
         let mut backoff = Backoff::default();
+        let mut found = Self::latch_if(block, &entries[0].0);
         while let Some(&(key, value)) = rest.first() {
-            let Some((block, latched)) = self.latch(&key) else {
+            let Some((block, latched)) = found.take().or_else(|| self.latch(&key)) else {
                 backoff.wait();
                 continue;
             };

@@ -18,6 +18,7 @@ use super::owners::{CLASSES, class_of};
 
 const NEW: u32 = u32::MAX;
 const NOBODYS: u32 = NEW - 1;
+const CHANGING: u32 = NEW - 2;
 
 /// What a writer may take at first, and at most.
 const CREDIT: u32 = if cfg!(any(test, miri, loom)) { 2 } else { 2048 };
@@ -35,6 +36,8 @@ pub(super) enum Whose {
     New,
     Nobodys,
     Writers(usize),
+    /// It is being taken from a writer.
+    Changing,
 }
 
 impl Classes {
@@ -53,10 +56,12 @@ impl Classes {
         self.class(key).load(Ordering::Acquire) as usize == writer
     }
 
+    #[inline]
     pub(super) fn whose<W: Words>(&self, key: &W) -> Whose {
         match self.class(key).load(Ordering::Acquire) {
             NEW => Whose::New,
             NOBODYS => Whose::Nobodys,
+            CHANGING => Whose::Changing,
             writer => Whose::Writers(writer as usize),
         }
     }
@@ -66,6 +71,11 @@ impl Classes {
         let own = u32::try_from(writer).unwrap_or(NOBODYS);
         let class = self.class(key);
         let _ = class.compare_exchange(NEW, own, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Takes a class from its writer. Under the lock of handing over.
+    pub(super) fn take<W: Words>(&self, key: &W) {
+        self.class(key).store(CHANGING, Ordering::Release);
     }
 
     /// Makes a class the writer's, or nobody's. Under the lock of handing over.

@@ -11,7 +11,8 @@
 //! 1. A lane has keys that belong to blocks, of classes that are its writer's own ([`classes`](super::classes)). So no key is in
 //!    two lanes; of several entries of one key the last counts.
 //! 2. Its writer alone appends: it loads the lane's word, which holds generation, state and count, then finds that the class is
-//!    its own, stores the entry, and counts it by exchanging the word.
+//!    its own, and whatever else has to hold, stores the entry, and counts it by exchanging the word. So who makes that hold no
+//!    longer and drains the lane afterwards is sure that no such append is counted any more.
 //! 3. Who finds a lane open and closes it *drains* it: puts what is counted into blocks, clears the lane's bit in `waiting`, and
 //!    opens the lane for the next generation, in this order. Nobody waits for a role or a segment meanwhile: a block covers the
 //!    keys, or is about to.
@@ -20,8 +21,10 @@
 //! 5. Who changes a key in a block for others than a lane does so under the block's latch while no lane has the key: otherwise it
 //!    drains that lane and tries again. If the key comes to a lane meanwhile, it is as if the change had been made just before, and
 //!    what is drained comes to the block afterwards.
-//! 6. A class goes from one writer to another, or to nobody, under a lock, and under it that one's lane is drained: then an append
-//!    that found the class to be its own before is counted and in a block, or fails. Who gets it appends afterwards.
+//! 6. A class goes from one writer to another, or to nobody, under a lock: it is taken from the one, that one's lane is drained,
+//!    and then it is given to the other. So an append that found the class to be its own before is counted and in a block, or
+//!    fails, before the other appends. And a key is in no lane but that of the writer whose its class was when somebody looked;
+//!    only while a class is between two of them it may be in any.
 
 #![expect(unsafe_code, reason = "lanes are reached through atomic pointers")]
 
@@ -33,6 +36,7 @@ use super::blocks::{Blocks, Change};
 use super::classes::{Classes, Credit, Whose};
 use super::edge::Edge;
 use super::segment::WRITERS;
+use super::sorting::in_order;
 
 /// Entries of a lane.
 pub(super) const LANE_CAP: usize = if cfg!(loom) {
@@ -61,6 +65,8 @@ struct Lane<W: Words> {
     word: AtomicU64,
     looks: AtomicU32,
     credit: Credit,
+    /// Entries of the generations before.
+    drained: AtomicU64,
     /// The writer's: keys up to this one belong to blocks.
     edge: W::Columns<1>,
     keys: Keys<W>,
@@ -87,6 +93,7 @@ impl<W: Words> Lane<W> {
             word: AtomicU64::new(0),
             looks: AtomicU32::new(0),
             credit: Credit::new(),
+            drained: AtomicU64::new(0),
             edge,
             keys: Keys(W::new_columns()),
             values: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -99,6 +106,18 @@ impl<W: Words> Lane<W> {
 
     fn key(&self, place: usize) -> W {
         W::load(&self.keys.0, place)
+    }
+
+    /// Stores an entry behind those that the word counts, and counts it; false if the word is another by now. The writer calls
+    /// it, if there is room (rule 2).
+    #[inline]
+    fn add(&self, word: u64, key: W, value: u64) -> bool {
+        let place = Self::len(word) % LANE_CAP;
+        key.store(&self.keys.0, place);
+        self.values[place].store(value, Ordering::Relaxed);
+        self.word
+            .compare_exchange(word, word + 1, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// What `look` says of so many counted entries, once nobody has drained the lane meanwhile.
@@ -168,6 +187,31 @@ impl<W: Words> Lanes<W> {
         self.waiting.load(Ordering::Acquire) == 0
     }
 
+    /// Appends an entry to the lane of its writer, of which it is one of many: the lane is open, neither empty nor full, the key
+    /// belongs to blocks as far as the writer knows, its class is the writer's, and `may` says so after all that. False if not.
+    #[inline]
+    pub(super) fn append(&self, writer: usize, (key, value): (W, u64), may: impl FnOnce() -> bool) -> bool {
+        let Some(lane) = self.lane(writer) else {
+            return false;
+        };
+        let word = lane.word.load(Ordering::Acquire);
+        let len = (word & LEN_MASK) as usize;
+        let is_one_of_many = word & CLOSED == 0 && (1..LANE_CAP).contains(&len);
+        if !is_one_of_many || key > W::load(&lane.edge, 0) || !self.classes.is_own(writer, &key) || !may() {
+            return false;
+        }
+        interleave();
+        lane.add(word, key, value)
+    }
+
+    /// How many entries a writer's lane has taken so far; too many while it is drained, by those.
+    pub(super) fn taken(&self, writer: usize) -> u64 {
+        self.lane(writer).map_or(0, |lane| {
+            let word = lane.word.load(Ordering::Acquire);
+            lane.drained.load(Ordering::Relaxed) + Lane::<W>::len(word) as u64
+        })
+    }
+
     /// Inserts a key that belongs to blocks, as the writer of this number; false if it does not.
     pub(super) fn insert(
         &self,
@@ -210,15 +254,10 @@ impl<W: Words> Lanes<W> {
                 // Who reads an entry of this generation sees that it is this one's.
                 fence(Ordering::Release);
             }
-            key.store(&lane.keys.0, len);
-            lane.values[len].store(value, Ordering::Relaxed);
             if len == 0 {
                 self.waiting.fetch_or(1 << writer, Ordering::AcqRel);
             }
-            let counted = lane
-                .word
-                .compare_exchange(word, word + 1, Ordering::Release, Ordering::Relaxed);
-            if counted.is_ok() {
+            if lane.add(word, key, value) {
                 return true;
             }
         }
@@ -235,7 +274,7 @@ impl<W: Words> Lanes<W> {
             }
             Whose::Nobodys if !lane.credit.may_take() => return false,
             Whose::Nobodys => true,
-            Whose::Writers(_) => lane.credit.may_take(),
+            Whose::Writers(_) | Whose::Changing => lane.credit.may_take(),
         };
         let mut backoff = Backoff::default();
         let _handing_over = loop {
@@ -244,15 +283,26 @@ impl<W: Words> Lanes<W> {
                 Err(_) => backoff.wait(),
             }
         };
-        let before = self.classes.whose(key);
-        self.classes.give(key, may.then_some(writer));
-        interleave();
-        if let Whose::Writers(before) = before
+        if let Whose::Writers(before) = self.classes.whose(key)
             && let Some(lane) = self.lane(before)
         {
+            self.classes.take(key);
+            interleave();
             self.drain(before, lane, blocks);
         }
+        self.classes.give(key, may.then_some(writer));
         may
+    }
+
+    /// The lane that a key may be in, with its writer's number; all that have entries while its class goes from one to another.
+    #[inline]
+    fn lanes_of(&self, key: &W) -> impl Iterator<Item = (usize, &Lane<W>)> {
+        let (one, all) = match self.classes.whose(key) {
+            Whose::New | Whose::Nobodys => (None, None),
+            Whose::Writers(writer) => (self.lane(writer).map(|lane| (writer, lane)), None),
+            Whose::Changing => (None, Some(self.waiting())),
+        };
+        one.into_iter().chain(all.into_iter().flatten())
     }
 
     /// Makes a change to a key in a block, when no lane has it (rule 5); none if no block covers it.
@@ -264,13 +314,13 @@ impl<W: Words> Lanes<W> {
     ) -> Option<T> {
         let has = |lane: &Lane<W>| lane.read(|len| lane.place_of(key, len)).is_some();
         loop {
-            for (writer, lane) in self.waiting() {
+            for (writer, lane) in self.lanes_of(key) {
                 if has(lane) {
                     self.drain(writer, lane, blocks);
                 }
             }
             interleave();
-            match change(&|| !self.waiting().any(|(_, lane)| has(lane))) {
+            match change(&|| !self.lanes_of(key).any(|(_, lane)| has(lane))) {
                 Change::Made(answer) => return Some(answer),
                 Change::NoBlock => return None,
                 Change::Refused => {}
@@ -285,16 +335,14 @@ impl<W: Words> Lanes<W> {
             Self::wait_for_end(lane, word);
             return;
         }
+        let len = Lane::<W>::len(word);
         let mut entries = [(W::MIN, 0); LANE_CAP];
-        let entries = &mut entries[..Lane::<W>::len(word)];
-        for (place, entry) in entries.iter_mut().enumerate() {
-            *entry = (lane.key(place), lane.values[place].load(Ordering::Relaxed));
-        }
-        entries.sort_by_key(|entry| entry.0);
-        blocks.insert_all(entries);
+        blocks.insert_all(in_order(&lane.keys.0, &lane.values, len, &mut entries));
         interleave();
         self.waiting.fetch_and(!(1 << writer), Ordering::AcqRel);
         lane.looks.store(0, Ordering::Relaxed);
+        let drained = lane.drained.load(Ordering::Relaxed);
+        lane.drained.store(drained + len as u64, Ordering::Relaxed);
         // An exchange, not a store: models order it behind whoever closed the lane in vain, as processors do either way.
         lane.word
             .swap((word / GENERATION + 1) * GENERATION, Ordering::AcqRel);
@@ -344,7 +392,7 @@ impl<W: Words> Lanes<W> {
     /// The value of a key that is in a lane.
     #[cold]
     pub(super) fn get(&self, key: &W, blocks: &Blocks<W>) -> Option<u64> {
-        for (writer, lane) in self.waiting() {
+        for (writer, lane) in self.lanes_of(key) {
             let value_of = |place: usize| lane.values[place].load(Ordering::Relaxed);
             let value = lane.read(|len| lane.place_of(key, len).map(value_of));
             if value.is_some() {

@@ -7,10 +7,11 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::SbTree;
+use super::super::primitive::{AtomicU64, Ordering};
 use super::blocks::{Blocks, Change};
 use super::edge::Edge;
 use super::log::{Append, Kind, Log, Mode};
+use super::{Appended, SbTree};
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     explore_preempted(2, model);
@@ -116,13 +117,13 @@ fn loom_a_late_value_is_not_hidden_by_an_old_log() {
     });
 }
 
+/// One preemption. What goes before is the same in each run, so it is as little as leads to two logs with the key.
 #[test]
 fn loom_two_writers_of_one_key_leave_the_later_value() {
     explore_preempted(1, || {
         let tree = tree_of(&[1]);
         // One after the other: which thread acts for which of them does not matter.
         tree.insert_as(1, [2], 21, None);
-        assert_eq!(tree.get(2), Some(21));
         tree.insert_as(0, [2], 20, None);
         let reader = {
             let tree = Arc::clone(&tree);
@@ -301,6 +302,29 @@ fn loom_a_removal_during_a_drain_is_not_undone() {
         }
         writer.join().expect("the writer ends");
         assert_eq!(tree.get(2).is_some(), removed.is_none());
+    });
+}
+
+/// An index above changes its mind, and has the tree sealed: what was appended to a lane on the old one's word is counted by then.
+#[test]
+fn loom_an_append_to_a_lane_is_counted_before_a_seal_or_refused() {
+    explore(|| {
+        let tree = tree_of(&[1, 4]);
+        seal_and_convert(&tree);
+        tree.insert_as(0, [2], 20, None);
+        let has_changed = Arc::new(AtomicU64::new(0));
+        let writer = {
+            let (tree, has_changed) = (Arc::clone(&tree), Arc::clone(&has_changed));
+            thread::spawn(move || {
+                let may = || has_changed.load(Ordering::Acquire) == 0;
+                tree.append_as(0, ([3], 30), None, may)
+            })
+        };
+        has_changed.store(1, Ordering::Release);
+        tree.seal();
+        let seen = tree.get(3);
+        let is_there = writer.join().expect("the writer ends") == Appended::ToLane;
+        assert_eq!(seen, is_there.then_some(30));
     });
 }
 

@@ -133,6 +133,7 @@ impl<W: Words> Merge<W> {
                 let within: Vec<_> = keys.filter(|(key, _)| start <= *key && *key <= end).collect();
                 let mut sorted = Sorting::new(within.len());
                 sorted.add(within.into_iter());
+                sorted.finish();
                 let end = sorted.len();
                 (Some(sorted), 0, end)
             } else {
@@ -178,8 +179,9 @@ impl<W: Words> Merge<W> {
             {
                 let stretch = sorted.len()..run.end.min(sorted.len() + SORTED_AT_ONCE);
                 sorted.add(stretch.map(|place| (log.key(place), place)));
-                run.head = sorted.entry(0).0;
                 if sorted.len() == run.end {
+                    sorted.finish();
+                    run.head = sorted.entry(0).0;
                     run.end = sorted.up_to(&self.greatest);
                     self.in_order += 1;
                 }

@@ -89,6 +89,7 @@ pub use tree::SbTree;
 // What an index of several maps shares with the one of them that it asks in most cases.
 pub(super) use scan::inclusive;
 pub(super) use segment::WRITERS;
+pub(super) use tree::Appended;
 pub(super) use writer_number::writer_number;
 
 /// Asks for the cache line in which something begins, if it is there.

@@ -164,6 +164,32 @@ pub(super) struct Approach<'s, W: Words> {
     pub(super) guess: usize,
 }
 
+/// Where the last of several descents, for keys that ascend, has come by.
+#[derive(Debug)]
+pub(super) struct Descent<'s, W: Words> {
+    /// The node of level 0, and the greatest key that it leads to, as far as is known.
+    node: Option<&'s Node<W>>,
+    node_top: W,
+    top: W,
+}
+
+impl<W: Words> Default for Descent<'_, W> {
+    fn default() -> Self {
+        Self {
+            node: None,
+            node_top: W::MIN,
+            top: W::MIN,
+        }
+    }
+}
+
+impl<W: Words> Descent<'_, W> {
+    /// The greatest key that leads to the block at which it ended, as far as is known.
+    pub(super) fn top(&self) -> W {
+        self.top
+    }
+}
+
 /// About how many of a full block's keys between `below` and `top` lie below `key`.
 #[inline]
 #[expect(
@@ -262,6 +288,32 @@ impl<W: Words> SearchLayer<W> {
         let [block, right] = [child, right].map(|child| unsafe { &*child.cast() });
         let guess = if place > 0 { guess(key, &below, &top) } else { 0 };
         Approach { block, right, guess }
+    }
+
+    /// Descends as [`descend`](Self::descend) does, from where the last descent was, whose key was not above this one.
+    #[inline]
+    pub(super) fn descend_on<'s>(&'s self, key: &W, last: &mut Descent<'s, W>) -> &'s Block<W> {
+        let lanes = Lanes::of_this_processor();
+        let node = match last.node {
+            Some(node) if *key <= last.node_top => node,
+            _ => {
+                let (mut node, level) = self.root();
+                last.node_top = W::MAX;
+                for _ in 0..level {
+                    let place = node.place(key, lanes);
+                    last.node_top = last.node_top.min(node.separator(place));
+                    // SAFETY: a child of a node above level 0 is a node (rule 2).
+                    node = unsafe { &*node.child(place).cast() };
+                }
+                last.node = Some(node);
+                node
+            }
+        };
+        let place = node.place(key, lanes);
+        last.top = last.node_top.min(node.separator(place));
+        interleave();
+        // SAFETY: a child at level 0 is a block (rule 2).
+        unsafe { &*node.child(place).cast() }
     }
 
     fn path(&self, key: &W) -> Path<'_, W> {

@@ -11,6 +11,7 @@ use super::super::small_nodes::{keeps_the_contract, plan};
 use super::super::{Key, SbTree};
 use super::SbTreeOptions;
 use super::block::BLOCK_CAP;
+use super::blocks::WALK_MAX;
 use super::lanes::LANE_CAP;
 use super::log::LOG_CAP;
 use super::segment::WRITERS;
@@ -218,6 +219,36 @@ fn ascending_keys_fill_blocks_and_leave_one_segment() {
     let memory = tree.memory_use();
     assert_eq!(memory.entries_occupied, 16 * KEYS);
     assert!(memory.entries_unoccupied < 16 * BLOCK_CAP, "{memory:?}");
+}
+
+/// Who splits a block off tells the search layer: ways along blocks are short, and there are none where nobody inserts.
+#[test]
+fn ways_along_blocks_are_short_and_end_with_the_splits() {
+    const KEYS: u64 = if cfg!(miri) { 60 } else { 20_000 };
+    let tree = SbTree::<u64>::new();
+    (0..KEYS).for_each(|key| tree.insert(100 * key, key));
+    tree.settle();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let tree = &tree;
+            scope.spawn(move || {
+                let mut rng = Rng::new(thread);
+                for number in 0..KEYS {
+                    // Near one another, so that blocks are split beside those that were just split.
+                    let key = 100 * (number / 8 + rng.below(4)) + 1 + thread;
+                    tree.insert(key, key);
+                    assert_eq!(tree.get(key), Some(key));
+                }
+            });
+        }
+    });
+    tree.settle();
+    assert_eq!(tree.check_structure(), Ok(()));
+    let work = tree.work();
+    assert!(work.walked <= WALK_MAX * work.walks, "{work:?}");
+    let found = (0..100 * KEYS).filter(|&key| tree.get(key).is_some()).count();
+    assert_eq!(found, tree.range(..).count());
+    assert_eq!(tree.work().walks, work.walks, "all blocks are known");
 }
 
 /// What is in no block yet is at most a log of this size for each writer, and what they took over.

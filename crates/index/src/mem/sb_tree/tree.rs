@@ -17,6 +17,16 @@ use super::{SbTreeOptions, Work};
 /// The writer that all threads share for which there is no log of their own.
 const SHARED_WRITER: usize = WRITERS - 1;
 
+/// Where an entry was appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Appended {
+    /// To its writer's log, as the entry of this number.
+    ToLog(usize),
+    /// To its writer's lane.
+    ToLane,
+    Nowhere,
+}
+
 /// A concurrent ordered map from fixed-size keys to 8-byte values, made for keys that arrive nearly in order.
 ///
 /// A key above all that came before is appended to a log of the calling thread, in O(1), without touching anything that
@@ -131,30 +141,35 @@ impl<K: Key> SbTree<K> {
         value: u64,
         sequence: Option<u64>,
     ) {
-        if self.append_as(writer, (key, value), sequence, || true).is_none() {
+        if self.append_as(writer, (key, value), sequence, || true) == Appended::Nowhere {
             self.insert_refused(writer, key, value, sequence);
         }
     }
 
-    /// Appends an entry to the writer's log, if there it belongs, and `may` says so after the log was found to be open: if
-    /// the segment is sealed before the entry is counted, it is refused. Answers the number of the entry in the log.
+    /// Appends an entry to the writer's log or to its lane, if it belongs to one of them, this takes no more than that, and
+    /// `may` says so after log or lane was found to be open: if it is closed before the entry is counted, it is refused.
     #[inline]
     pub(in super::super) fn append_as(
         &self,
         writer: usize,
         entry: (K::Words, u64),
         sequence: Option<u64>,
-        may: impl FnOnce() -> bool,
-    ) -> Option<usize> {
-        let log = self.own_logs[writer].get()?;
-        match self.append(log, writer, entry, sequence, may) {
+        may: impl Fn() -> bool,
+    ) -> Appended {
+        let Some(log) = self.own_logs[writer].get() else {
+            return Appended::Nowhere;
+        };
+        match self.append(log, writer, entry, sequence, &may) {
             Append::Done(number) => {
                 if number % HELP_EVERY == HELP_EVERY - 1 {
                     self.segments.help(writer, number, &self.blocks);
                 }
-                Some(number)
+                Appended::ToLog(number)
             }
-            Append::Refused => None,
+            Append::Refused if log.is_late(&entry.0) && self.lanes.append(writer, entry, may) => {
+                Appended::ToLane
+            }
+            Append::Refused => Appended::Nowhere,
         }
     }
 
@@ -180,10 +195,18 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// Seals the open segment: an append that has found its log open is counted before, or refused.
+    /// Seals the open segment and drains the lanes: an append that has found its log or its lane open is counted before, or
+    /// refused.
     pub(in super::super) fn seal(&self) {
         let mut role = self.segments.role();
         self.segments.seal(&mut role, &self.blocks, None);
+        self.lanes.drain_all(&self.blocks);
+    }
+
+    /// How many late keys this writer's lane has taken so far. The writer calls it: while somebody drains the lane it may say
+    /// too many, by what is drained.
+    pub(in super::super) fn taken_by_lane(&self, writer: usize) -> u64 {
+        self.lanes.taken(writer)
     }
 
     /// Inserts what the writer's log has refused.
