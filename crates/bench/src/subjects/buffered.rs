@@ -10,7 +10,7 @@ use bedload_index::mem::BlinkTree;
 use parking_lot::{Mutex, RwLock};
 use scc::HashMap;
 
-use super::{Entrant, SCAN_MAX, Subject, count_and_sum};
+use super::{AnyKey, Entrant, Subject, count_and_sum};
 
 /// Entries of 16 bytes in 512 KiB.
 const BUFFER_ENTRIES: usize = (512 << 10) / 16;
@@ -100,9 +100,10 @@ impl Subject for Buffered {
         if self.buffered.load(Ordering::Relaxed) > 0 {
             self.flush();
         }
-        let (mut keys, mut values) = ([0; SCAN_MAX], [0; SCAN_MAX]);
-        let filled = self.tree.scan(from.., &mut keys[..limit], &mut values[..limit]);
-        count_and_sum(values[..filled].iter().copied())
+        u64::with_room(|keys, values| {
+            let filled = self.tree.scan(from.., &mut keys[..limit], &mut values[..limit]);
+            count_and_sum(values[..filled].iter().copied())
+        })
     }
 }
 

@@ -5,6 +5,8 @@ mod limits;
 mod ours;
 mod peers;
 
+use std::cell::RefCell;
+
 use bedload_index::mem::Key;
 use concurrent_map::Minimum;
 
@@ -19,11 +21,27 @@ pub const SCAN_MAX: usize = 100;
 pub type Address = [u8; 32];
 
 /// A key that every subject can have.
-pub trait AnyKey: Key + Default + Minimum + std::hash::Hash {}
+pub trait AnyKey: Key + Default + Minimum + std::hash::Hash {
+    /// Lends the thread's room for the entries of a scan. Who scans again and again has it: to clear it each time would be
+    /// measured with the scan.
+    fn with_room<R>(scan: impl FnOnce(&mut [Self], &mut [u64]) -> R) -> R;
+}
 
-impl AnyKey for u64 {}
+macro_rules! any_keys {
+    ($($key:ty: $zero:expr),*) => {$(
+        impl AnyKey for $key {
+            fn with_room<R>(scan: impl FnOnce(&mut [Self], &mut [u64]) -> R) -> R {
+                thread_local! {
+                    static ROOM: RefCell<([$key; SCAN_MAX], [u64; SCAN_MAX])> =
+                        const { RefCell::new(([$zero; SCAN_MAX], [0; SCAN_MAX])) };
+                }
+                ROOM.with_borrow_mut(|(keys, values)| scan(keys, values))
+            }
+        }
+    )*};
+}
 
-impl AnyKey for Address {}
+any_keys!(u64: 0, Address: [0; 32]);
 
 /// What a subject can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use bedload_index::mem::{
     BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, Measured, MemoryUse, OrderedMap, SbTree, Work,
 };
 
-use super::{AnyKey, BASELINE, Entrant, SCAN_MAX, Subject, count_and_sum};
+use super::{AnyKey, BASELINE, Entrant, Subject, count_and_sum};
 
 struct Ours<M>(M);
 
@@ -20,10 +20,11 @@ impl<K: AnyKey, M: OrderedMap<K> + Measured> Subject<K> for Ours<M> {
     }
 
     fn scan(&self, from: K, limit: usize) -> (usize, u64) {
-        let (mut keys, mut values) = ([K::default(); SCAN_MAX], [0; SCAN_MAX]);
         let bounds = (Bound::Included(from), Bound::Unbounded);
-        let filled = self.0.scan(bounds, &mut keys[..limit], &mut values[..limit]);
-        count_and_sum(values[..filled].iter().copied())
+        K::with_room(|keys, values| {
+            let filled = self.0.scan(bounds, &mut keys[..limit], &mut values[..limit]);
+            count_and_sum(values[..filled].iter().copied())
+        })
     }
 
     fn memory_use(&self) -> Option<MemoryUse> {

@@ -1,5 +1,6 @@
 //! Indexes of the registry.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -160,10 +161,14 @@ impl Subject for Congee<usize, usize> {
     }
 
     fn scan(&self, from: u64, limit: usize) -> (usize, u64) {
+        thread_local! {
+            static ROOM: RefCell<[(usize, usize); SCAN_MAX]> = const { RefCell::new([(0, 0); SCAN_MAX]) };
+        }
         let guard = self.pin();
-        let mut entries = [(0, 0); SCAN_MAX];
-        let filled = self.range(&to_usize(from), &usize::MAX, &mut entries[..limit], &guard);
-        count_and_sum(entries[..filled].iter().map(|&(_, value)| value as u64))
+        ROOM.with_borrow_mut(|entries| {
+            let filled = self.range(&to_usize(from), &usize::MAX, &mut entries[..limit], &guard);
+            count_and_sum(entries[..filled].iter().map(|&(_, value)| value as u64))
+        })
     }
 }
 
