@@ -1,8 +1,3 @@
-#![expect(
-    unsafe_code,
-    reason = "pages are cut from large pieces of memory, which no safe type allows"
-)]
-
 //! Memory of leaves: pages of 4 KiB for the columns of one leaf each, cut from larger pieces.
 //!
 //! A leaf read at random costs the processor a walk of its page tables for each page it lies on, so it lies on one. An
@@ -11,6 +6,11 @@
 //! Invariants:
 //! 1. The memory of a piece is freed with its last `Arc`; each of its pages that is somebody's has one.
 //! 2. A page is given to one [`LeafPage`], once, and has been written then. So pages do not overlap.
+
+#![expect(
+    unsafe_code,
+    reason = "pages are cut from large pieces of memory, which no safe type allows"
+)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
