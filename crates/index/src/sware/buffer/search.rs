@@ -43,7 +43,8 @@ mod tests {
     #[test]
     fn finds_every_place_whatever_the_skew() {
         for power in 1..6_u32 {
-            let keys: Vec<u64> = (0..3000_u64).map(|place| (place / 2).pow(power)).collect();
+            let places = if cfg!(miri) { 60_u64 } else { 3_000 };
+            let keys: Vec<u64> = (0..places).map(|place| (place / 2).pow(power)).collect();
             let entries: Vec<Buffered> = keys.iter().map(|&key| Buffered { key, value: None }).collect();
             let around = keys.iter().flat_map(|&key| [key.saturating_sub(1), key, key + 1]);
             for key in around.chain([u64::MAX]) {
