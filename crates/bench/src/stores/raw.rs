@@ -2,6 +2,7 @@
 //! store can reach, so that a share of it tells a slow store from a slow disk.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -49,7 +50,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// One of each way that `is_taken` in a directory, for batches of so many rows at most.
+    /// One of each way that `is_taken` in a directory, for batches of so many rows at most; none that the file system does not have.
     ///
     /// # Panics
     ///
@@ -61,7 +62,7 @@ impl Raw {
             let mut raw = Self {
                 name,
                 way,
-                file: open(&dir.join(name), 0),
+                file: open(&dir.join(name), 0).expect("a directory of this run"),
                 at: 0,
                 end: usize::MAX,
                 memory: Vec::new(),
@@ -75,12 +76,12 @@ impl Raw {
                 raw.file.sync_all().expect("syncs");
             }
             if way == Way::Direct {
-                raw.file = open(&dir.join(name), DIRECT);
+                raw.file = open(&dir.join(name), DIRECT).ok()?;
                 raw.memory = vec![0; longest + BLOCK_BYTES];
             }
-            raw
+            Some(raw)
         };
-        taken.map(open).collect()
+        taken.filter_map(open).collect()
     }
 
     /// Writes as many bytes as the rows of a batch have; they are durable on return.
@@ -113,11 +114,8 @@ impl Raw {
 /// Flags of a file that is written past the system's cache, each write durable.
 const DIRECT: i32 = libc::O_DIRECT | libc::O_DSYNC;
 
-fn open(path: &Path, flags: i32) -> File {
+fn open(path: &Path, flags: i32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    options
-        .custom_flags(flags)
-        .open(path)
-        .expect("a directory of this run")
+    options.custom_flags(flags).open(path)
 }
