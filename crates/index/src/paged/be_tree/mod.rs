@@ -68,6 +68,7 @@ mod descend;
 mod due;
 mod insert;
 mod job;
+mod lookup;
 mod maintain;
 mod meta;
 mod node;
