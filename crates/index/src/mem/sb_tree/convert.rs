@@ -11,8 +11,10 @@ use super::edge::Edge;
 use super::log::{Kind, Log, Mode};
 use super::merge::{Closed, Merge};
 use super::owners::Owners;
-use super::segment::{Segment, TAKEN_OVER, View, WRITERS};
+use super::segment::Segment;
 use super::stamps::{OLDER, UNSTAMPED};
+use super::view::View;
+use super::writer_number::{TAKEN_OVER, WRITERS};
 
 /// Entries of a log between two occasions to help with the conversion.
 pub(super) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
@@ -140,14 +142,14 @@ impl<W: Words> Segments<W> {
     /// Where a key belongs; none if that changes just now.
     pub(super) fn home(&self, key: &W) -> Option<Home<'_, W>> {
         let generation = self.generation.load(Ordering::Acquire);
-        let open = self.slot(generation).view(generation)?;
+        let open = View::of(self.slot(generation), generation)?;
         if *key > open.floor {
             return Some(Home::Open(open));
         }
         let Some(sealed) = generation.checked_sub(1).filter(|&sealed| sealed > 0) else {
             return Some(Home::Blocks);
         };
-        let view = self.slot(sealed).view(sealed)?;
+        let view = View::of(self.slot(sealed), sealed)?;
         if *key > view.floor && *key > self.edge.get() {
             Some(Home::Sealed(view, open.floor))
         } else {

@@ -35,8 +35,8 @@ use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Backoff, Mutex, O
 use super::blocks::{Blocks, Change};
 use super::classes::{Classes, Credit, Whose};
 use super::edge::Edge;
-use super::segment::WRITERS;
 use super::sorting::in_order;
+use super::writer_number::WRITERS;
 
 /// Entries of a lane.
 pub(super) const LANE_CAP: usize = if cfg!(loom) {

@@ -21,7 +21,7 @@ use super::super::columns::Words;
 use super::super::prefetch::prefetch_to_write;
 use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::lower_bound;
-use super::segment::place_of;
+use super::writer_number::place_of;
 
 /// Entries of a log. Small under test, so that segments are sealed all the time.
 pub(super) const LOG_CAP: usize = if cfg!(loom) {

@@ -76,6 +76,7 @@ mod segment;
 mod sorting;
 mod stamps;
 mod tree;
+mod view;
 mod writer_number;
 
 #[cfg(all(test, loom))]
@@ -88,9 +89,8 @@ pub use tree::SbTree;
 
 // What an index of several maps shares with the one of them that it asks in most cases.
 pub(super) use scan::inclusive;
-pub(super) use segment::WRITERS;
 pub(super) use tree::Appended;
-pub(super) use writer_number::writer_number;
+pub(super) use writer_number::{WRITERS, writer_number};
 
 /// Asks for the cache line in which something begins, if it is there.
 #[inline]

@@ -16,20 +16,8 @@ use std::ptr::NonNull;
 use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use super::super::version_latch::{Version, VersionLatch};
-use super::log::{Entry, Log, Mode, Order};
-use super::merge::Merge;
-
-/// Threads that have a log each; all others share the last one.
-pub(in super::super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
-
-/// Instead of a writer: what the last generation left to this one. It is the role holder's, who fills it before the
-/// generation begins.
-pub(super) const TAKEN_OVER: usize = WRITERS;
-
-/// The place of a writer's log. That of what was taken over comes first: of entries of one key it is the oldest.
-pub(super) const fn place_of(writer: usize) -> usize {
-    (writer + 1) % (WRITERS + 1)
-}
+use super::log::{Entry, Log, Mode};
+use super::writer_number::{TAKEN_OVER, WRITERS, place_of};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -41,14 +29,6 @@ pub(super) struct Segment<W: Words> {
     places: AtomicU32,
     /// First that of [`TAKEN_OVER`], then the writers'.
     logs: [AtomicPtr<Log<W>>; WRITERS + 1],
-}
-
-/// A segment as one generation had it, to be validated.
-#[derive(Debug)]
-pub(super) struct View<'s, W: Words> {
-    segment: &'s Segment<W>,
-    version: Version,
-    pub(super) floor: W,
 }
 
 impl<W: Words> Segment<W> {
@@ -104,17 +84,17 @@ impl<W: Words> Segment<W> {
         writers.filter_map(|writer| Some((writer, self.log(writer)?)))
     }
 
-    /// The segment, if it holds this generation.
-    pub(super) fn view(&self, generation: u64) -> Option<View<'_, W>> {
+    /// The floor, if the segment holds this generation, and the version until which it does.
+    pub(super) fn floor_of(&self, generation: u64) -> Option<(W, Version)> {
         let version = self.latch.optimistic_now()?;
         let holds = self.generation.load(Ordering::Relaxed) == generation;
         let floor = W::load(&self.floor, 0);
-        let view = View {
-            segment: self,
-            version,
-            floor,
-        };
-        (holds && view.is_valid()).then_some(view)
+        (holds && self.validates(version)).then_some((floor, version))
+    }
+
+    /// Whether the segment still holds the generation that it held at a version.
+    pub(super) fn validates(&self, version: Version) -> bool {
+        self.latch.validate(version)
     }
 
     /// The places of a log's entries with keys above `floor`.
@@ -168,85 +148,13 @@ impl<W: Words> Segment<W> {
     }
 }
 
-impl<W: Words> View<'_, W> {
-    /// Whether the segment still holds the generation, so that all that was read of it was right.
-    pub(super) fn is_valid(&self) -> bool {
-        self.segment.latch.validate(self.version)
-    }
-
-    /// The value of a key, as far as it is in this segment.
-    pub(super) fn get(&self, key: &W) -> Option<u64> {
-        let mut newest: Option<(Order, u64)> = None;
-        for (writer, log) in self.segment.logs() {
-            let counted = log.counted();
-            if let Some(index) = log.find(key, counted) {
-                let order = log.order(index, counted, writer);
-                if newest.is_none_or(|(known, _)| known < order) {
-                    newest = Some((order, log.value(index)));
-                }
-            }
-        }
-        newest.map(|(_, value)| value)
-    }
-
-    /// Puts up to `limit` entries with keys from `start` to `end`, the least, into `entries`, which is empty: ascending and once
-    /// each. Returns the last key it took if it may have left any.
-    pub(super) fn read_least(&self, range: (W, W), limit: usize, entries: &mut Vec<(W, u64)>) -> Option<W> {
-        Merge::of_range(self.segment, range).take(self.segment, limit, entries);
-        let last = entries.last().filter(|_| entries.len() >= limit);
-        last.map(|&(key, _)| key)
-    }
-
-    /// Puts about `limit` entries with keys from `start` to `end`, the greatest, into `entries`, which is empty: ascending and
-    /// once each. Returns the key at which it stopped, the least it took, if it left any.
-    pub(super) fn read_greatest(
-        &self,
-        (start, end): (W, W),
-        limit: usize,
-        entries: &mut Vec<Entry<W>>,
-    ) -> Option<W> {
-        let mut stopped: Option<W> = None;
-        for (writer, log) in self.segment.logs() {
-            let counted = log.counted();
-            let entry = |index| log.entry(index, counted, writer);
-            let len = counted.len();
-            if log.is_disordered() {
-                entries.extend(
-                    (0..len)
-                        .map(entry)
-                        .filter(|entry| start <= entry.key && entry.key <= end),
-                );
-                continue;
-            }
-            let mut places = log.lower_bound(&start, len)..log.upper_bound(&end, len);
-            if places.len() > limit {
-                // Never between entries of one key.
-                let first = log.key(places.end - limit);
-                let cut = log.lower_bound(&first, len);
-                if cut > places.start {
-                    places.start = cut;
-                    stopped = stopped.max(Some(first));
-                }
-            }
-            entries.extend(places.map(entry));
-        }
-        put_in_order(entries);
-        keep_newest(entries);
-        // What lies before the place where some log stopped is not complete.
-        if let Some(first) = stopped {
-            let incomplete = entries.partition_point(|entry| entry.key < first);
-            entries.drain(..incomplete);
-        }
-        stopped
-    }
-}
-
-fn put_in_order<W: Words>(entries: &mut [Entry<W>]) {
+/// Puts entries in the order of their keys, those of one key in theirs.
+pub(super) fn put_in_order<W: Words>(entries: &mut [Entry<W>]) {
     entries.sort_by_key(|entry| (entry.key, entry.order));
 }
 
 /// Of the entries of one key, leaves the last.
-fn keep_newest<W: Words>(entries: &mut Vec<Entry<W>>) {
+pub(super) fn keep_newest<W: Words>(entries: &mut Vec<Entry<W>>) {
     let mut kept = 0;
     for index in 0..entries.len() {
         if kept > 0 && entries[kept - 1].key == entries[index].key {

@@ -14,7 +14,7 @@ use super::block::BLOCK_CAP;
 use super::blocks::WALK_MAX;
 use super::lanes::LANE_CAP;
 use super::log::LOG_CAP;
-use super::segment::WRITERS;
+use super::writer_number::WRITERS;
 use bedload_testkit::Rng;
 
 fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<SbTree<K::Key>, K> {

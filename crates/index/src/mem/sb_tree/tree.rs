@@ -9,9 +9,8 @@ use super::convert::{HELP_EVERY, Home, Next, Segments};
 use super::lanes::Lanes;
 use super::log::{Append, Kind, Log};
 use super::own_log::OwnLog;
-use super::segment::WRITERS;
 use super::stamps::{Stamps, UNSTAMPED};
-use super::writer_number::writer_number;
+use super::writer_number::{WRITERS, writer_number};
 use super::{SbTreeOptions, Work};
 
 /// The writer that all threads share for which there is no log of their own.

@@ -8,6 +8,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, PoisonError};
 
+/// Threads that have a log each; all others share the last one.
+pub(in super::super) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
+
+/// Instead of a writer: what the last generation left to this one. It is the role holder's, who fills it before the
+/// generation begins.
+pub(super) const TAKEN_OVER: usize = WRITERS;
+
+/// The place of a writer's log. That of what was taken over comes first: of entries of one key it is the oldest.
+pub(super) const fn place_of(writer: usize) -> usize {
+    (writer + 1) % (WRITERS + 1)
+}
+
 const NONE_YET: usize = usize::MAX;
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
