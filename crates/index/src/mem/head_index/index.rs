@@ -14,9 +14,9 @@ use super::super::sb_tree::{Appended, WRITERS, writer_number};
 use super::layout::{Home, Layout, Part};
 use super::maps::Maps;
 use super::measure::{WINDOW, Window};
-use super::moving::{Role, UNITED_FROM};
 use super::options::{HeadIndexOptions, HeadKind, HeadWork};
 use super::presence::{Barrier, Present, Slot};
+use super::role::{Role, UNITED_FROM};
 
 /// The slot of all threads for which there is none of their own.
 const SHARED_SLOT: usize = WRITERS - 1;

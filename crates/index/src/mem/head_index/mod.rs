@@ -39,6 +39,7 @@ mod measure;
 mod moving;
 mod options;
 mod presence;
+mod role;
 mod scan;
 
 #[cfg(all(test, loom))]

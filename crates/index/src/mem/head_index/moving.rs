@@ -4,60 +4,17 @@ use std::ops::Bound;
 
 use crossbeam_epoch as epoch;
 
-use super::super::columns::Words;
 use super::super::key::Key;
 use super::super::primitive::interleave;
 use super::index::HeadIndex;
 use super::layout::Parts;
-use super::measure::Gauge;
 use super::options::HeadKind;
+use super::role::{Frozen, Role, UNITED_FROM};
 
 /// Entries that are moved at once.
 pub(super) const CHUNK: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
-/// Parts from which on two are united.
-pub(super) const UNITED_FROM: usize = if cfg!(loom) { 3 } else { 4 };
 /// A chunk that was thawed so often in a row is insisted on.
 const THAWS: u32 = 8;
-
-/// What the role's holder keeps.
-#[derive(Debug)]
-pub(super) struct Role<W> {
-    pub(super) gauge: Gauge,
-    /// About how many entries each part has, but the head.
-    sizes: Vec<u64>,
-    /// Writes until the last switch.
-    written: u64,
-    frozen: Option<Frozen<W>>,
-    thaws: u32,
-    pub(super) switches: u64,
-    pub(super) chunks: u64,
-    pub(super) moved: u64,
-}
-
-/// A chunk that waits to be copied.
-#[derive(Debug)]
-struct Frozen<W> {
-    place: usize,
-    low: W,
-    high: W,
-    /// Turns of writers who were present when it was frozen.
-    present: Vec<(usize, u64)>,
-}
-
-impl<W: Words> Role<W> {
-    pub(super) const fn new() -> Self {
-        Self {
-            gauge: Gauge::new(),
-            sizes: Vec::new(),
-            written: 0,
-            frozen: None,
-            thaws: 0,
-            switches: 0,
-            chunks: 0,
-            moved: 0,
-        }
-    }
-}
 
 impl<K: Key> HeadIndex<K> {
     /// Makes sure that the head is of this kind: ends it, if it is not, and begins another. False if there are as many parts as

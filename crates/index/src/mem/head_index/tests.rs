@@ -14,7 +14,8 @@ use super::super::{HeadIndex, HeadIndexOptions, HeadKind, Key, OrderedMap};
 use super::index::own_writer;
 use super::layout::PARTS;
 use super::measure::WINDOW;
-use super::moving::{CHUNK, UNITED_FROM};
+use super::moving::CHUNK;
+use super::role::UNITED_FROM;
 
 /// Switches the head at every fifth insert, if there is room for a part.
 fn restless_index<K: Key>() -> impl OrderedMap<K> {
