@@ -333,7 +333,7 @@ pub fn check_ranges_over_writers<I: ConcurrentIndex>(
     let index = make();
     let field = Field {
         base: index.keys().rank_max() / 2,
-        stable: (plan.operations as u64 / 20).clamp(100, 5_000),
+        stable: (plan.operations as u64 / 20).clamp(STABLE_MIN, 5_000),
     };
     let keys = index.keys();
     for number in 0..field.stable {
@@ -355,7 +355,7 @@ pub fn check_ranges_over_writers<I: ConcurrentIndex>(
             return Ok(());
         }
         let mut rounds = 0;
-        while rounds < 20 || writers_left.load(Ordering::Relaxed) > 0 {
+        while rounds < ROUNDS_MIN || writers_left.load(Ordering::Relaxed) > 0 {
             if let Err(what) = field.read(&index, &mut rng) {
                 is_broken.store(true, Ordering::Relaxed);
                 return Err(what);
@@ -367,6 +367,10 @@ pub fn check_ranges_over_writers<I: ConcurrentIndex>(
     .and_then(|()| index.check_structure());
     report(plan, outcome);
 }
+
+/// The fewest keys that never leave, and the fewest ranges a reader reads.
+const STABLE_MIN: u64 = if cfg!(miri) { 24 } else { 100 };
+const ROUNDS_MIN: usize = if cfg!(miri) { 3 } else { 20 };
 
 /// Ranks from `base`: the even ones are always there, the odd ones come and go.
 #[derive(Debug, Clone, Copy)]
