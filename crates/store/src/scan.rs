@@ -205,11 +205,7 @@ impl Scan {
             return Ok(None);
         }
         let mut output = Output {
-            builder: BatchBuilder::new(
-                &self.projection,
-                self.expected().min(wanted),
-                &self.view.memory,
-            ),
+            builder: BatchBuilder::new(&self.projection, self.expected().min(wanted), &self.view.memory),
             wanted,
             last: None,
         };

@@ -10,6 +10,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use bedload_index::paged::RowLayout;
 
 use super::Place;
 use super::batch_memory::BatchMemory;
@@ -206,19 +207,22 @@ impl<'s> BatchBuilder<'s> {
     /// Bytes of shared memory for so many rows; none if they are many, or there are columns that have no part in it.
     fn shared_bytes(&self, rows: usize) -> Option<usize> {
         let of_column = |layout: ColumnLayout| Some(shared_len(layout.width()?, rows));
-        let bytes = self
-            .projection
-            .layouts()
-            .map(of_column)
-            .sum::<Option<usize>>()?;
+        let bytes = self.projection.layouts().map(of_column).sum::<Option<usize>>()?;
         (bytes <= SHARED_BYTES_MAX).then_some(bytes)
     }
 
-    /// Asks for the memory of the first column of rows that are appended after others.
+    /// Asks for the memory of rows that will be appended: of few for all columns, of more for the first.
     pub(crate) fn approach(&self, source: &impl RowSource, rows: Range<usize>) {
-        if let Some(column) = self.projection.layouts().find_map(|layout| layout.fixed()) {
-            source.approach(column, rows);
-        }
+        let row_bytes = self.projection.schema().layout().fixed_len();
+        let columns = if rows.len() * row_bytes <= APPROACHED_BYTES {
+            usize::MAX
+        } else {
+            1
+        };
+        let fixed = self.projection.layouts().filter_map(|layout| layout.fixed());
+        fixed
+            .take(columns)
+            .for_each(|column| source.approach(column, rows.clone()));
     }
 
     /// Appends neighbouring rows of a source.
@@ -256,11 +260,10 @@ impl<'s> BatchBuilder<'s> {
     /// All rows of the batch, in memory of so many bytes.
     fn copy_whole(&self, source: &impl RowSource, rows: Range<usize>, bytes: usize) -> Whole {
         let mut next = self.projection.layouts().filter_map(|layout| layout.fixed());
+        next.next();
         // Before there is memory for them.
-        let first = if bytes <= APPROACHED_BYTES { usize::MAX } else { 2 };
-        next.by_ref()
-            .take(first)
-            .for_each(|column| source.approach(column, rows.clone()));
+        self.approach(source, rows.clone());
+        let is_approached = bytes <= APPROACHED_BYTES;
         // Not by a larger alignment than it needs, for which allocators take several times as long.
         let memory: Vec<u64> = Vec::with_capacity(bytes / COLUMN_ALIGNMENT);
         let mut values = MutableBuffer::from(memory);
@@ -274,7 +277,7 @@ impl<'s> BatchBuilder<'s> {
                 ColumnPlace::Time => source.times(rows.clone(), &mut values),
                 _ => {
                     let Some(column) = layout.fixed() else { continue };
-                    if let Some(next) = next.next() {
+                    if let Some(next) = next.next().filter(|_| !is_approached) {
                         source.approach(next, rows.clone());
                     }
                     source.fixed(column, rows.clone(), &mut values);

@@ -383,6 +383,10 @@ impl RowSource for BlockRows<'_> {
     }
 
     fn approach(&self, column: FixedColumn, rows: Range<usize>) {
+        if rows.len() == self.view.shape.rows {
+            // What is copied column by column from end to end is asked for on the way.
+            return;
+        }
         let bytes = self.view.fixed(column.column, self.mirror_range(rows));
         let near = bytes.len().min(APPROACHED_BYTES);
         approach(if self.reverse {
@@ -468,19 +472,23 @@ impl RowSource for Runs<'_> {
     }
 
     fn bits(&self, flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
-        self.parts(rows).for_each(|(block, rows)| block.bits(flags, bit, rows, out));
+        self.parts(rows)
+            .for_each(|(block, rows)| block.bits(flags, bit, rows, out));
     }
 
     fn has_all(&self, flags: FixedColumn, bit: usize, rows: Range<usize>) -> bool {
-        self.parts(rows).all(|(block, rows)| block.has_all(flags, bit, rows))
+        self.parts(rows)
+            .all(|(block, rows)| block.has_all(flags, bit, rows))
     }
 
     fn approach(&self, column: FixedColumn, rows: Range<usize>) {
-        self.parts(rows).for_each(|(block, rows)| block.approach(column, rows));
+        self.parts(rows)
+            .for_each(|(block, rows)| block.approach(column, rows));
     }
 
     fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer) {
-        self.parts(rows).for_each(|(block, rows)| block.fixed(column, rows, out));
+        self.parts(rows)
+            .for_each(|(block, rows)| block.fixed(column, rows, out));
     }
 
     fn variable(&self, column: usize, row: usize) -> &[u8] {

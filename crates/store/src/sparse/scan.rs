@@ -157,7 +157,10 @@ impl<'s> BlockScan<'s> {
             // Most short ranges: one stretch of one block.
             let rows = self.rows_of(&first);
             let numbers = rows.numbers(first.slots);
-            if let Some(run) = rows.next_run(numbers.start, numbers.end)
+            output.approach(&rows, numbers.clone());
+            // Of a full block nobody waits for its bitmap.
+            let run = Some(numbers.clone()).filter(|_| first.is_full);
+            if let Some(run) = run.or_else(|| rows.next_run(numbers.start, numbers.end))
                 && (run.end == numbers.end || rows.next_run(run.end, numbers.end).is_none())
             {
                 output.expect(run.len());

@@ -98,7 +98,10 @@ struct Case {
 
 impl Case {
     fn open(path: &std::path::Path, cache_bytes: usize) -> (Store, Table) {
-        let options = Options::new().create(true).background(false).cache_bytes(cache_bytes);
+        let options = Options::new()
+            .create(true)
+            .background(false)
+            .cache_bytes(cache_bytes);
         let store = options.open(path).expect("opens");
         let table = store.table("t").or_else(|_| {
             let layout = Layout::Sparse(Grid::every(1)?);
