@@ -17,7 +17,7 @@ use bedload_index::paged::bplus_tree::BPlusTree;
 
 use crate::engine::{TableEntry, View, tree_config};
 use crate::error::{Error, Result};
-use crate::rows::{BatchBuilder, Deletion, Place, Projection, RowSource};
+use crate::rows::{BatchBuilder, Deletion, Head, Place, Projection, RowSource};
 use crate::sparse::{BlockScan, SparseEntry};
 
 pub(crate) use head_rows::HeadRows;
@@ -25,8 +25,6 @@ use tree_rows::TreeRows;
 
 /// The most rows of a batch.
 const BATCH_ROWS: usize = 8192;
-/// A batch ends early once one of its columns has this much text.
-const BATCH_TEXT_BYTES: usize = 16 << 20;
 
 /// Rows of a table within a time range, ascending by time; rows of one time in the order of their arrival. An
 /// iterator of record batches of at most 8,192 rows.
@@ -60,6 +58,8 @@ pub struct Scan {
     view: Arc<View>,
     table: Arc<TableEntry>,
     projection: Projection,
+    /// The heads of the table that have something visible.
+    heads: Vec<Arc<Head>>,
     deletions: Vec<Deletion>,
     /// Rows from this sequence number on are not visible.
     visible: u64,
@@ -93,12 +93,14 @@ impl Scan {
             .generations()
             .iter()
             .filter_map(|generation| generation.head(table.id));
-        let deletions: Vec<Deletion> = heads.flat_map(|head| head.deletions(visible)).collect();
+        let heads: Vec<Arc<Head>> = heads.collect();
+        let deletions = heads.iter().flat_map(|head| head.deletions(visible)).collect();
         let projection = Projection::all(table.schema.clone());
         Self {
             view,
             table,
             projection,
+            heads,
             deletions,
             visible,
             from,
@@ -203,45 +205,35 @@ impl Scan {
             return Ok(None);
         }
         let mut output = Output {
-            builder: BatchBuilder::new(
-                self.projection.clone(),
-                self.expected().min(wanted),
-                self.view.memory.clone(),
-            ),
+            builder: BatchBuilder::new(&self.projection, self.expected().min(wanted), &self.view.memory),
             wanted,
             last: None,
         };
         self.fill(&mut output)?;
-        if let Some(last) = output.last.as_mut().filter(|_| self.table.sparse.is_some()) {
+        let Output { builder, last, .. } = output;
+        // Without a row nothing is left: only what was deleted lies behind.
+        let Some(mut last) = last.filter(|_| builder.len() > 0) else {
+            return Ok(None);
+        };
+        if self.table.sparse.is_some() {
             // There is one row of each time: nothing of this one is left.
             last.1 = if self.reverse { 0 } else { u64::MAX };
         }
-        match output.last {
-            // Without a row nothing is left: only what was deleted lies behind.
-            Some(last) if output.builder.len() > 0 => {
-                self.pass(last)?;
-                self.remaining -= output.builder.len() as u64;
-                if !output.is_full() {
-                    self.remaining = 0;
-                }
-                let batch = output.builder.finish().map_err(|error| {
-                    let place = format!("a row of table {:?}", self.table.name);
-                    Error::corrupt(self.view.pages.path(), place, error.to_string())
-                })?;
-                Ok(Some(batch))
-            }
-            _ => Ok(None),
-        }
+        let is_full = builder.is_full(wanted);
+        let rows = builder.len() as u64;
+        let batch = builder.finish().map_err(|error| {
+            let place = format!("a row of table {:?}", self.table.name);
+            Error::corrupt(self.view.pages.path(), place, error.to_string())
+        })?;
+        self.pass(last)?;
+        self.remaining = if is_full { self.remaining - rows } else { 0 };
+        Ok(Some(batch))
     }
 
     /// Merges pages and heads into the output until it is full or nothing is left.
-    fn fill(&self, output: &mut Output) -> Result<()> {
-        let heads = self
-            .view
-            .generations()
-            .iter()
-            .filter_map(|generation| generation.head(self.table.id));
-        let mut heads = HeadRows::new(heads.collect(), (self.from, self.to), self.visible, self.reverse);
+    fn fill(&self, output: &mut Output<'_>) -> Result<()> {
+        let bounds = (self.from, self.to);
+        let mut heads = HeadRows::new(self.heads.clone(), bounds, self.visible, self.reverse);
         if let Some(sparse) = &self.table.sparse {
             return self.fill_from_blocks(sparse, &mut heads, output);
         }
@@ -312,13 +304,14 @@ impl Scan {
         &self,
         sparse: &SparseEntry,
         heads: &mut HeadRows,
-        output: &mut Output,
+        output: &mut Output<'_>,
     ) -> Result<()> {
         let Some(ticks) = self.ticks(sparse) else {
             return Ok(());
         };
         let read = (self.visible, &*self.deletions);
-        BlockScan::new(&self.view, &self.table, sparse, read, ticks, self.reverse)?.fill(heads, output)
+        let table = (&*self.table, sparse);
+        BlockScan::new(&self.view, &self.heads, table, read, ticks, self.reverse)?.fill(heads, output)
     }
 }
 
@@ -337,16 +330,38 @@ impl Iterator for Scan {
 impl std::iter::FusedIterator for Scan {}
 
 /// A batch in the making.
-pub(crate) struct Output {
-    builder: BatchBuilder,
+pub(crate) struct Output<'s> {
+    builder: BatchBuilder<'s>,
     wanted: usize,
     /// The place of the last row looked at.
     last: Option<Place>,
 }
 
-impl Output {
+impl Output<'_> {
     pub(crate) fn is_full(&self) -> bool {
-        self.builder.len() >= self.wanted || self.builder.text_bytes() >= BATCH_TEXT_BYTES
+        self.builder.is_full(self.wanted)
+    }
+
+    /// Rows that it has room for.
+    pub(crate) fn room(&self) -> usize {
+        self.wanted.saturating_sub(self.builder.len())
+    }
+
+    /// Says how many rows are left, if none has been taken.
+    pub(crate) fn expect(&mut self, rows: usize) {
+        if self.builder.len() == 0 {
+            self.builder.expect(rows.min(self.wanted));
+        }
+    }
+
+    /// Whether so many rows are best taken at once: they are all there are, and few.
+    pub(crate) fn takes_whole(&self, rows: usize) -> bool {
+        self.builder.takes_whole(rows)
+    }
+
+    /// Asks for the memory of rows that will be taken after others.
+    pub(crate) fn approach(&self, source: &impl RowSource, rows: Range<usize>) {
+        self.builder.approach(source, rows);
     }
 
     /// Takes rows of a source, without those that were deleted, until the batch has as many as are wanted; returns

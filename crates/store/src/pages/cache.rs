@@ -9,7 +9,7 @@
 //! 4. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since its last visit.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ const SHARDS: usize = 16;
 const SLABS_FROM_BYTES: usize = 32 << 20;
 
 /// Where something stands that is in the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheKey {
     /// A place of the data file.
     Page(u32),
@@ -55,10 +55,40 @@ struct Shard {
     hand: usize,
 }
 
+/// Places of a shard that stand side by side in its table: whoever reads them in order finds the next one near the last.
+const NEIGHBOURS: u64 = 16;
+
+impl CacheKey {
+    /// Whose place it is, and the place.
+    fn parts(self) -> (u64, u64) {
+        match self {
+            Self::Page(place) => (0, place.into()),
+            Self::Block(table, block, layer) => (
+                1 + (u64::from(table) << 8 | u64::from(layer)),
+                block.cast_unsigned().wrapping_add(layer.into()),
+            ),
+        }
+    }
+}
+
+impl Hash for CacheKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (owner, place) = self.parts();
+        let in_shard = place / SHARDS as u64;
+        state.write_u64(owner);
+        state.write_u64(in_shard / NEIGHBOURS);
+        state.write_u8(in_shard.to_le_bytes()[0] % NEIGHBOURS.to_le_bytes()[0]);
+    }
+}
+
 /// Mixes the numbers of a place by multiplication: nobody outside chooses them, and the standard library's hash takes
 /// longer than all else that a hit does.
 #[derive(Debug, Default)]
-struct PlaceHasher(u64);
+struct PlaceHasher {
+    mixed: u64,
+    /// Which of its neighbours it is.
+    near: u64,
+}
 
 /// 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4).
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -69,28 +99,17 @@ impl Hasher for PlaceHasher {
     }
 
     fn write_u8(&mut self, number: u8) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    fn write_i64(&mut self, number: i64) {
-        self.write_u64(number.cast_unsigned());
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.write_i64(number as i64);
+        self.near = number.into();
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(GOLDEN);
+        self.mixed = (self.mixed.rotate_left(23) ^ number).wrapping_mul(GOLDEN);
     }
 
     fn finish(&self) -> u64 {
-        // The high bits depend on all others, and the table begins with the low ones.
-        self.0.rotate_left(32)
+        // The high bits depend on all others. The table begins with the low ones, and tells neighbours apart by the highest.
+        let mixed = self.mixed.rotate_left(32);
+        (mixed - mixed % NEIGHBOURS + self.near) ^ (self.near << 58)
     }
 }
 
@@ -182,10 +201,7 @@ impl Cache {
 
     fn shard(&self, key: CacheKey) -> &Mutex<Shard> {
         // Neighbouring places are read together; spread them over the shards.
-        let number = match key {
-            CacheKey::Page(place) => u64::from(place),
-            CacheKey::Block(_, block, layer) => block.cast_unsigned().wrapping_add(layer.into()),
-        };
+        let (_, number) = key.parts();
         &self.shards[usize::try_from(number % SHARDS as u64).unwrap_or_default()]
     }
 }

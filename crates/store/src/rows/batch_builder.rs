@@ -10,14 +10,19 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use bedload_index::paged::RowLayout;
 
 use super::Place;
 use super::batch_memory::BatchMemory;
-use super::schema::{ColumnPlace, SEQUENCE_COLUMN, TableSchema};
+use super::schema::{ColumnLayout, ColumnPlace, SEQUENCE_COLUMN, TableSchema};
 use crate::error::{Error, Result};
 
-/// A batch of at most so many bytes that is complete with one stretch of rows has one piece of memory for all columns.
+/// A batch of at most so many bytes whose rows come all at once has one piece of memory for all columns.
 const SHARED_BYTES_MAX: usize = 64 << 10;
+/// Of at most so many bytes, all columns are asked for before the first is copied; of more, each before the one before it.
+const APPROACHED_BYTES: usize = 8 << 10;
+/// A batch ends early once one of its columns has this much text.
+const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Where a column may begin in shared memory: no value needs more.
 const COLUMN_ALIGNMENT: usize = size_of::<u64>();
 
@@ -30,6 +35,12 @@ pub(crate) trait RowSource {
     }
     /// Appends a bit of the flags of some rows; `flags` is the column of flags.
     fn bits(&self, flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder);
+    /// Whether a bit is known to be set in all of some rows, so that it need not be copied.
+    fn has_all(&self, _flags: FixedColumn, _bit: usize, _rows: Range<usize>) -> bool {
+        false
+    }
+    /// Asks for the memory of a fixed column of some rows, which is about to be copied.
+    fn approach(&self, _column: FixedColumn, _rows: Range<usize>) {}
     /// Appends a fixed column of some rows, end to end.
     fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer);
     /// A variable column of a row.
@@ -93,6 +104,11 @@ impl Projection {
         (0..len).map(move |n| some.map_or(n, |columns| columns[n]))
     }
 
+    /// Where the columns stand in a row.
+    fn layouts(&self) -> impl Iterator<Item = ColumnLayout> + use<'_> {
+        self.columns().map(|position| self.schema.places()[position])
+    }
+
     pub(crate) fn with_sequence(&self) -> bool {
         self.with_sequence
     }
@@ -103,43 +119,39 @@ impl Projection {
     }
 }
 
-/// The longest piece that is copied at once: the system's library copies longer ones by an instruction of the processor that
-/// reaches half the speed where they come from memory.
-const COPIED_BYTES: usize = 512;
-
-/// Appends bytes that are perhaps many.
-pub(crate) fn copy(bytes: &[u8], out: &mut MutableBuffer) {
-    out.reserve(bytes.len());
-    bytes
-        .chunks(COPIED_BYTES)
-        .for_each(|piece| out.extend_from_slice(piece));
-}
-
 /// A record batch in the making.
 #[derive(Debug)]
-pub(crate) struct BatchBuilder {
-    projection: Projection,
+pub(crate) struct BatchBuilder<'s> {
+    projection: &'s Projection,
     flags: FixedColumn,
+    /// All rows, if they came at once.
+    whole: Option<Whole>,
+    /// Otherwise what there is of each column; none before the first row.
     columns: Vec<Column>,
-    /// The values of all columns, if they came as one stretch that was expected to be all.
-    shared: Option<MutableBuffer>,
     sequences: Vec<u64>,
     rows: usize,
     /// How many rows the batch is likely to have.
     expected: usize,
-    memory: BatchMemory,
+    memory: &'s BatchMemory,
 }
 
+/// All rows of a batch without text.
+#[derive(Debug)]
+struct Whole {
+    /// The values of the columns, each in [`shared_len`] bytes.
+    values: MutableBuffer,
+    /// The columns that have bits, by their number.
+    bits: Vec<(usize, Bits)>,
+}
+
+/// A column in the making.
 #[derive(Debug)]
 struct Column {
-    place: ColumnPlace,
-    valid_bit: Option<usize>,
+    layout: ColumnLayout,
     /// Where there are bits at all; apart, as most columns have none.
     bits: Option<Box<Bits>>,
-    /// Values of a column of bytes, if they are not shared.
+    /// Values of a column of bytes.
     bytes: MutableBuffer,
-    /// Where they begin in shared memory.
-    begin: usize,
     /// Where the values of a variable column end, the first before all.
     ends: Vec<i32>,
 }
@@ -151,40 +163,18 @@ struct Bits {
     values: BooleanBufferBuilder,
 }
 
-impl BatchBuilder {
+impl<'s> BatchBuilder<'s> {
     /// A batch that is to have about so many rows.
-    pub(crate) fn new(projection: Projection, rows: usize, memory: BatchMemory) -> Self {
-        let schema = projection.schema();
+    pub(crate) fn new(projection: &'s Projection, rows: usize, memory: &'s BatchMemory) -> Self {
         let flags = FixedColumn {
             column: 0,
             offset: 0,
-            width: schema.flag_bytes(),
+            width: projection.schema().flag_bytes(),
         };
-        let column = |position: usize| {
-            let place = schema.places()[position];
-            Column {
-                place: place.place,
-                valid_bit: place.valid_bit,
-                bits: (place.valid_bit.is_some() || matches!(place.place, ColumnPlace::Bit(_))).then(|| {
-                    Box::new(Bits {
-                        valid: BooleanBufferBuilder::new(0),
-                        values: BooleanBufferBuilder::new(0),
-                    })
-                }),
-                bytes: MutableBuffer::new(0),
-                begin: 0,
-                ends: if matches!(place.place, ColumnPlace::Variable(_)) {
-                    vec![0]
-                } else {
-                    Vec::new()
-                },
-            }
-        };
-        let columns: Vec<Column> = projection.columns().map(column).collect();
         Self {
             flags,
-            columns,
-            shared: None,
+            whole: None,
+            columns: Vec::new(),
             sequences: Vec::new(),
             rows: 0,
             expected: rows,
@@ -193,30 +183,46 @@ impl BatchBuilder {
         }
     }
 
-    /// Bytes of shared memory for so many rows; none if they are many, or there are columns that have no part in it.
-    fn shared_bytes(&self, rows: usize) -> Option<usize> {
-        let of_column = |column: &Column| Some((column.width()? * rows).next_multiple_of(COLUMN_ALIGNMENT));
-        let bytes = self.columns.iter().map(of_column).sum::<Option<usize>>()?;
-        (bytes <= SHARED_BYTES_MAX).then_some(bytes)
-    }
-
-    /// Gives each column memory of its own.
-    fn part(&mut self) {
-        let shared = self.shared.take();
-        for column in &mut self.columns {
-            let Some(width) = column.width() else { continue };
-            column.bytes = self.memory.take(width * self.expected.max(self.rows));
-            if let Some(shared) = &shared {
-                column
-                    .bytes
-                    .extend_from_slice(&shared[column.begin..column.begin + width * self.rows]);
-            }
-        }
-    }
-
     /// How many rows have been appended.
     pub(crate) fn len(&self) -> usize {
         self.rows
+    }
+
+    /// Whether it has as many rows as are wanted, or as much text as it may have: a batch addresses text with 31 bits.
+    pub(crate) fn is_full(&self, wanted: usize) -> bool {
+        self.rows >= wanted || self.columns.iter().any(Column::is_full)
+    }
+
+    /// Says how many rows the batch is to have, before the first is appended.
+    pub(crate) fn expect(&mut self, rows: usize) {
+        self.expected = rows;
+    }
+
+    /// Whether so many rows are the whole batch and share memory.
+    pub(crate) fn takes_whole(&self, rows: usize) -> bool {
+        let is_all = self.rows == 0 && rows == self.expected;
+        is_all && self.shared_bytes(rows).is_some()
+    }
+
+    /// Bytes of shared memory for so many rows; none if they are many, or there are columns that have no part in it.
+    fn shared_bytes(&self, rows: usize) -> Option<usize> {
+        let of_column = |layout: ColumnLayout| Some(shared_len(layout.width()?, rows));
+        let bytes = self.projection.layouts().map(of_column).sum::<Option<usize>>()?;
+        (bytes <= SHARED_BYTES_MAX).then_some(bytes)
+    }
+
+    /// Asks for the memory of rows that will be appended: of few for all columns, of more for the first.
+    pub(crate) fn approach(&self, source: &impl RowSource, rows: Range<usize>) {
+        let row_bytes = self.projection.schema().layout().fixed_len();
+        let columns = if rows.len() * row_bytes <= APPROACHED_BYTES {
+            usize::MAX
+        } else {
+            1
+        };
+        let fixed = self.projection.layouts().filter_map(|layout| layout.fixed());
+        fixed
+            .take(columns)
+            .for_each(|column| source.approach(column, rows.clone()));
     }
 
     /// Appends neighbouring rows of a source.
@@ -227,37 +233,85 @@ impl BatchBuilder {
         if self.projection.with_sequence() {
             self.sequences.extend(rows.clone().map(|row| source.place(row).1));
         }
-        let is_all = self.rows == 0 && rows.len() == self.expected;
-        if let Some(bytes) = self.shared_bytes(rows.len()).filter(|_| is_all) {
-            // Not by a larger alignment than it needs, for which allocators take several times as long.
-            let memory: Vec<u64> = Vec::with_capacity(bytes / COLUMN_ALIGNMENT);
-            let mut shared = MutableBuffer::from(memory);
-            for column in &mut self.columns {
-                shared.resize(shared.len().next_multiple_of(COLUMN_ALIGNMENT), 0);
-                column.begin = shared.len();
-                column.append(source, rows.clone(), self.flags, Some(&mut shared))?;
-            }
-            self.shared = Some(shared);
+        if self.takes_whole(rows.len())
+            && let Some(bytes) = self.shared_bytes(rows.len())
+        {
             self.rows = rows.len();
+            self.whole = Some(self.copy_whole(source, rows, bytes));
             return Ok(());
         }
-        if self.rows == 0 || self.shared.is_some() {
+        if self.rows == 0 || self.whole.is_some() {
             self.part();
         }
+        let mut next = self.projection.layouts().filter_map(|layout| layout.fixed());
+        next.next();
         for column in &mut self.columns {
-            column.append(source, rows.clone(), self.flags, None)?;
+            if column.layout.fixed().is_some()
+                && let Some(next) = next.next()
+            {
+                source.approach(next, rows.clone());
+            }
+            column.append(source, rows.clone(), self.flags)?;
         }
         self.rows += rows.len();
         Ok(())
     }
 
-    /// Bytes of text collected so far; a caller bounds it, as a batch addresses text with 31 bits.
-    pub(crate) fn text_bytes(&self) -> usize {
-        let texts = self
-            .columns
-            .iter()
-            .filter(|column| matches!(column.place, ColumnPlace::Variable(_)));
-        texts.map(|column| column.bytes.len()).max().unwrap_or_default()
+    /// All rows of the batch, in memory of so many bytes.
+    fn copy_whole(&self, source: &impl RowSource, rows: Range<usize>, bytes: usize) -> Whole {
+        let mut next = self.projection.layouts().filter_map(|layout| layout.fixed());
+        next.next();
+        // Before there is memory for them.
+        self.approach(source, rows.clone());
+        let is_approached = bytes <= APPROACHED_BYTES;
+        // Not by a larger alignment than it needs, for which allocators take several times as long.
+        let memory: Vec<u64> = Vec::with_capacity(bytes / COLUMN_ALIGNMENT);
+        let mut values = MutableBuffer::from(memory);
+        let mut bits = Vec::new();
+        for (number, layout) in self.projection.layouts().enumerate() {
+            if let Some(of_column) = Bits::of_rows(layout, source, &rows, self.flags) {
+                bits.push((number, of_column));
+            }
+            values.resize(shared_len(1, values.len()), 0);
+            match layout.place {
+                ColumnPlace::Time => source.times(rows.clone(), &mut values),
+                _ => {
+                    let Some(column) = layout.fixed() else { continue };
+                    if let Some(next) = next.next().filter(|_| !is_approached) {
+                        source.approach(next, rows.clone());
+                    }
+                    source.fixed(column, rows.clone(), &mut values);
+                }
+            }
+        }
+        Whole { values, bits }
+    }
+
+    /// Gives each column memory of its own.
+    fn part(&mut self) {
+        let whole = self.whole.take();
+        let (values, bits) = whole.map(|whole| (whole.values, whole.bits)).unzip();
+        let mut bits = bits.into_iter().flatten().peekable();
+        let mut begin = 0;
+        for (number, layout) in self.projection.layouts().enumerate() {
+            let mut column = Column::new(layout);
+            if let Some(width) = layout.width() {
+                column.bytes = self.memory.take(width * self.expected.max(self.rows));
+                if let Some(values) = &values {
+                    column
+                        .bytes
+                        .extend_from_slice(&values[begin..begin + width * self.rows]);
+                }
+                begin += shared_len(width, self.rows);
+            }
+            if let Some((_, bits)) = bits.next_if(|(of, _)| *of == number) {
+                column.bits = Some(Box::new(bits));
+            } else if let Some(bits) = &mut column.bits {
+                // All of them have a value.
+                bits.valid.append_n(self.rows, true);
+            }
+            self.columns.push(column);
+        }
     }
 
     /// The batch.
@@ -268,17 +322,36 @@ impl BatchBuilder {
     pub(crate) fn finish(mut self) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows;
         let arrow = self.projection.arrow().clone();
-        let shared = self.shared.map(Buffer::from);
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(arrow.fields().len());
-        // What is much longer than its rows is not worth keeping for them, nor is what was not known to become long.
-        let is_lent = shared.is_none() && 2 * rows >= self.expected && self.expected > 0;
-        for (column, field) in self.columns.iter_mut().zip(arrow.fields()) {
-            let bytes = match (&shared, column.width()) {
-                (Some(shared), Some(width)) => shared.slice_with_length(column.begin, width * rows),
-                (None, Some(_)) if is_lent => self.memory.lend(std::mem::take(&mut column.bytes)),
-                _ => std::mem::take(&mut column.bytes).into(),
-            };
-            arrays.push(column.finish(field.data_type(), rows, bytes)?);
+        if let Some(whole) = self.whole.take() {
+            let values = Buffer::from(whole.values);
+            let mut bits = whole.bits.into_iter().peekable();
+            let mut begin = 0;
+            for ((number, layout), field) in self.projection.layouts().enumerate().zip(arrow.fields()) {
+                let width = layout.width().unwrap_or_default();
+                let bytes = values.slice_with_length(begin, width * rows);
+                begin += shared_len(width, rows);
+                let bits = bits.next_if(|(of, _)| *of == number).map(|(_, bits)| bits);
+                arrays.push(array(layout, field.data_type(), rows, bytes, Vec::new(), bits)?);
+            }
+        } else {
+            // What is much longer than its rows is not worth keeping for them, nor is what was not known to become long.
+            let is_lent = 2 * rows >= self.expected && self.expected > 0;
+            for (column, field) in std::mem::take(&mut self.columns).into_iter().zip(arrow.fields()) {
+                let bytes = match column.layout.width() {
+                    Some(_) if is_lent => self.memory.lend(column.bytes),
+                    _ => column.bytes.into(),
+                };
+                let bits = column.bits.map(|bits| *bits);
+                arrays.push(array(
+                    column.layout,
+                    field.data_type(),
+                    rows,
+                    bytes,
+                    column.ends,
+                    bits,
+                )?);
+            }
         }
         if self.projection.with_sequence() {
             arrays.push(Arc::new(UInt64Array::from(self.sequences)));
@@ -288,7 +361,99 @@ impl BatchBuilder {
     }
 }
 
+/// Bytes that so many values of a column take in shared memory.
+fn shared_len(width: usize, rows: usize) -> usize {
+    (width * rows).next_multiple_of(COLUMN_ALIGNMENT)
+}
+
+impl Bits {
+    fn new() -> Self {
+        Self {
+            valid: BooleanBufferBuilder::new(0),
+            values: BooleanBufferBuilder::new(0),
+        }
+    }
+
+    /// Those of all rows of a batch; none for a column without any, or all of whose rows have a value.
+    fn of_rows(
+        layout: ColumnLayout,
+        source: &impl RowSource,
+        rows: &Range<usize>,
+        flags: FixedColumn,
+    ) -> Option<Self> {
+        let is_bit = matches!(layout.place, ColumnPlace::Bit(_));
+        let has_all = layout
+            .valid_bit
+            .is_none_or(|bit| source.has_all(flags, bit, rows.clone()));
+        if has_all && !is_bit {
+            return None;
+        }
+        let mut bits = Self::new();
+        bits.append(layout, source, rows.clone(), flags);
+        Some(bits)
+    }
+
+    fn append(
+        &mut self,
+        layout: ColumnLayout,
+        source: &impl RowSource,
+        rows: Range<usize>,
+        flags: FixedColumn,
+    ) {
+        if let Some(bit) = layout.valid_bit {
+            source.bits(flags, bit, rows.clone(), &mut self.valid);
+        }
+        if let ColumnPlace::Bit(bit) = layout.place {
+            source.bits(flags, bit, rows, &mut self.values);
+        }
+    }
+}
+
 impl Column {
+    fn new(layout: ColumnLayout) -> Self {
+        let has_bits = layout.valid_bit.is_some() || matches!(layout.place, ColumnPlace::Bit(_));
+        let is_text = matches!(layout.place, ColumnPlace::Variable(_));
+        Self {
+            layout,
+            bits: has_bits.then(|| Box::new(Bits::new())),
+            bytes: MutableBuffer::new(0),
+            ends: if is_text { vec![0] } else { Vec::new() },
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.layout.width().is_none() && self.bytes.len() >= TEXT_BYTES_MAX
+    }
+
+    /// Appends rows of a source.
+    fn append(&mut self, source: &impl RowSource, rows: Range<usize>, flags: FixedColumn) -> Result<()> {
+        if let Some(bits) = &mut self.bits {
+            bits.append(self.layout, source, rows.clone(), flags);
+        }
+        match self.layout.place {
+            ColumnPlace::Time => source.times(rows, &mut self.bytes),
+            ColumnPlace::Variable(number) => {
+                for row in rows {
+                    self.bytes.extend_from_slice(source.variable(number, row));
+                    let end = i32::try_from(self.bytes.len()).map_err(|_| Error::TooLarge {
+                        what: "the text of one batch".into(),
+                        len_bytes: self.bytes.len(),
+                        limit_bytes: i32::MAX as usize,
+                    })?;
+                    self.ends.push(end);
+                }
+            }
+            ColumnPlace::Bit(_) | ColumnPlace::Fixed { .. } => {
+                if let Some(column) = self.layout.fixed() {
+                    source.fixed(column, rows, &mut self.bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ColumnLayout {
     /// Bytes of a value; none if there is text.
     fn width(&self) -> Option<usize> {
         match self.place {
@@ -299,73 +464,45 @@ impl Column {
         }
     }
 
-    /// Appends rows of a source, to memory that is shared or to its own.
-    fn append(
-        &mut self,
-        source: &impl RowSource,
-        rows: Range<usize>,
-        flags: FixedColumn,
-        shared: Option<&mut MutableBuffer>,
-    ) -> Result<()> {
-        if let Some(bits) = &mut self.bits {
-            if let Some(bit) = self.valid_bit {
-                source.bits(flags, bit, rows.clone(), &mut bits.valid);
-            }
-            if let ColumnPlace::Bit(bit) = self.place {
-                source.bits(flags, bit, rows.clone(), &mut bits.values);
-            }
-        }
-        let bytes = shared.unwrap_or(&mut self.bytes);
+    /// The column of the layout, if it is a fixed one.
+    fn fixed(&self) -> Option<FixedColumn> {
         match self.place {
-            ColumnPlace::Time => source.times(rows, bytes),
-            ColumnPlace::Bit(_) => {}
             ColumnPlace::Fixed {
                 column,
                 offset,
                 width,
-            } => {
-                let place = FixedColumn {
-                    column,
-                    offset,
-                    width,
-                };
-                source.fixed(place, rows, bytes);
-            }
-            ColumnPlace::Variable(number) => {
-                for row in rows {
-                    bytes.extend_from_slice(source.variable(number, row));
-                    let end = i32::try_from(bytes.len()).map_err(|_| Error::TooLarge {
-                        what: "the text of one batch".into(),
-                        len_bytes: bytes.len(),
-                        limit_bytes: i32::MAX as usize,
-                    })?;
-                    self.ends.push(end);
-                }
-            }
+            } => Some(FixedColumn {
+                column,
+                offset,
+                width,
+            }),
+            _ => None,
         }
-        Ok(())
     }
+}
 
-    fn finish(&mut self, data_type: &DataType, rows: usize, bytes: Buffer) -> Result<ArrayRef, ArrowError> {
-        let bits = self
-            .bits
-            .as_mut()
-            .map(|bits| (bits.valid.finish(), bits.values.finish()));
-        let (valid, values) = bits.unzip();
-        let valid = valid.filter(|_| self.valid_bit.is_some()).map(NullBuffer::new);
-        let valid = valid.filter(|valid| valid.null_count() > 0);
-        let data = ArrayData::builder(data_type.clone()).len(rows);
-        let data = match self.place {
-            ColumnPlace::Time | ColumnPlace::Fixed { .. } => {
-                return fixed_array(data_type, rows, bytes, valid);
-            }
-            ColumnPlace::Bit(_) => data.add_buffer(values.map(BooleanBuffer::into_inner).unwrap_or_default()),
-            ColumnPlace::Variable(_) => data
-                .add_buffer(std::mem::take(&mut self.ends).into())
-                .add_buffer(bytes),
-        };
-        Ok(make_array(data.nulls(valid).build()?))
-    }
+/// The array of a column: its values, or where they end, or its bits.
+fn array(
+    layout: ColumnLayout,
+    data_type: &DataType,
+    rows: usize,
+    bytes: Buffer,
+    ends: Vec<i32>,
+    bits: Option<Bits>,
+) -> Result<ArrayRef, ArrowError> {
+    let bits = bits.map(|mut bits| (bits.valid.finish(), bits.values.finish()));
+    let (valid, values) = bits.unzip();
+    let valid = valid.filter(|_| layout.valid_bit.is_some()).map(NullBuffer::new);
+    let valid = valid.filter(|valid| valid.null_count() > 0);
+    let data = || ArrayData::builder(data_type.clone()).len(rows);
+    let data = match layout.place {
+        ColumnPlace::Time | ColumnPlace::Fixed { .. } => {
+            return fixed_array(data_type, rows, bytes, valid);
+        }
+        ColumnPlace::Bit(_) => data().add_buffer(values.map(BooleanBuffer::into_inner).unwrap_or_default()),
+        ColumnPlace::Variable(_) => data().add_buffer(ends.into()).add_buffer(bytes),
+    };
+    Ok(make_array(data.nulls(valid).build()?))
 }
 
 /// An array of values of one width. Made as what it is: by way of [`ArrayData`] it takes several times as long, which
@@ -385,7 +522,7 @@ fn fixed_array(
     }
     downcast_primitive! {
         data_type => (primitive),
-        DataType::FixedSizeBinary(width) => Ok(Arc::new(FixedSizeBinaryArray::try_new(*width, bytes, valid)?)),
+        DataType::FixedSizeBinary(width) => Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(*width, bytes, valid, rows)?)),
         _ => {
             let data = ArrayData::builder(data_type.clone()).len(rows).nulls(valid);
             Ok(make_array(data.add_buffer(bytes).build()?))

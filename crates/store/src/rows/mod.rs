@@ -3,6 +3,7 @@
 mod arrival_order;
 mod batch_builder;
 mod batch_memory;
+mod copy;
 mod deletion;
 mod head;
 mod row_block;
@@ -10,8 +11,9 @@ mod schema;
 
 pub use arrival_order::ArrivalOrder;
 pub(crate) use arrival_order::{ArrivalMeasure, OrderRecord};
-pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource, copy};
+pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource};
 pub(crate) use batch_memory::BatchMemory;
+pub(crate) use copy::{approach, copy};
 pub(crate) use deletion::Deletion;
 pub(crate) use head::{Head, HeadRow, RowsInOrder};
 pub(crate) use row_block::RowBlock;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_buffer::bit_chunk_iterator::UnalignedBitChunk;
 use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 
 use super::block_map::BlockRef;
@@ -10,9 +11,12 @@ use super::grid::Grid;
 use super::shape::{HEADER_BYTES, Shape};
 use crate::codec::Reader;
 use crate::pages::Page;
-use crate::rows::{FixedColumn, Place, RowBlock, RowSource, copy};
+use crate::rows::{FixedColumn, Place, RowBlock, RowSource, approach, copy};
 
 pub(super) const MAGIC: u16 = 0xBED3;
+
+/// Bytes of a column that are asked for before they are copied; copying asks for the others.
+const APPROACHED_BYTES: usize = 512;
 
 /// What the header of a block says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,18 +214,11 @@ impl<'b> BlockView<'b> {
         &self.bytes[begin + slots.start * width..begin + slots.end * width]
     }
 
-    /// Asks for the memory of a slot in all columns at once: read one after the other, each would be waited for. A value
-    /// may begin in one cache line and end in the next.
-    pub(super) fn approach(&self, slot: usize) {
-        let columns = self.shape.fixed.iter().flatten();
-        let places = columns.flat_map(|(begin, width)| {
-            let first = begin + slot * width;
-            [first, first + width.saturating_sub(1)]
-        });
-        let touched = places.fold(self.presence()[slot / 8], |all, at| {
-            all ^ self.bytes.get(at).copied().unwrap_or_default()
-        });
-        std::hint::black_box(touched);
+    /// Whether a bit is set for all of some slots.
+    fn has_all(&self, bit: usize, slots: Range<usize>) -> bool {
+        let len = slots.len();
+        let bits = &self.bytes[self.shape.bits[bit]..][..self.shape.rows.div_ceil(8)];
+        UnalignedBitChunk::new(bits, slots.start, len).count_ones() == len
     }
 
     /// All rows, as rows of a head.
@@ -301,6 +298,7 @@ impl BlockBytes {
 }
 
 /// The rows of a block, numbered by their slots in the direction of the scan.
+#[derive(Clone, Copy)]
 pub(super) struct BlockRows<'b> {
     pub(super) view: BlockView<'b>,
     pub(super) grid: Grid,
@@ -318,6 +316,11 @@ impl BlockRows<'_> {
         } else {
             at
         }
+    }
+
+    /// The numbers of the slots from one to another.
+    pub(super) fn numbers(&self, (first, last): (usize, usize)) -> Range<usize> {
+        self.mirror_range(first..last + 1)
     }
 
     /// The numbers of a range of slots, or the slots of a range of numbers.
@@ -353,17 +356,44 @@ impl RowSource for BlockRows<'_> {
     }
 
     fn times(&self, rows: Range<usize>, out: &mut MutableBuffer) {
+        /// Times that are computed side by side.
+        const LANES: usize = 8;
         let step = if self.reverse {
             self.grid.interval().wrapping_neg()
         } else {
             self.grid.interval()
         };
         let mut time = self.time(self.mirror(rows.start));
-        out.extend(rows.map(|_| {
-            let this = time;
+        out.reserve(rows.len() * size_of::<i64>());
+        for _ in 0..rows.len() / LANES {
+            let times: [i64; LANES] = std::array::from_fn(|lane| {
+                time.wrapping_add(step.wrapping_mul(i64::try_from(lane).unwrap_or_default()))
+            });
+            out.extend_from_slice(&times);
+            time = times[LANES - 1].wrapping_add(step);
+        }
+        for _ in 0..rows.len() % LANES {
+            out.push(time);
             time = time.wrapping_add(step);
-            this
-        }));
+        }
+    }
+
+    fn has_all(&self, _flags: FixedColumn, bit: usize, rows: Range<usize>) -> bool {
+        self.view.has_all(bit, self.mirror_range(rows))
+    }
+
+    fn approach(&self, column: FixedColumn, rows: Range<usize>) {
+        if rows.len() == self.view.shape.rows {
+            // What is copied column by column from end to end is asked for on the way.
+            return;
+        }
+        let bytes = self.view.fixed(column.column, self.mirror_range(rows));
+        let near = bytes.len().min(APPROACHED_BYTES);
+        approach(if self.reverse {
+            &bytes[bytes.len() - near..]
+        } else {
+            &bytes[..near]
+        });
     }
 
     fn bits(&self, _flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
@@ -388,5 +418,81 @@ impl RowSource for BlockRows<'_> {
 
     fn variable(&self, column: usize, row: usize) -> &[u8] {
         self.view.variable(column, self.mirror(row))
+    }
+}
+
+/// Stretches of rows of several blocks, end to end.
+#[derive(Default)]
+pub(super) struct Runs<'b> {
+    runs: Vec<(BlockRows<'b>, Range<usize>)>,
+    len: usize,
+}
+
+impl<'b> Runs<'b> {
+    pub(super) fn push(&mut self, rows: BlockRows<'b>, run: Range<usize>) {
+        self.len += run.len();
+        self.runs.push((rows, run));
+    }
+
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(BlockRows<'b>, Range<usize>)> {
+        self.runs.iter()
+    }
+
+    /// What some of the rows are in their blocks.
+    fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (&BlockRows<'b>, Range<usize>)> {
+        let mut begin = 0;
+        self.runs.iter().filter_map(move |(block, run)| {
+            let before = begin;
+            begin += run.len();
+            let (first, end) = (rows.start.max(before), rows.end.min(begin));
+            (first < end).then(|| (block, run.start + (first - before)..run.start + (end - before)))
+        })
+    }
+
+    /// The block of a row, and the row's number there.
+    fn locate(&self, row: usize) -> (&BlockRows<'b>, usize) {
+        let (block, numbers) = self.parts(row..row + 1).next().expect("a row that is there");
+        (block, numbers.start)
+    }
+}
+
+impl RowSource for Runs<'_> {
+    fn place(&self, row: usize) -> Place {
+        let (block, number) = self.locate(row);
+        block.place(number)
+    }
+
+    fn times(&self, rows: Range<usize>, out: &mut MutableBuffer) {
+        self.parts(rows).for_each(|(block, rows)| block.times(rows, out));
+    }
+
+    fn bits(&self, flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
+        self.parts(rows)
+            .for_each(|(block, rows)| block.bits(flags, bit, rows, out));
+    }
+
+    fn has_all(&self, flags: FixedColumn, bit: usize, rows: Range<usize>) -> bool {
+        self.parts(rows)
+            .all(|(block, rows)| block.has_all(flags, bit, rows))
+    }
+
+    fn approach(&self, column: FixedColumn, rows: Range<usize>) {
+        self.parts(rows)
+            .for_each(|(block, rows)| block.approach(column, rows));
+    }
+
+    fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer) {
+        self.parts(rows)
+            .for_each(|(block, rows)| block.fixed(column, rows, out));
+    }
+
+    fn variable(&self, column: usize, row: usize) -> &[u8] {
+        let (block, number) = self.locate(row);
+        block.variable(column, number)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bedload_index::paged::{PageId, PageRead};
 
-use super::block::{BlockBytes, BlockRows, Owner};
+use super::block::{BlockBytes, BlockRows, Owner, Runs};
 use super::block_map::{self, BlockRef};
 use super::flush::slots_in;
 use super::table::SparseEntry;
@@ -20,13 +20,15 @@ use crate::scan::{HeadRows, Output};
 const READ_BYTES: usize = 2 << 20;
 /// Scans of at most so many blocks read them one by one into the cache, as point reads do.
 const SHORT_BLOCKS: u64 = 4;
+/// Blocks that are looked up before the first of them is copied: what the copying waits for is asked for meanwhile.
+const TOGETHER: usize = 16;
 
 /// A scan between two ticks.
 pub(crate) struct BlockScan<'s> {
     owner: Owner<'s>,
     view: &'s View,
     files: &'s BTreeMap<i64, PageId>,
-    heads: Vec<Arc<Head>>,
+    heads: &'s [Arc<Head>],
     visible: u64,
     deletions: &'s [Deletion],
     reverse: bool,
@@ -40,25 +42,39 @@ pub(crate) struct BlockScan<'s> {
 /// A block as a scan finds it: what its rows count as, and where it stands.
 type Found = (u64, BlockRef);
 
+/// A block in memory, and what a scan wants of it.
+struct Piece {
+    block: i64,
+    sequence: u64,
+    bytes: BlockBytes,
+    /// The first and the last slot.
+    slots: (usize, usize),
+    /// Every slot has a row.
+    is_full: bool,
+}
+
+impl Piece {
+    /// Slots of the block that are wanted.
+    fn count(&self) -> usize {
+        self.slots.1 - self.slots.0 + 1
+    }
+}
+
 impl<'s> BlockScan<'s> {
     /// A scan of a table as of a view; `ticks` are the first and the last.
     pub(crate) fn new(
         view: &'s View,
-        table: &'s TableEntry,
-        sparse: &'s SparseEntry,
+        heads: &'s [Arc<Head>],
+        (table, sparse): (&'s TableEntry, &'s SparseEntry),
         (visible, deletions): (u64, &'s [Deletion]),
         ticks: (i64, i64),
         reverse: bool,
     ) -> Result<Self> {
-        let heads = view
-            .generations()
-            .iter()
-            .filter_map(|generation| generation.head(table.id));
         Ok(Self {
             owner: sparse.owner(table.id, view.blocks.store()),
             view,
             files: sparse.files()?,
-            heads: heads.collect(),
+            heads,
             visible,
             deletions,
             reverse,
@@ -70,42 +86,200 @@ impl<'s> BlockScan<'s> {
 
     /// Gives rows to the output until it is full or nothing is left; `heads` has the rows of the heads in the range of
     /// the scan.
-    pub(crate) fn fill(&mut self, heads: &mut HeadRows, output: &mut Output) -> Result<()> {
+    pub(crate) fn fill(&mut self, heads: &mut HeadRows, output: &mut Output<'_>) -> Result<()> {
         let shape = self.owner.shape;
+        // Each row is asked after deletions, and text may end a batch at any block.
+        let is_plain = self.deletions.is_empty() && !shape.has_text();
         let (from, to) = (shape.place_of(self.ticks.0).0, shape.place_of(self.ticks.1).0);
-        let mut at = Some(if self.reverse { to } else { from });
+        let (begin, end) = if self.reverse { (to, from) } else { (from, to) };
+        let mut at = Some(begin);
         while let Some(begin) = at {
             let of_heads = heads
                 .peek()
                 .map(|(time, _)| shape.place_of(self.owner.grid.tick(time).0).0);
-            let of_blocks = self.next_block(begin, if self.reverse { from } else { to })?;
-            let block = match (of_heads, of_blocks) {
-                (Some(head), Some(block)) if self.reverse => head.max(block),
-                (Some(head), Some(block)) => head.min(block),
-                (head, block) => match head.or(block) {
-                    Some(block) => block,
-                    None => return Ok(()),
-                },
+            let together = if is_plain {
+                self.take_together(begin, end, of_heads, output)?
+            } else {
+                None
             };
-            self.block(block, heads, output)?;
+            let block = match together {
+                Some(last) => last,
+                None => {
+                    let of_blocks = self.next_block(begin, end)?;
+                    let block = match (of_heads, of_blocks) {
+                        (Some(head), Some(block)) if self.reverse => head.max(block),
+                        (Some(head), Some(block)) => head.min(block),
+                        (head, block) => match head.or(block) {
+                            Some(block) => block,
+                            None => return Ok(()),
+                        },
+                    };
+                    self.block(block, heads, output)?;
+                    block
+                }
+            };
             if output.is_full() {
                 return Ok(());
             }
-            let next = if self.reverse {
-                block.checked_sub(1)
-            } else {
-                block.checked_add(1)
-            };
-            at = next.filter(|next| (from..=to).contains(next));
+            at = self.behind(block, end);
         }
         Ok(())
+    }
+
+    /// The block behind another in the direction of the scan, up to `end`.
+    fn behind(&self, block: i64, end: i64) -> Option<i64> {
+        if block == end {
+            return None;
+        }
+        let next = if self.reverse {
+            block.checked_sub(1)
+        } else {
+            block.checked_add(1)
+        };
+        next.filter(|next| (*next <= end) != self.reverse || *next == end)
+    }
+
+    /// Gives the rows of some blocks before `of_heads`, in which heads have rows, too; returns the last block it looked at,
+    /// none if there is none before that.
+    fn take_together(
+        &mut self,
+        begin: i64,
+        end: i64,
+        of_heads: Option<i64>,
+        output: &mut Output<'_>,
+    ) -> Result<Option<i64>> {
+        let Some(first) = self.piece(begin, end, of_heads, true)? else {
+            return Ok(None);
+        };
+        let mut last = first.block;
+        let is_all = of_heads.is_none();
+        if is_all && self.behind(last, end).is_none() {
+            // Most short ranges: one stretch of one block.
+            let rows = self.rows_of(&first);
+            let numbers = rows.numbers(first.slots);
+            output.approach(&rows, numbers.clone());
+            // Of a full block nobody waits for its bitmap.
+            let run = Some(numbers.clone()).filter(|_| first.is_full);
+            if let Some(run) = run.or_else(|| rows.next_run(numbers.start, numbers.end))
+                && (run.end == numbers.end || rows.next_run(run.end, numbers.end).is_none())
+            {
+                output.expect(run.len());
+                output.take(&rows, run, &[])?;
+                return Ok(Some(last));
+            }
+        }
+        let mut slots = first.count();
+        let mut pieces = vec![first];
+        let mut is_end = false;
+        while pieces.len() < TOGETHER && slots < output.room() && !is_end {
+            let next = self.behind(last, end);
+            let next = next.map_or(Ok(None), |next| self.piece(next, end, of_heads, false))?;
+            match next {
+                Some(piece) => {
+                    last = piece.block;
+                    slots += piece.count();
+                    pieces.push(piece);
+                }
+                // Or there is more, on the disk: then the next piece is read.
+                None => is_end = true,
+            }
+        }
+        let is_all = is_all && self.behind(last, end).is_none();
+        let mut runs = Runs::default();
+        for piece in &pieces {
+            let rows = self.rows_of(piece);
+            let numbers = rows.numbers(piece.slots);
+            if piece.is_full {
+                runs.push(rows, numbers);
+                continue;
+            }
+            let mut at = numbers.start;
+            while let Some(run) = rows.next_run(at, numbers.end) {
+                at = run.end;
+                runs.push(rows, run);
+            }
+        }
+        if is_all {
+            output.expect(runs.len());
+        }
+        if output.takes_whole(runs.len()) {
+            output.take(&runs, 0..runs.len(), &[])?;
+            return Ok(Some(last));
+        }
+        let mut runs = runs.iter().peekable();
+        while let Some((rows, run)) = runs.next().filter(|_| !output.is_full()) {
+            if let Some((next, run)) = runs.peek() {
+                output.approach(next, run.clone());
+            }
+            output.take(rows, run.clone(), &[])?;
+        }
+        Ok(Some(last))
+    }
+
+    /// The first block from `begin` on that is there, up to `end` and before `of_heads`; if it must not be `read` from the
+    /// disk, only one that is in memory.
+    fn piece(&mut self, begin: i64, end: i64, of_heads: Option<i64>, read: bool) -> Result<Option<Piece>> {
+        let Some((block, (sequence, named))) = self.next_found(begin, end)? else {
+            return Ok(None);
+        };
+        let is_before = |head: i64| if self.reverse { block > head } else { block < head };
+        if !of_heads.is_none_or(is_before) {
+            return Ok(None);
+        }
+        let shape = self.owner.shape;
+        let Some(slots) = slots_in(shape, block, self.ticks) else {
+            return Ok(None);
+        };
+        let bytes = match self.at_hand(block, &named) {
+            Some(bytes) => bytes,
+            None if read => self.read(block, &named)?,
+            None => return Ok(None),
+        };
+        Ok(Some(Piece {
+            block,
+            sequence,
+            bytes,
+            slots,
+            is_full: usize::from(named.rows) == shape.rows_per_block(),
+        }))
+    }
+
+    fn rows_of<'b>(&self, piece: &'b Piece) -> BlockRows<'b>
+    where
+        's: 'b,
+    {
+        BlockRows {
+            view: piece.bytes.view(self.owner.shape),
+            grid: self.owner.grid,
+            first_tick: self.owner.shape.first_tick(piece.block),
+            sequence: piece.sequence,
+            reverse: self.reverse,
+        }
+    }
+
+    /// The first block from `begin` on in the direction of the scan that is there, up to `end`, and what counts of it.
+    fn next_found(&mut self, begin: i64, end: i64) -> Result<Option<(i64, Found)>> {
+        if self.heads.is_empty()
+            && let Some((file, map)) = &self.map
+        {
+            let (of, index) = self.owner.shape.file_of(begin);
+            if of == *file
+                && let Some(named) = block_map::get(map, index)
+            {
+                return Ok(Some((begin, (0, named))));
+            }
+        }
+        let Some(block) = self.next_block(begin, end)? else {
+            return Ok(None);
+        };
+        Ok(self.find(block)?.map(|found| (block, found)))
     }
 
     /// The first block from `begin` on in the direction of the scan that is there, up to `end`.
     fn next_block(&mut self, begin: i64, end: i64) -> Result<Option<i64>> {
         let range = if self.reverse { end..=begin } else { begin..=end };
         let mut nearest: Option<i64> = None;
-        for head in &self.heads {
+        for head in self.heads {
             let found = head.next_block(range.clone(), self.visible, self.reverse);
             nearest = match (nearest, found) {
                 (Some(a), Some(b)) => Some(if self.reverse { a.max(b) } else { a.min(b) }),
@@ -162,7 +336,7 @@ impl<'s> BlockScan<'s> {
 
     /// The block that counts, if there is one.
     fn find(&mut self, block: i64) -> Result<Option<Found>> {
-        if let Some(found) = newest_in_heads(&self.heads, block, self.visible) {
+        if let Some(found) = newest_in_heads(self.heads, block, self.visible) {
             return Ok(Some(found));
         }
         let (file, index) = self.owner.shape.file_of(block);
@@ -174,14 +348,17 @@ impl<'s> BlockScan<'s> {
     }
 
     /// Gives the rows of one block.
-    fn block(&mut self, block: i64, heads: &mut HeadRows, output: &mut Output) -> Result<()> {
+    fn block(&mut self, block: i64, heads: &mut HeadRows, output: &mut Output<'_>) -> Result<()> {
         let (shape, grid) = (self.owner.shape, self.owner.grid);
         let Some((first, last)) = slots_in(shape, block, self.ticks) else {
             return Ok(());
         };
         let found = self.find(block)?;
         let bytes = match &found {
-            Some((_, named)) => Some(self.read(block, named)?),
+            Some((_, named)) => Some(match self.at_hand(block, named) {
+                Some(bytes) => bytes,
+                None => self.read(block, named)?,
+            }),
             None => None,
         };
         let sequence = found.map_or(0, |(sequence, _)| sequence);
@@ -192,9 +369,6 @@ impl<'s> BlockScan<'s> {
             sequence,
             reverse: self.reverse,
         });
-        if let Some(rows) = &rows {
-            rows.view.approach(if self.reverse { last } else { first });
-        }
         let mirror = |slot: usize| {
             if self.reverse {
                 shape.rows_per_block() - 1 - slot
@@ -230,17 +404,19 @@ impl<'s> BlockScan<'s> {
         Ok(())
     }
 
-    /// The bytes of a block: from the cache, or together with its neighbours.
-    fn read(&mut self, block: i64, named: &BlockRef) -> Result<BlockBytes> {
+    /// The bytes of a block if they are in memory.
+    fn at_hand(&mut self, block: i64, named: &BlockRef) -> Option<BlockBytes> {
         while let Some((ahead, bytes)) = self.ahead.pop_front() {
             if ahead == block {
-                return Ok(bytes);
+                return Some(bytes);
             }
         }
+        self.view.blocks.cached(self.owner, block, named)
+    }
+
+    /// The bytes of a block that is not in memory, together with its neighbours.
+    fn read(&mut self, block: i64, named: &BlockRef) -> Result<BlockBytes> {
         let files = &self.view.blocks;
-        if let Some(cached) = files.cached(self.owner, block, named) {
-            return Ok(cached);
-        }
         let (from, to) = (
             self.owner.shape.place_of(self.ticks.0).0,
             self.owner.shape.place_of(self.ticks.1).0,
@@ -313,7 +489,7 @@ fn take_rows(
     rows: &BlockRows<'_>,
     range: Range<usize>,
     deletions: &[Deletion],
-    output: &mut Output,
+    output: &mut Output<'_>,
 ) -> Result<usize> {
     let mut at = range.start;
     while at < range.end && !output.is_full() {
