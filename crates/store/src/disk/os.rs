@@ -166,6 +166,23 @@ impl OsFile {
     }
 }
 
+impl OsFile {
+    /// Writes so many bytes durably, past the system's cache; none where that cannot be done.
+    fn write_past_cache(
+        &self,
+        offset: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Option<io::Result<()>> {
+        let durable = self.durable.get_or_init(|| DurableFile::of(&self.file));
+        match durable.as_ref()?.write(offset, len, fill) {
+            // The disk wants larger blocks than those of today.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => None,
+            written => Some(written),
+        }
+    }
+}
+
 /// A file that is written past the system's cache, and has what was written when a write returns.
 #[derive(Debug)]
 struct DurableFile {
@@ -195,14 +212,15 @@ impl DurableFile {
         None
     }
 
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    /// Writes so many bytes, which `fill` puts where the disk takes them from.
+    fn write(&self, offset: u64, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<()> {
         let mut memory = self.memory.lock();
-        if memory.len() < bytes.len() + DIRECT_ALIGNMENT {
-            *memory = vec![0; bytes.len().next_power_of_two() + DIRECT_ALIGNMENT];
+        if memory.len() < len + DIRECT_ALIGNMENT {
+            *memory = vec![0; len.next_power_of_two() + DIRECT_ALIGNMENT];
         }
         let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
-        let aligned = &mut memory[from..from + bytes.len()];
-        aligned.copy_from_slice(bytes);
+        let aligned = &mut memory[from..from + len];
+        fill(aligned);
         let written = self.file.write_all_at(aligned, offset);
         if memory.len() > KEPT_BYTES {
             *memory = Vec::new();
@@ -228,12 +246,9 @@ impl DiskFile for OsFile {
     }
 
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let durable = self.durable.get_or_init(|| DurableFile::of(&self.file));
-        match durable.as_ref().map(|durable| durable.write(offset, bytes)) {
-            // The disk wants larger blocks than those of today.
-            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {}
-            Some(written) => return written,
-            None => {}
+        let fill = |aligned: &mut [u8]| aligned.copy_from_slice(bytes);
+        if let Some(written) = self.write_past_cache(offset, bytes.len(), fill) {
+            return written;
         }
         self.write_at(offset, bytes)?;
         self.sync()
@@ -241,7 +256,10 @@ impl DiskFile for OsFile {
 
     fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
         // Past the system's cache, too: what a durable write finds there has to go to the disk before it.
-        self.write_durably(offset, &vec![0; len])
+        if let Some(written) = self.write_past_cache(offset, len, |aligned| aligned.fill(0)) {
+            return written;
+        }
+        self.write_at(offset, &vec![0; len])
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {

@@ -14,7 +14,7 @@ use crate::wal::Pending;
 
 /// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
 /// has something to do soon.
-const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
+pub(super) const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
     4 << 10
 } else {
     256 << 10
@@ -129,7 +129,7 @@ impl Helper {
         }
     }
 
-    /// Waits for one write; returns its buffer.
+    /// Waits for one write; returns its buffer, which is empty.
     fn receive(&mut self) -> Vec<u8> {
         let (buffer, outcome) = self.done.recv().expect("the thread ends after its sender");
         self.waiting -= 1;
@@ -139,10 +139,10 @@ impl Helper {
         buffer
     }
 
-    /// Hands a write over; returns an empty buffer.
-    fn hand_over(&mut self, write: Write) -> Vec<u8> {
+    /// Hands a write over; returns an empty buffer to go on with.
+    fn hand_over(&mut self, write: Write, files: &BlockFiles) -> Vec<u8> {
         let buffer = if self.waiting < WAITING_WRITES {
-            Vec::new()
+            files.take_buffer()
         } else {
             self.receive()
         };
@@ -159,9 +159,9 @@ impl Helper {
     }
 
     /// Waits until everything is written.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, files: &BlockFiles) -> Result<()> {
         while self.waiting > 0 {
-            self.receive();
+            files.keep_buffer(self.receive());
         }
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -255,7 +255,7 @@ impl<'f> BlockWriter<'f> {
             bytes,
         };
         if let Some(helper) = self.helper.as_mut().filter(|_| self.hands_over) {
-            self.bytes = helper.hand_over(write);
+            self.bytes = helper.hand_over(write, self.files);
             return Ok(());
         }
         let outcome = write.perform();
@@ -281,7 +281,8 @@ impl<'f> BlockWriter<'f> {
         let begun = now.then(|| Mutex::new(helper.sync(files.clone())));
         let unsynced = Unsynced { files, begun };
         // A failed sync is told once: who does not hear of it takes what was lost for durable.
-        helper.finish().or_else(|error| unsynced.wait().and(Err(error)))?;
+        let finished = helper.finish(self.files);
+        finished.or_else(|error| unsynced.wait().and(Err(error)))?;
         Ok(unsynced)
     }
 }
@@ -292,7 +293,7 @@ impl Drop for BlockWriter<'_> {
         if let Some(mut helper) = self.helper.take() {
             // Nothing is written any more once the writer is gone, so that the places of blocks that are given up can be
             // given to others. If something failed, whoever gave up knows.
-            let _ = helper.finish();
+            let _ = helper.finish(self.files);
             self.files.keep_helper(helper);
         }
     }
