@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use arrow_array::RecordBatch;
 use bedload_index::paged::RowLayout;
 
+use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
 use crate::error;
 use crate::rows::{Deletion, RowBlock, TableId, TableSchema};
@@ -169,7 +170,7 @@ impl Record {
 }
 
 /// Appends a framed record that stands at `position`, written when everything before `synced` was durable.
-pub(super) fn frame(out: &mut Vec<u8>, position: u64, synced: u64, body: &[u8]) {
+pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[u8]) {
     let begin = out.len();
     let len = u32::try_from(body.len()).expect("bounded by BODY_BYTES_MAX");
     out.extend_from_slice(&[0; 4]);
