@@ -364,9 +364,11 @@ mod tests {
         file.write_at(0, &[1; 3 * DIRECT_ALIGNMENT]).expect("writes");
         file.write_past_cache(at(1), aligned).expect("writes");
         // Neither address nor place nor length is one that the disk can work with.
-        file.write_past_cache(at(4) + 1, &aligned[1..100]).expect("writes");
+        file.write_past_cache(at(4) + 1, &aligned[1..100])
+            .expect("writes");
         file.write_durably(at(5), aligned).expect("writes");
-        file.write_durably(at(7), &aligned[..DIRECT_ALIGNMENT]).expect("writes");
+        file.write_durably(at(7), &aligned[..DIRECT_ALIGNMENT])
+            .expect("writes");
         file.write_durably(at(8), &memory[from + 1..from + 1 + DIRECT_ALIGNMENT])
             .expect("writes");
         file.prepare(at(9), DIRECT_ALIGNMENT).expect("writes");
