@@ -9,6 +9,13 @@ impl Writer {
         Self(Vec::with_capacity(bytes))
     }
 
+    /// Goes on in memory that was used before.
+    pub(crate) fn reusing(mut memory: Vec<u8>, bytes: usize) -> Self {
+        memory.clear();
+        memory.reserve(bytes);
+        Self(memory)
+    }
+
     pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -27,6 +34,13 @@ impl Writer {
 
     pub(crate) fn bytes(&mut self, value: &[u8]) {
         self.0.extend_from_slice(value);
+    }
+
+    /// Appends so many zeros, to be filled.
+    pub(crate) fn zeros(&mut self, bytes: usize) -> &mut [u8] {
+        let begin = self.0.len();
+        self.0.resize(begin + bytes, 0);
+        &mut self.0[begin..]
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) use os::OsDisk;
+pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
 
 /// What [`DiskFile::write_durably`] writes whole ones of; small ones under test, where files are kept in memory by the
 /// thousand.
@@ -67,6 +67,11 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     /// Lets the disk begin with some bytes that were written, so that the next [`sync`](Self::sync) waits for less. It
     /// promises nothing.
     fn begin_sync(&self, _offset: u64, _len: u64) {}
+    /// As [`write_at`](Self::write_at), past the system's cache where address, offset and length are multiples of
+    /// [`DIRECT_ALIGNMENT`] and the file system can: nothing is copied, and the disk is waited for. It promises nothing more.
+    fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)
+    }
     /// Writes bytes that are durable on return, and with them the length that the file was given. What else was written
     /// and not synced may be lost still. `offset` and the number of bytes are multiples of [`BLOCK_BYTES`].
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

@@ -23,7 +23,7 @@ pub(crate) struct OsDisk;
 const KEPT_BYTES: usize = 1 << 20;
 
 /// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
-const DIRECT_ALIGNMENT: usize = 4096;
+pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
 
 impl OsDisk {
     /// Creates a file that is read and written past the system's cache. Offsets and lengths must be multiples of 4,096.
@@ -155,6 +155,26 @@ struct OsFile {
     file: File,
     /// The same file once more, for what is to be durable at once.
     durable: OnceLock<Option<DurableFile>>,
+    /// And once more, for what goes past the system's cache.
+    direct: OnceLock<Option<File>>,
+}
+
+/// The same file, to be written past the system's cache, each write durable on return if so wished; none where the system or
+/// the file system does not have such files.
+#[cfg(target_os = "linux")]
+fn open_direct(file: &File, is_durable: bool) -> Option<File> {
+    use std::os::fd::AsRawFd;
+    // By its descriptor, as the file may have been renamed.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let durable = if is_durable { libc::O_DSYNC } else { 0 };
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(libc::O_DIRECT | durable);
+    options.open(path).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_file: &File, _is_durable: bool) -> Option<File> {
+    None
 }
 
 impl OsFile {
@@ -162,6 +182,22 @@ impl OsFile {
         Self {
             file,
             durable: OnceLock::new(),
+            direct: OnceLock::new(),
+        }
+    }
+}
+
+impl OsFile {
+    /// Writes something durably past the system's cache; none where that cannot be done.
+    fn durably_past_cache(
+        &self,
+        write: impl FnOnce(&DurableFile) -> io::Result<()>,
+    ) -> Option<io::Result<()>> {
+        let durable = self.durable.get_or_init(|| DurableFile::of(&self.file));
+        match write(durable.as_ref()?) {
+            // The disk wants larger blocks than those of today.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => None,
+            written => Some(written),
         }
     }
 }
@@ -175,34 +211,29 @@ struct DurableFile {
 }
 
 impl DurableFile {
-    /// None where the system or the file system does not have such files.
-    #[cfg(target_os = "linux")]
     fn of(file: &File) -> Option<Self> {
-        use std::os::fd::AsRawFd;
-        // By its descriptor, as the file may have been renamed.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(libc::O_DIRECT | libc::O_DSYNC);
-        let file = options.open(path).ok()?;
         Some(Self {
-            file,
+            file: open_direct(file, true)?,
             memory: Mutex::default(),
         })
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn of(_file: &File) -> Option<Self> {
-        None
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if bytes.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0 {
+            return self.file.write_all_at(bytes, offset);
+        }
+        self.fill(offset, bytes.len(), |aligned| aligned.copy_from_slice(bytes))
     }
 
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    /// Writes so many bytes, which `fill` puts where the disk takes them from.
+    fn fill(&self, offset: u64, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<()> {
         let mut memory = self.memory.lock();
-        if memory.len() < bytes.len() + DIRECT_ALIGNMENT {
-            *memory = vec![0; bytes.len().next_power_of_two() + DIRECT_ALIGNMENT];
+        if memory.len() < len + DIRECT_ALIGNMENT {
+            *memory = vec![0; len.next_power_of_two() + DIRECT_ALIGNMENT];
         }
         let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
-        let aligned = &mut memory[from..from + bytes.len()];
-        aligned.copy_from_slice(bytes);
+        let aligned = &mut memory[from..from + len];
+        fill(aligned);
         let written = self.file.write_all_at(aligned, offset);
         if memory.len() > KEPT_BYTES {
             *memory = Vec::new();
@@ -227,13 +258,25 @@ impl DiskFile for OsFile {
         self.file.write_all_at(bytes, offset)
     }
 
+    fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let alignment = DIRECT_ALIGNMENT as u64;
+        let is_aligned = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
+            && offset.is_multiple_of(alignment)
+            && (bytes.len() as u64).is_multiple_of(alignment);
+        if is_aligned && let Some(direct) = self.direct.get_or_init(|| open_direct(&self.file, false)) {
+            match direct.write_all_at(bytes, offset) {
+                // The disk wants larger blocks than those of today.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                written => return written,
+            }
+        }
+        self.write_at(offset, bytes)
+    }
+
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let durable = self.durable.get_or_init(|| DurableFile::of(&self.file));
-        match durable.as_ref().map(|durable| durable.write(offset, bytes)) {
-            // The disk wants larger blocks than those of today.
-            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {}
-            Some(written) => return written,
-            None => {}
+        let written = self.durably_past_cache(|durable| durable.write(offset, bytes));
+        if let Some(written) = written {
+            return written;
         }
         self.write_at(offset, bytes)?;
         self.sync()
@@ -241,7 +284,11 @@ impl DiskFile for OsFile {
 
     fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
         // Past the system's cache, too: what a durable write finds there has to go to the disk before it.
-        self.write_durably(offset, &vec![0; len])
+        let written = self.durably_past_cache(|durable| durable.fill(offset, len, |aligned| aligned.fill(0)));
+        if let Some(written) = written {
+            return written;
+        }
+        self.write_at(offset, &vec![0; len])
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
@@ -301,3 +348,39 @@ struct OsLock {
 }
 
 impl DiskLock for OsLock {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_past_the_cache_and_through_it_stand_side_by_side() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let file = OsDisk.create(&dir.path().join("file")).expect("creates");
+        let memory = vec![7; 4 * DIRECT_ALIGNMENT];
+        let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
+        let aligned = &memory[from..from + 2 * DIRECT_ALIGNMENT];
+        let at = |blocks: u64| blocks * DIRECT_ALIGNMENT as u64;
+        file.write_at(0, &[1; 3 * DIRECT_ALIGNMENT]).expect("writes");
+        file.write_past_cache(at(1), aligned).expect("writes");
+        // Neither address nor place nor length is one that the disk can work with.
+        file.write_past_cache(at(4) + 1, &aligned[1..100])
+            .expect("writes");
+        file.write_durably(at(5), aligned).expect("writes");
+        file.write_durably(at(7), &aligned[..DIRECT_ALIGNMENT])
+            .expect("writes");
+        file.write_durably(at(8), &memory[from + 1..from + 1 + DIRECT_ALIGNMENT])
+            .expect("writes");
+        file.prepare(at(9), DIRECT_ALIGNMENT).expect("writes");
+        let len = usize::try_from(at(10)).expect("small");
+        let mut found = vec![9; len];
+        file.read_at(0, &mut found).expect("reads");
+        let mut expected = vec![7; len];
+        expected[..DIRECT_ALIGNMENT].fill(1);
+        expected[3 * DIRECT_ALIGNMENT..5 * DIRECT_ALIGNMENT].fill(0);
+        expected[4 * DIRECT_ALIGNMENT + 1..][..99].fill(7);
+        expected[9 * DIRECT_ALIGNMENT..].fill(0);
+        assert!(found == expected);
+        assert_eq!(file.len().expect("reads"), at(10));
+    }
+}

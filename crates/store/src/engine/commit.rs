@@ -32,6 +32,9 @@ pub struct Appended {
 /// log end, the sooner they are written over.
 const BLOCKS_FLUSHED: usize = 6 << 20;
 
+/// The longest memory of a record that is kept for the next one.
+const RECORD_BYTES_KEPT: usize = 1 << 20;
+
 /// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
 
@@ -104,7 +107,10 @@ impl Engine {
             // Blocks that are not written are made anew of their rows, should the log be read.
             let mut body = match direct.unsynced() {
                 Some(_) => Record::blocks_body(table.id, &rest, direct.blocks()),
-                None => Record::append_body(table.id, &target.all(batch, &placed.times)?),
+                None => {
+                    let memory = std::mem::take(&mut *self.record_memory.lock());
+                    target.body(batch, &placed.times, memory)?
+                }
             };
             self.make_room()?;
             let mut commit = self.begin_commit(table.id)?;
@@ -117,6 +123,9 @@ impl Engine {
             let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
             let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
             let position = self.log.append_naming(&body, pending)?;
+            if body.capacity() <= RECORD_BYTES_KEPT {
+                *self.record_memory.lock() = body;
+            }
             let active = self.view().active().clone();
             let next = active.append_blocks(table.id, rest, first, direct.blocks());
             active.count_blocks(direct.memory_bytes(sparse));

@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     visible: AtomicU64,
     commit: Mutex<CommitState>,
     flush: Mutex<()>,
+    /// Memory of the last long record: what was never touched costs more than copying into it.
+    record_memory: Mutex<Vec<u8>>,
     failed: Mutex<Option<Arc<str>>>,
     wake: flusher::Wake,
     _lock: Box<dyn DiskLock>,

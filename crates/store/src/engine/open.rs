@@ -71,6 +71,7 @@ impl Engine {
             visible: AtomicU64::new(next_sequence),
             commit: Mutex::new(CommitState { next_sequence }),
             flush: Mutex::new(()),
+            record_memory: Mutex::default(),
             failed: Mutex::new(None),
             wake: Wake::new(),
             _lock: lock,

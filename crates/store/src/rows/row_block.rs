@@ -87,42 +87,14 @@ impl RowBlock {
         let variable_columns = layout.variable_columns();
         let mut block = Self {
             first_sequence: 0,
-            times: Vec::with_capacity(rows),
+            times: Self::times_of(schema, batch).to_vec(),
             fixed_len,
             fixed: vec![0; rows * fixed_len],
             variable_columns,
             ends: vec![0; rows * variable_columns],
             bytes: Vec::new(),
         };
-        for (column, array) in schema.places().iter().zip(batch.columns()) {
-            let nulls = array.logical_nulls();
-            let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-            if let Some(bit) = column.valid_bit {
-                block.set_bits(bit, is_valid);
-            }
-            match column.place {
-                ColumnPlace::Time => {
-                    let data = array.to_data();
-                    let values = &data.buffers()[0].typed_data::<i64>()[data.offset()..][..rows];
-                    block.times.extend_from_slice(values);
-                }
-                ColumnPlace::Bit(bit) => {
-                    let values = array.as_boolean().values();
-                    block.set_bits(bit, |row| is_valid(row) && values.value(row));
-                }
-                ColumnPlace::Fixed { offset, width, .. } => {
-                    let data = array.to_data();
-                    let values = &data.buffers()[0].as_slice()[data.offset() * width..];
-                    let places = block.fixed.chunks_exact_mut(fixed_len);
-                    for (row, (place, value)) in places.zip(values.chunks_exact(width)).enumerate() {
-                        if is_valid(row) {
-                            place[offset..offset + width].copy_from_slice(value);
-                        }
-                    }
-                }
-                ColumnPlace::Variable(_) => {}
-            }
-        }
+        gather_fixed(schema, batch, &mut block.fixed);
         if variable_columns > 0 {
             block.gather_variable(schema, batch)?;
         }
@@ -171,12 +143,6 @@ impl RowBlock {
             begin = end;
         }
         Ok(())
-    }
-
-    fn set_bits(&mut self, bit: usize, is_set: impl Fn(usize) -> bool) {
-        for (row, fixed) in self.fixed.chunks_exact_mut(self.fixed_len).enumerate() {
-            fixed[bit / 8] |= u8::from(is_set(row)) << (bit % 8);
-        }
     }
 
     /// How many rows there are.
@@ -240,20 +206,35 @@ impl RowBlock {
 
     /// Appends the block in the form of docs/format.md, "Log".
     pub(crate) fn encode(&self, out: &mut Writer) {
-        let count = |n: usize| u32::try_from(n).expect("a batch is smaller than 4 GiB");
-        out.u64(self.first_sequence);
-        out.u32(count(self.times.len()));
-        out.u32(count(self.fixed_len));
-        out.u32(count(self.variable_columns));
-        out.u32(count(self.bytes.len()));
-        for &time in &self.times {
-            out.i64(time);
-        }
+        let counts = [self.fixed_len, self.variable_columns, self.bytes.len()];
+        encode_header(out, self.first_sequence, &self.times, counts);
         out.bytes(&self.fixed);
         for &end in &self.ends {
             out.u32(end);
         }
         out.bytes(&self.bytes);
+    }
+
+    /// Appends the rows of a batch, with these times, as [`of_batch`](Self::of_batch) and [`encode`](Self::encode) would; values
+    /// of fixed columns are copied once.
+    pub(crate) fn encode_batch(
+        schema: &TableSchema,
+        batch: &RecordBatch,
+        times: &[i64],
+        row_limit: usize,
+        out: &mut Writer,
+    ) -> Result<()> {
+        let layout = schema.layout();
+        if layout.variable_columns() > 0 || layout.fixed_len() > row_limit {
+            let mut block = Self::of_batch(schema, batch, row_limit)?;
+            block.set_times(times.to_vec());
+            block.encode(out);
+            return Ok(());
+        }
+        check_columns(schema, batch)?;
+        encode_header(out, 0, times, [layout.fixed_len(), 0, 0]);
+        gather_fixed(schema, batch, out.zeros(times.len() * layout.fixed_len()));
+        Ok(())
     }
 
     /// The block that `encode` wrote, or what is wrong with it.
@@ -309,6 +290,67 @@ impl RowBlock {
     }
 }
 
+/// Appends what stands before the values: bytes of fixed columns, variable columns and bytes of text are the `counts`.
+fn encode_header(out: &mut Writer, first_sequence: u64, times: &[i64], counts: [usize; 3]) {
+    let count = |n: usize| u32::try_from(n).expect("a batch is smaller than 4 GiB");
+    out.u64(first_sequence);
+    out.u32(count(times.len()));
+    counts.into_iter().for_each(|n| out.u32(count(n)));
+    for &time in times {
+        out.i64(time);
+    }
+}
+
+/// Copies the fixed columns of a batch, flags included, to `out`, which is zero: row by row.
+fn gather_fixed(schema: &TableSchema, batch: &RecordBatch, out: &mut [u8]) {
+    let fixed_len = schema.layout().fixed_len();
+    for (column, array) in schema.places().iter().zip(batch.columns()) {
+        let nulls = array.logical_nulls();
+        let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        if let Some(bit) = column.valid_bit {
+            set_bits(out, fixed_len, bit, is_valid);
+        }
+        match column.place {
+            ColumnPlace::Time | ColumnPlace::Variable(_) => {}
+            ColumnPlace::Bit(bit) => {
+                let values = array.as_boolean().values();
+                set_bits(out, fixed_len, bit, |row| is_valid(row) && values.value(row));
+            }
+            ColumnPlace::Fixed { offset, width, .. } => {
+                let data = array.to_data();
+                let values = &data.buffers()[0].as_slice()[data.offset() * width..];
+                let places = out.chunks_exact_mut(fixed_len).map(|row| &mut row[offset..]);
+                match (nulls.as_ref().filter(|nulls| nulls.null_count() > 0), width) {
+                    (None, 4) => copy_values::<4>(places, values),
+                    (None, 8) => copy_values::<8>(places, values),
+                    (None, 16) => copy_values::<16>(places, values),
+                    (None, 32) => copy_values::<32>(places, values),
+                    _ => {
+                        for (row, (place, value)) in places.zip(values.chunks_exact(width)).enumerate() {
+                            if is_valid(row) {
+                                place[..width].copy_from_slice(value);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies values of a width that is known, one to the beginning of each place.
+fn copy_values<'p, const WIDTH: usize>(places: impl Iterator<Item = &'p mut [u8]>, values: &[u8]) {
+    for (place, value) in places.zip(values.as_chunks::<WIDTH>().0) {
+        place[..WIDTH].copy_from_slice(value);
+    }
+}
+
+fn set_bits(fixed: &mut [u8], fixed_len: usize, bit: usize, is_set: impl Fn(usize) -> bool) {
+    for (row, fixed) in fixed.chunks_exact_mut(fixed_len).enumerate() {
+        fixed[bit / 8] |= u8::from(is_set(row)) << (bit % 8);
+    }
+}
+
 /// Fails unless the batch has the table's columns: names, order and types, and values where they are required.
 fn check_columns(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
     let expected = schema.arrow().fields();
@@ -353,4 +395,90 @@ fn check_columns(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{
+        ArrayRef, BooleanArray, FixedSizeBinaryArray, Int16Array, Int32Array, Int64Array, StringArray,
+        TimestampSecondArray,
+    };
+
+    use super::*;
+
+    /// Five rows with values of several widths, some missing; with text if so wished.
+    fn batch(has_text: bool) -> (TableSchema, RecordBatch) {
+        let bytes = |width: usize| -> ArrayRef {
+            let values = (0..5).map(|row| (row != 3).then(|| vec![row + 1; width]));
+            let width = i32::try_from(width).expect("small");
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width).expect("of a width"))
+        };
+        let mut columns: Vec<(&str, ArrayRef, bool)> = vec![
+            (
+                "at",
+                Arc::new(TimestampSecondArray::from_iter_values(0..5)),
+                false,
+            ),
+            (
+                "two",
+                Arc::new(Int16Array::from_iter_values([7, -8, 9, 10, 11])),
+                false,
+            ),
+            (
+                "four",
+                Arc::new(Int32Array::from_iter_values([1, 2, 3, -4, 5])),
+                true,
+            ),
+            (
+                "eight",
+                Arc::new(Int64Array::from(vec![Some(1), None, Some(3), None, Some(5)])),
+                true,
+            ),
+            (
+                "flag",
+                Arc::new(BooleanArray::from(vec![
+                    Some(true),
+                    None,
+                    Some(false),
+                    Some(true),
+                    None,
+                ])),
+                true,
+            ),
+            ("sixteen", bytes(16), true),
+            ("odd", bytes(5), true),
+        ];
+        if has_text {
+            let text = StringArray::from(vec![Some("a"), None, Some(""), Some("bcd"), Some("e")]);
+            columns.push(("text", Arc::new(text), true));
+        }
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length");
+        let schema = TableSchema::new(batch.schema(), "at").expect("storable");
+        (schema, batch)
+    }
+
+    #[test]
+    fn a_batch_is_encoded_as_its_rows_are() {
+        for has_text in [false, true] {
+            let (schema, batch) = batch(has_text);
+            // A part of it, too, whose arrays begin elsewhere.
+            for batch in [batch.clone(), batch.slice(1, 4), batch.slice(2, 0)] {
+                let times: Vec<i64> = (0..).step_by(10).take(batch.num_rows()).collect();
+                let mut rows = RowBlock::of_batch(&schema, &batch, 1000).expect("short rows");
+                rows.set_times(times.clone());
+                let (mut expected, mut found) = (Writer::default(), Writer::default());
+                rows.encode(&mut expected);
+                RowBlock::encode_batch(&schema, &batch, &times, 1000, &mut found).expect("short rows");
+                let found = found.into_bytes();
+                assert_eq!(found, expected.into_bytes());
+                let decoded = RowBlock::decode(&mut Reader::new(&found)).expect("as it was encoded");
+                assert_eq!(decoded, rows);
+                let mut out = Writer::default();
+                let refused = RowBlock::encode_batch(&schema, &batch, &times, 20, &mut out);
+                assert_eq!(refused.is_err(), batch.num_rows() > 0, "rows that are too long");
+            }
+        }
+    }
 }

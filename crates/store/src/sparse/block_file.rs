@@ -31,6 +31,12 @@ impl BlockFile {
         written.map_err(|source| Error::io(&self.path, "write", source))
     }
 
+    /// As [`write`](Self::write), past the system's cache where that can be.
+    pub(super) fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_past_cache(offset, bytes);
+        written.map_err(|source| Error::io(&self.path, "write", source))
+    }
+
     pub(super) fn sync(&self) -> Result<()> {
         let mut synced = self.synced.lock();
         if let Some(cause) = &*synced {

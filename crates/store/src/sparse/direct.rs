@@ -22,7 +22,7 @@ use super::writer::{BlockWriter, Unsynced};
 use crate::engine::{TableEntry, View};
 use crate::error::Result;
 use crate::rows::RowBlock;
-use crate::wal::Pending;
+use crate::wal::{Pending, Record};
 
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
 const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
@@ -203,7 +203,8 @@ impl Target<'_> {
             let built = match &mut writer {
                 Some(writer) => writer.place(part.block, layer).and_then(build),
                 None => {
-                    let mut bytes = Vec::new();
+                    // All that a block without text takes, so that it stays where it is made.
+                    let mut bytes = Vec::with_capacity(owner.shape.block_bytes());
                     let built = build(&mut bytes);
                     built.inspect(|named| files.unwritten.put(owner, part.block, named, bytes.into()))
                 }
@@ -242,11 +243,13 @@ impl Target<'_> {
         }
     }
 
-    /// All rows of the batch.
-    pub(crate) fn all(&self, batch: &RecordBatch, times: &[i64]) -> Result<RowBlock> {
-        let mut rows = RowBlock::of_batch(&self.table.schema, batch, self.sparse.shape.row_limit())?;
-        rows.set_times(times.to_vec());
-        Ok(rows)
+    /// The record of all rows of the batch, in memory that was used before.
+    pub(crate) fn body(&self, batch: &RecordBatch, times: &[i64], memory: Vec<u8>) -> Result<Vec<u8>> {
+        let (table, limit) = (
+            (self.table.id, &*self.table.schema),
+            self.sparse.shape.row_limit(),
+        );
+        Record::append_batch_body(table, (batch, times), limit, memory)
     }
 
     /// The rows of the batch that are in none of the blocks.

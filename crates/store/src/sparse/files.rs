@@ -13,7 +13,7 @@ use super::block_file::BlockFile;
 use super::block_map::BlockRef;
 use super::places::{Allocated, Place, Places};
 use super::unwritten::Unwritten;
-use super::writer::Helper;
+use super::writer::{Helper, WRITE_BYTES};
 use crate::disk::Disk;
 use crate::engine::TableEntry;
 use crate::error::{Error, Result};
@@ -21,8 +21,11 @@ use crate::pages::{Cache, CacheKey, Page};
 
 pub(super) const SPARSE_DIR: &str = "sparse";
 const EXTENSION: &str = "blocks";
-/// The longest buffer that is kept between writers.
-const BUFFER_BYTES: usize = 4 << 20;
+/// Room of a buffer from the start: what is written in one call, and the block that goes beyond it.
+const BUFFER_BYTES: usize = WRITE_BYTES + WRITE_BYTES / 4;
+/// Buffers that are kept between writers, and how long the longest of them may have become.
+const BUFFERS: usize = 8;
+const BUFFER_BYTES_MAX: usize = 4 * WRITE_BYTES;
 /// Threads that are kept for writers.
 const HELPERS: usize = 2;
 /// Files that are kept open.
@@ -55,8 +58,8 @@ struct OpenFiles {
     dirs: HashSet<u32>,
     /// Files that the flush under way has written to.
     written: Vec<Arc<BlockFile>>,
-    /// A buffer of the last writer: memory that was never touched costs more than copying into it.
-    buffer: Vec<u8>,
+    /// Buffers of earlier writers: memory that was never touched costs more than copying into it.
+    buffers: Vec<Vec<u8>>,
     /// Threads that help writers, and have nothing to do.
     helpers: Vec<Helper>,
 }
@@ -524,14 +527,17 @@ impl BlockFiles {
 
     /// An empty buffer for blocks on their way to the disk.
     pub(super) fn take_buffer(&self) -> Vec<u8> {
-        std::mem::take(&mut self.open.lock().buffer)
+        let kept = self.open.lock().buffers.pop();
+        // One that grows block by block is copied many times.
+        kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
     /// Keeps a buffer for the next writer, if it is no longer than it need be.
     pub(super) fn keep_buffer(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        if buffer.capacity() <= BUFFER_BYTES {
-            self.open.lock().buffer = buffer;
+        let mut open = self.open.lock();
+        if (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) && open.buffers.len() < BUFFERS {
+            open.buffers.push(buffer);
         }
     }
 

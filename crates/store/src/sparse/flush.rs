@@ -59,7 +59,7 @@ impl SparseFlush<'_> {
             checkpoint: self.pages.published().number() + 1,
             rows: 0,
             replaced: 0,
-            writer: BlockWriter::new(self.files, sparse.owner(table.id, self.files.store())),
+            writer: BlockWriter::of_many(self.files, sparse.owner(table.id, self.files.store())),
             scratch: Vec::new(),
         };
         let tree = open_tree(self.pages, table.root)?;

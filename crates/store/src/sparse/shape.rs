@@ -229,6 +229,11 @@ impl Shape {
         usize::from(block.rows) <= self.rows && bytes >= self.fixed_len && bytes as u64 <= self.stride
     }
 
+    /// Bytes that a block takes, its text left out.
+    pub(super) fn block_bytes(&self) -> usize {
+        self.fixed_len.next_multiple_of(self.unit_bytes)
+    }
+
     pub(super) fn has_text(&self) -> bool {
         !self.ends.is_empty()
     }

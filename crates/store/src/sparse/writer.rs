@@ -9,16 +9,26 @@ use parking_lot::Mutex;
 use super::block::Owner;
 use super::block_file::BlockFile;
 use super::files::BlockFiles;
+use crate::disk::DIRECT_ALIGNMENT;
 use crate::error::{Error, Result};
 use crate::wal::Pending;
 
 /// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
 /// has something to do soon.
-const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
+pub(super) const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
     4 << 10
 } else {
     256 << 10
 };
+/// From so many bytes on they go past the system's cache, in longer pieces: that much memory takes longer to be found than the
+/// disk does.
+const PAST_CACHE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
+    12 << 10
+} else {
+    32 << 20
+};
+/// Bytes of a write past the system's cache.
+const PAST_CACHE_WRITE_BYTES: usize = 2 * WRITE_BYTES;
 /// Writes that wait for the thread that does them.
 const WAITING_WRITES: usize = 4;
 /// From so many bytes on a thread syncs them while the log is synced.
@@ -42,6 +52,10 @@ pub(super) struct BlockWriter<'f> {
     file: Option<(i64, Arc<BlockFile>)>,
     offset: u64,
     bytes: Vec<u8>,
+    /// So many bytes before them bring them to an address that the disk can work with.
+    padding: usize,
+    /// Whether they go past the system's cache.
+    past_cache: bool,
     written: Vec<Arc<BlockFile>>,
     helper: Option<Helper>,
     /// Whether the helper writes, too.
@@ -65,6 +79,8 @@ pub(super) struct Helper {
 #[derive(Debug)]
 enum Job {
     Write(Write),
+    /// Says that everything before it is written.
+    Report(Sender<()>),
     Sync(Vec<Arc<BlockFile>>, Sender<Result<()>>),
 }
 
@@ -73,14 +89,21 @@ struct Write {
     file: Arc<BlockFile>,
     offset: u64,
     bytes: Vec<u8>,
+    /// Where in the buffer they begin.
+    padding: usize,
+    past_cache: bool,
 }
 
 impl Write {
     /// Writes it, and lets the disk begin with it if it is long: many short ones are better left to the sync.
     fn perform(&self) -> Result<()> {
-        self.file.write(self.offset, &self.bytes)?;
-        if self.bytes.len() >= WRITE_BYTES {
-            self.file.file.begin_sync(self.offset, self.bytes.len() as u64);
+        let bytes = &self.bytes[self.padding..];
+        if self.past_cache {
+            return self.file.write_past_cache(self.offset, bytes);
+        }
+        self.file.write(self.offset, bytes)?;
+        if bytes.len() >= WRITE_BYTES {
+            self.file.file.begin_sync(self.offset, bytes.len() as u64);
         }
         Ok(())
     }
@@ -103,6 +126,9 @@ impl Helper {
                         let outcome = write.perform();
                         write.bytes.clear();
                         let _ = give_back.send((write.bytes, outcome));
+                    }
+                    Job::Report(done) => {
+                        let _ = done.send(());
                     }
                     Job::Sync(files, done) => {
                         let _ = done.send(sync_all(&files));
@@ -129,7 +155,7 @@ impl Helper {
         }
     }
 
-    /// Waits for one write; returns its buffer.
+    /// Waits for one write; returns its buffer, which is empty.
     fn receive(&mut self) -> Vec<u8> {
         let (buffer, outcome) = self.done.recv().expect("the thread ends after its sender");
         self.waiting -= 1;
@@ -139,10 +165,10 @@ impl Helper {
         buffer
     }
 
-    /// Hands a write over; returns an empty buffer.
-    fn hand_over(&mut self, write: Write) -> Vec<u8> {
+    /// Hands a write over; returns an empty buffer to go on with.
+    fn hand_over(&mut self, write: Write, files: &BlockFiles) -> Vec<u8> {
         let buffer = if self.waiting < WAITING_WRITES {
-            Vec::new()
+            files.take_buffer()
         } else {
             self.receive()
         };
@@ -158,10 +184,23 @@ impl Helper {
         synced
     }
 
-    /// Waits until everything is written.
-    fn finish(&mut self) -> Result<()> {
+    /// Asks to be told once everything is written that was handed over, if there is such: to wake somebody for each write
+    /// delays the next one.
+    fn report(&self) -> Option<Receiver<()>> {
+        (self.waiting > 0).then(|| {
+            let (done, written) = channel();
+            self.send(Job::Report(done));
+            written
+        })
+    }
+
+    /// Waits until everything is written, of which `report` tells.
+    fn finish(&mut self, report: Option<Receiver<()>>, files: &BlockFiles) -> Result<()> {
+        if let Some(report) = report {
+            report.recv().expect("the thread ends after its sender");
+        }
         while self.waiting > 0 {
-            self.receive();
+            files.keep_buffer(self.receive());
         }
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -201,6 +240,8 @@ impl<'f> BlockWriter<'f> {
             file: None,
             offset: 0,
             bytes: files.take_buffer(),
+            padding: 0,
+            past_cache: false,
             written: Vec::new(),
             helper: None,
             hands_over: false,
@@ -215,6 +256,14 @@ impl<'f> BlockWriter<'f> {
             writer.helper = files.take_helper();
             writer.hands_over = bytes >= WRITE_HELPER_BYTES_MIN;
         }
+        writer.past_cache = bytes >= PAST_CACHE_BYTES_MIN;
+        writer
+    }
+
+    /// For blocks of which there may be many: a thread writes those that fill a buffer.
+    pub(super) fn of_many(files: &'f BlockFiles, owner: Owner<'f>) -> Self {
+        let mut writer = Self::new(files, owner);
+        writer.hands_over = true;
         writer
     }
 
@@ -229,8 +278,14 @@ impl<'f> BlockWriter<'f> {
         let shape = self.owner.shape;
         let (file, offset) = (shape.file_of(block).0, shape.offset(block, layer));
         let is_same = self.file.as_ref().is_some_and(|(open, _)| *open == file);
-        let goes_on = is_same && self.offset + self.bytes.len() as u64 == offset;
-        if !goes_on || self.bytes.len() >= WRITE_BYTES {
+        let waiting = self.bytes.len() - self.padding;
+        let goes_on = is_same && self.offset + waiting as u64 == offset;
+        let longest = if self.past_cache {
+            PAST_CACHE_WRITE_BYTES
+        } else {
+            WRITE_BYTES
+        };
+        if !goes_on || waiting >= longest {
             self.write_out()?;
             if !is_same {
                 let opened = self.files.open_or_create(self.owner.table, file)?;
@@ -240,22 +295,37 @@ impl<'f> BlockWriter<'f> {
             self.offset = offset;
         }
         self.files.count_write();
+        if self.bytes.is_empty() && self.past_cache {
+            // With room for all that goes there it stays where it is; blocks of much text may not, and go through the cache.
+            self.bytes
+                .reserve(DIRECT_ALIGNMENT + PAST_CACHE_WRITE_BYTES + shape.block_bytes());
+            self.padding = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT);
+            self.bytes.resize(self.padding, 0);
+        }
         Ok(&mut self.bytes)
     }
 
     fn write_out(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.bytes);
-        let Some((_, file)) = self.file.as_ref().filter(|_| !bytes.is_empty()) else {
+        let padding = std::mem::take(&mut self.padding);
+        let Some((_, file)) = self.file.as_ref().filter(|_| bytes.len() > padding) else {
             self.bytes = bytes;
+            self.bytes.clear();
             return Ok(());
         };
+        let is_long = bytes.len() >= WRITE_BYTES;
         let write = Write {
             file: file.clone(),
             offset: self.offset,
             bytes,
+            padding,
+            past_cache: self.past_cache,
         };
+        if self.hands_over && self.helper.is_none() && is_long {
+            self.helper = self.files.take_helper();
+        }
         if let Some(helper) = self.helper.as_mut().filter(|_| self.hands_over) {
-            self.bytes = helper.hand_over(write);
+            self.bytes = helper.hand_over(write, self.files);
             return Ok(());
         }
         let outcome = write.perform();
@@ -268,6 +338,10 @@ impl<'f> BlockWriter<'f> {
     /// Writes what waits; returns the files that are to be synced.
     pub(super) fn finish(mut self) -> Result<Vec<Arc<BlockFile>>> {
         self.write_out()?;
+        if let Some(helper) = &mut self.helper {
+            let report = helper.report();
+            helper.finish(report, self.files)?;
+        }
         Ok(std::mem::take(&mut self.written))
     }
 
@@ -278,10 +352,12 @@ impl<'f> BlockWriter<'f> {
         let Some(helper) = &mut self.helper else {
             return Ok(Unsynced { files, begun: None });
         };
+        let report = helper.report();
         let begun = now.then(|| Mutex::new(helper.sync(files.clone())));
         let unsynced = Unsynced { files, begun };
         // A failed sync is told once: who does not hear of it takes what was lost for durable.
-        helper.finish().or_else(|error| unsynced.wait().and(Err(error)))?;
+        let finished = helper.finish(report, self.files);
+        finished.or_else(|error| unsynced.wait().and(Err(error)))?;
         Ok(unsynced)
     }
 }
@@ -292,7 +368,8 @@ impl Drop for BlockWriter<'_> {
         if let Some(mut helper) = self.helper.take() {
             // Nothing is written any more once the writer is gone, so that the places of blocks that are given up can be
             // given to others. If something failed, whoever gave up knows.
-            let _ = helper.finish();
+            let report = helper.report();
+            let _ = helper.finish(report, self.files);
             self.files.keep_helper(helper);
         }
     }

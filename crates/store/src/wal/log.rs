@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::buffer::Buffer;
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES, frame};
 use super::replay::replay;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, header, list, list_spares};
@@ -68,11 +69,11 @@ struct State {
     segment: Arc<Segment>,
     /// Records appended and not yet taken by a leader, the last of which ends at `end`; before them the beginning of their
     /// first block (rule 5).
-    buffer: Vec<u8>,
+    buffer: Buffer,
     /// Where the buffer's first byte stands in the file.
     buffer_at: u64,
     /// An empty buffer to go on with.
-    idle: Vec<u8>,
+    idle: Buffer,
     /// What records name that are not synced.
     pending: Vec<Arc<dyn Pending>>,
     end: u64,
@@ -137,9 +138,9 @@ impl Log {
         }
         let segment = Segment::create(&*disk, &dir, store_id, position, None)?;
         let state = State {
-            buffer: header(store_id, position).to_vec(),
+            buffer: Buffer::of(&header(store_id, position)),
             buffer_at: 0,
-            idle: Vec::new(),
+            idle: Buffer::default(),
             extent: Extent::EMPTY,
             ended: Vec::new(),
             segment: Arc::new(segment),
@@ -350,7 +351,7 @@ impl Log {
         let (mut bytes, offset) = if end > begin {
             state.take_buffer()
         } else {
-            (Vec::new(), 0)
+            (Buffer::default(), 0)
         };
         let pending = if sync {
             std::mem::take(&mut state.pending)
@@ -359,7 +360,7 @@ impl Log {
         };
         let segment = state.segment.clone();
         let outcome = MutexGuard::unlocked(state, || {
-            bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+            bytes.pad(BLOCK_BYTES);
             let file = &*segment.file;
             let outcome = match (bytes.is_empty(), sync) {
                 (false, true) if is_alone => file.write_durably(offset, &bytes),
@@ -393,7 +394,7 @@ fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
 
 impl State {
     /// Takes what is buffered, with its offset in the file; the block that is not full stays, to be written again.
-    fn take_buffer(&mut self) -> (Vec<u8>, u64) {
+    fn take_buffer(&mut self) -> (Buffer, u64) {
         let rest = self.buffer.len() % BLOCK_BYTES;
         let full = self.buffer.len() - rest;
         let mut next = std::mem::take(&mut self.idle);

@@ -2,6 +2,7 @@
 //!
 //! [`Log`] appends records and makes them durable, many writers sharing one sync; [`replay`] reads them back.
 
+mod buffer;
 mod log;
 mod record;
 mod remains;

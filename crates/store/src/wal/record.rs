@@ -2,8 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+use arrow_array::RecordBatch;
+use bedload_index::paged::RowLayout;
+
+use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
-use crate::rows::{Deletion, RowBlock, TableId};
+use crate::error;
+use crate::rows::{Deletion, RowBlock, TableId, TableSchema};
 use crate::sparse::BlockRef;
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
@@ -58,6 +63,20 @@ impl Record {
         out.u32(table.0);
         block.encode(&mut out);
         out.into_bytes()
+    }
+
+    /// As [`append_body`](Self::append_body) for the rows of a batch, with these times, in memory that was used before.
+    pub(crate) fn append_batch_body(
+        (table, schema): (TableId, &TableSchema),
+        (batch, times): (&RecordBatch, &[i64]),
+        row_limit: usize,
+        memory: Vec<u8>,
+    ) -> error::Result<Vec<u8>> {
+        let mut out = Writer::reusing(memory, 64 + times.len() * (8 + schema.layout().fixed_len()));
+        out.u8(APPEND);
+        out.u32(table.0);
+        RowBlock::encode_batch(schema, batch, times, row_limit, &mut out)?;
+        Ok(out.into_bytes())
     }
 
     /// The body of the record that appends blocks, and rows besides.
@@ -151,7 +170,7 @@ impl Record {
 }
 
 /// Appends a framed record that stands at `position`, written when everything before `synced` was durable.
-pub(super) fn frame(out: &mut Vec<u8>, position: u64, synced: u64, body: &[u8]) {
+pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[u8]) {
     let begin = out.len();
     let len = u32::try_from(body.len()).expect("bounded by BODY_BYTES_MAX");
     out.extend_from_slice(&[0; 4]);

@@ -147,6 +147,27 @@ fn dense_rows_take_no_more_space_than_their_bytes() {
     assert!(!density.advises_indexed());
 }
 
+/// More than 32 MiB of blocks go past the system's cache; here they follow a batch that went through it, into the same file.
+#[test]
+fn a_very_long_batch_is_read_back_beside_a_short_one() {
+    const WIDTHS: [i32; 2] = [2048; 2];
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let store = open(&path);
+    let schema = TableSchema::new(columns(&WIDTHS), "at").expect("storable");
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    let table = store.create_table_as("t", schema, layout).expect("fresh");
+    let times: Vec<i64> = (0..10_003).collect();
+    for part in [&times[..500], &times[500..9600], &times[9600..]] {
+        table.append(&batch(&WIDTHS, part)).expect("appends");
+    }
+    assert_eq!(times_of(&table, &WIDTHS), times);
+    drop((table, store));
+    let store = open(&path);
+    assert_eq!(times_of(&store.table("t").expect("there"), &WIDTHS), times);
+    assert_eq!(store.verify().expect("reads").problems, []);
+}
+
 /// What is done to a table of nullable columns.
 #[derive(Debug, Clone)]
 enum Change {

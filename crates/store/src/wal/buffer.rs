@@ -1,0 +1,90 @@
+//! Records on their way to the disk, in memory that it can take them from as they are.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::disk::DIRECT_ALIGNMENT;
+
+/// Bytes that begin at an address that the disk can work with.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    memory: Vec<u8>,
+    /// Where in the memory they begin.
+    begin: usize,
+}
+
+impl Buffer {
+    /// Those of a slice.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut buffer = Self::default();
+        buffer.extend_from_slice(bytes);
+        buffer
+    }
+
+    pub(super) fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
+        self.memory.extend_from_slice(bytes);
+    }
+
+    /// Appends zeros up to a multiple of so many bytes.
+    pub(super) fn pad(&mut self, multiple: usize) {
+        let padding = self.len().next_multiple_of(multiple) - self.len();
+        self.reserve(padding);
+        self.memory.resize(self.memory.len() + padding, 0);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.memory.truncate(self.begin);
+    }
+
+    /// Makes room: what grew by itself might begin elsewhere then.
+    fn reserve(&mut self, bytes: usize) {
+        if self.memory.capacity() - self.memory.len() >= bytes {
+            return;
+        }
+        let room = (self.len() + bytes).next_power_of_two();
+        let mut memory: Vec<u8> = Vec::with_capacity(DIRECT_ALIGNMENT + room);
+        let begin = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
+        memory.resize(begin, 0);
+        memory.extend_from_slice(self);
+        *self = Self { memory, begin };
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.begin..]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.begin..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_that_grows_stays_where_the_disk_can_take_it() {
+        let mut buffer = Buffer::of(&[7]);
+        for len in 1..2000 {
+            buffer.extend_from_slice(&[7; 9]);
+            assert_eq!(buffer.as_ptr().align_offset(DIRECT_ALIGNMENT), 0);
+            assert_eq!(buffer.len(), 1 + 9 * len);
+        }
+        buffer.pad(512);
+        assert_eq!(buffer.len() % 512, 0);
+        assert_eq!(buffer[..1 + 9 * 1999], [7; 1 + 9 * 1999]);
+        assert!(buffer[1 + 9 * 1999..].iter().all(|&byte| byte == 0));
+        buffer.clear();
+        buffer.extend_from_slice(&[3]);
+        assert_eq!(
+            (&buffer[..], buffer.as_ptr().align_offset(DIRECT_ALIGNMENT)),
+            (&[3][..], 0)
+        );
+    }
+}
