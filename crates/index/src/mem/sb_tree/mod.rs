@@ -68,6 +68,7 @@ mod lanes;
 mod log;
 mod merge;
 mod options;
+mod outline;
 mod own_log;
 mod owners;
 mod scan;

@@ -26,9 +26,10 @@ use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use super::super::search::Lanes;
 use super::block::{BLOCK_CAP, Block};
+use super::outline::{Lead, Outline, Run};
 
 /// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
-const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
+pub(super) const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
 /// Separators that one of a node's summary stands for.
 const GROUP: usize = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
 const GROUPS: usize = FANOUT / GROUP;
@@ -41,6 +42,8 @@ struct Node<W: Words> {
     level: u32,
     /// Children; never 0 once the node is in use. Only the writer looks at it.
     len: AtomicU32,
+    /// Blank above level 0.
+    outline: Outline<W>,
     /// The last separator of each group.
     summary: Aligned<W::Columns<GROUPS>>,
     separators: Aligned<W::Columns<FANOUT>>,
@@ -57,6 +60,7 @@ impl<W: Words> Node<W> {
         Self {
             level,
             len: AtomicU32::new(0),
+            outline: Outline::new(),
             summary: Aligned(W::new_columns()),
             separators: Aligned(W::new_columns()),
             children: Aligned(std::array::from_fn(|_| AtomicPtr::default())),
@@ -73,10 +77,21 @@ impl<W: Words> Node<W> {
 
     /// Forgets all but the first children.
     fn truncate(&self, len: usize) {
+        self.outline.blank();
         for place in len - 1..FANOUT {
             self.set_separator(place, W::MAX);
         }
         self.set_len(len);
+        self.draw();
+    }
+
+    /// Draws the outline, which was made blank before anything of the node changed.
+    fn draw(&self) {
+        if self.level == 0 {
+            let child = |place: usize| self.child(place).cast();
+            self.outline
+                .draw(self.len(), |place| self.separator(place), child);
+        }
     }
 
     #[inline]
@@ -91,6 +106,15 @@ impl<W: Words> Node<W> {
     #[inline]
     fn child(&self, place: usize) -> *mut () {
         self.children.0[place].load(Ordering::Acquire)
+    }
+
+    /// The child at `place`, from memory only if it is not in the run.
+    #[inline]
+    fn child_of(&self, run: Run<W>, place: usize) -> *mut () {
+        match run.child(place) {
+            Some(child) => child.cast(),
+            None => self.child(place),
+        }
     }
 
     #[inline]
@@ -122,10 +146,14 @@ impl<W: Words> Node<W> {
     /// Puts a child behind that at `place`, whose top is `top`. There is room.
     fn insert(&self, place: usize, top: W, child: *mut ()) {
         let len = self.len();
+        let is_last = place + 1 == len;
+        if !is_last {
+            self.outline.blank();
+        }
         for from in (place + 1..len).rev() {
             self.copy(from, self, from + 1);
         }
-        if place + 1 < len {
+        if !is_last {
             // What was the top of the child at `place` is that of the new one.
             self.set_separator(place + 1, self.separator(place));
         }
@@ -133,11 +161,15 @@ impl<W: Words> Node<W> {
         self.children.0[place + 1].store(child, Ordering::Release);
         self.set_separator(place, top);
         self.set_len(len + 1);
+        if !is_last || !self.outline.append(place, &top, child.cast()) {
+            self.draw();
+        }
     }
 
     /// Removes the child at `place`, which is not the first; what it covered is its left neighbour's.
     fn remove(&self, place: usize) {
         let len = self.len();
+        self.outline.blank();
         self.set_separator(place - 1, self.separator(place));
         for from in place + 1..len {
             self.copy(from, self, from - 1);
@@ -190,17 +222,23 @@ impl<W: Words> Descent<'_, W> {
     }
 }
 
-/// About how many of a full block's keys between `below` and `top` lie below `key`.
+/// About how many of a full block's keys such a share of them is.
 #[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and a guess may be wrong"
-)]
-fn guess<W: Words>(key: &W, below: &W, top: &W) -> usize {
+#[expect(clippy::cast_possible_truncation, reason = "a guess may be wrong")]
+fn guess_of(share: f64) -> usize {
+    const { assert!(BLOCK_CAP.is_power_of_two()) };
+    /// The last bits of what is added to this are a whole number, without the instructions by which a conversion tells what is
+    /// none.
+    const WHOLE: f64 = (1_u64 << 52) as f64;
+    let scaled = share * (BLOCK_CAP - 1) as f64 + WHOLE;
+    scaled.to_bits() as usize % BLOCK_CAP
+}
+
+/// What share of a block's keys between `below` and `top` lie below `key`, about. It need not be a number.
+#[inline]
+fn share<W: Words>(key: &W, below: &W, top: &W) -> f64 {
     let from_below = |key: &W| (key.first_word().wrapping_sub(below.first_word()) >> 1).cast_signed() as f64;
-    let share = from_below(key) / from_below(top);
-    ((share * BLOCK_CAP as f64) as usize).min(BLOCK_CAP - 1)
+    from_below(key) / from_below(top)
 }
 
 /// What the search layer's writer needs, behind a lock.
@@ -274,11 +312,33 @@ impl<W: Words> SearchLayer<W> {
         unsafe { &*child.cast() }
     }
 
-    /// Descends as [`descend`](Self::descend) does, and tells what it met on the way.
+    /// The block that [`descend`](Self::descend) ends at, or with few keys another one, from less memory.
+    #[inline]
+    pub(super) fn aim(&self, key: &W) -> &Block<W> {
+        let lanes = Lanes::of_this_processor();
+        let node = self.descend_to_node(key, lanes);
+        let child = match node.outline.lead(key, lanes) {
+            Some(lead) => node.child_of(lead.run, lead.place),
+            None => node.child(node.place(key, lanes)),
+        };
+        interleave();
+        // SAFETY: a child at level 0 is a block, and so is what a run has (rule 2 and that of `outline`).
+        unsafe { &*child.cast() }
+    }
+
+    /// Takes [`aim`](Self::aim), and tells what it met on the way.
     #[inline]
     pub(super) fn approach(&self, key: &W) -> Approach<'_, W> {
         let lanes = Lanes::of_this_processor();
         let node = self.descend_to_node(key, lanes);
+        if let Some(Lead { run, place, share }) = node.outline.lead(key, lanes) {
+            let right = (place + 1).min(FANOUT - 1);
+            interleave();
+            // SAFETY: children at level 0 are blocks, and so is what a run has (rule 2 and that of `outline`).
+            let [block, right] = [place, right].map(|place| unsafe { &*node.child_of(run, place).cast() });
+            let guess = guess_of(share);
+            return Approach { block, right, guess };
+        }
         let place = node.place(key, lanes);
         let (below, top) = (node.separator(place.saturating_sub(1)), node.separator(place));
         let child = node.child(place);
@@ -286,7 +346,11 @@ impl<W: Words> SearchLayer<W> {
         interleave();
         // SAFETY: children at level 0 are blocks (rule 2).
         let [block, right] = [child, right].map(|child| unsafe { &*child.cast() });
-        let guess = if place > 0 { guess(key, &below, &top) } else { 0 };
+        let guess = if place > 0 {
+            guess_of(share(key, &below, &top))
+        } else {
+            0
+        };
         Approach { block, right, guess }
     }
 
@@ -353,6 +417,7 @@ impl<W: Words> SearchLayer<W> {
                     node.copy(from, right, from - middle);
                 }
                 right.set_len(FANOUT - middle);
+                right.draw();
                 let fence = node.separator(middle - 1);
                 if place >= middle {
                     right.insert(place - middle, top, child);
@@ -416,7 +481,9 @@ impl<W: Words> SearchLayer<W> {
         if let Some((node, place)) = self.path(key).pop()
             && place + 1 < node.len()
         {
+            node.outline.blank();
             node.set_separator(place, top);
+            node.draw();
         }
     }
 
@@ -452,11 +519,13 @@ impl<W: Words> SearchLayer<W> {
             };
             let (left, right) = (child(right_place - 1), child(right_place));
             let (left_len, right_len) = (left.len(), right.len());
+            left.outline.blank();
             left.set_separator(left_len - 1, parent.separator(right_place - 1));
             for from in 0..right_len {
                 right.copy(from, left, left_len + from);
             }
             left.set_len(left_len + right_len);
+            left.draw();
             parent.remove(right_place);
             growth.free[right.level as usize].push(NonNull::from(right));
         }
@@ -498,6 +567,9 @@ impl<W: Words> SearchLayer<W> {
             .collect();
         let mut nodes = vec![self.root().0];
         while let Some(node) = nodes.pop() {
+            let child = |place: usize| node.child(place).cast();
+            node.outline
+                .check(node.len(), |place| node.separator(place), child)?;
             for place in 0..FANOUT {
                 let child = node.child(place);
                 let is_right = !child.is_null() && levels.get(&child).copied() == node.level.checked_sub(1);
