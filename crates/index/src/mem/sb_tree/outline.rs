@@ -16,7 +16,7 @@ use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::Lanes;
 use super::block::Block;
-use super::search_layer::FANOUT;
+use super::search_node::FANOUT;
 
 /// Bits of what is between the first separator and the last when an outline is drawn: there is room for four times as much.
 const DRAWN_BITS: u32 = 30;
