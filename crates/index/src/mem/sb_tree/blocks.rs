@@ -116,7 +116,7 @@ impl<W: Words> Blocks<W> {
     /// The block that covers `key`; none if `key` lies above all blocks.
     #[inline]
     pub(super) fn find(&self, key: &W) -> Option<Found<'_, W>> {
-        let block = self.search.descend(key);
+        let block = self.search.aim(key);
         block.prefetch();
         if let Some(version) = block.latch.optimistic_now()
             && block.covers(key) == Covers::Yes
@@ -227,7 +227,7 @@ impl<W: Words> Blocks<W> {
     /// The value of a key; none if no block covers it.
     #[inline]
     pub(super) fn get(&self, key: &W) -> Option<Option<u64>> {
-        let block = self.search.descend(key);
+        let block = self.search.aim(key);
         block.prefetch();
         if let Some(version) = block.latch.optimistic_now() {
             let (place, is_there) = block.find(key);
@@ -265,7 +265,7 @@ impl<W: Words> Blocks<W> {
     /// The block that covers `key`, latched; none if `key` lies above all blocks.
     #[inline]
     fn latch(&self, key: &W) -> Option<(&Block<W>, Latched<'_>)> {
-        let block = self.search.descend(key);
+        let block = self.search.aim(key);
         block.prefetch_to_write();
         if let Some(found) = Self::latch_if(block, key) {
             return Some(found);
@@ -483,10 +483,14 @@ impl<W: Words> Blocks<W> {
         if !left.can_absorb(right) {
             return;
         }
+        // Not made of a reference: it keeps what makes neighbours in its piece reachable from it.
+        let dying = NonNull::new(left.right());
         left.absorb(right, left_latched.writer());
         self.search.remove_right_of_pair(key, &mut growth);
         drop(right_latched);
-        self.give_back(NonNull::from(right));
+        if let Some(dying) = dying {
+            self.give_back(dying);
+        }
     }
 
     /// The last block, if its version stands.

@@ -55,6 +55,7 @@
 //! - *A block keeps the last late keys as they came*, behind those in order, and *fills its right neighbour before it splits*.
 //! - *Where a scan's entries lie is guessed* between two separators of a search node, so that they are asked for together
 //!   with the block's header.
+//! - *Readers go by outlines* of the nodes above blocks ([`outline`]), which take a third of the cache.
 
 mod block;
 mod block_pool;
@@ -68,10 +69,12 @@ mod lanes;
 mod log;
 mod merge;
 mod options;
+mod outline;
 mod own_log;
 mod owners;
 mod scan;
 mod search_layer;
+mod search_node;
 mod segment;
 mod sorting;
 mod stamps;

@@ -23,128 +23,11 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use super::super::columns::Words;
-use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
+use super::super::primitive::{AtomicPtr, Ordering, interleave};
 use super::super::search::Lanes;
 use super::block::{BLOCK_CAP, Block};
-
-/// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
-const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
-/// Separators that one of a node's summary stands for.
-const GROUP: usize = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
-const GROUPS: usize = FANOUT / GROUP;
-
-/// A node. Children are [`Block`]s at level 0, and nodes above.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Node<W: Words> {
-    /// Never changes.
-    level: u32,
-    /// Children; never 0 once the node is in use. Only the writer looks at it.
-    len: AtomicU32,
-    /// The last separator of each group.
-    summary: Aligned<W::Columns<GROUPS>>,
-    separators: Aligned<W::Columns<FANOUT>>,
-    children: Aligned<[AtomicPtr<()>; FANOUT]>,
-}
-
-/// In cache lines of its own: a group takes one.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Aligned<T>(T);
-
-impl<W: Words> Node<W> {
-    fn new(level: u32) -> Self {
-        Self {
-            level,
-            len: AtomicU32::new(0),
-            summary: Aligned(W::new_columns()),
-            separators: Aligned(W::new_columns()),
-            children: Aligned(std::array::from_fn(|_| AtomicPtr::default())),
-        }
-    }
-
-    /// Begins a life with one child.
-    fn begin(&self, child: *mut ()) {
-        for place in &self.children.0 {
-            place.store(child, Ordering::Release);
-        }
-        self.truncate(1);
-    }
-
-    /// Forgets all but the first children.
-    fn truncate(&self, len: usize) {
-        for place in len - 1..FANOUT {
-            self.set_separator(place, W::MAX);
-        }
-        self.set_len(len);
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        (self.len.load(Ordering::Relaxed) as usize).clamp(1, FANOUT)
-    }
-
-    fn set_len(&self, len: usize) {
-        self.len.store(u32::try_from(len).unwrap_or(0), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn child(&self, place: usize) -> *mut () {
-        self.children.0[place].load(Ordering::Acquire)
-    }
-
-    #[inline]
-    fn place(&self, key: &W, lanes: Lanes) -> usize {
-        // Only a summary that is changing has no separator above.
-        let group = key.rank_in_group::<GROUPS, GROUPS>(&self.summary.0, 0, lanes) % GROUPS;
-        // It is waited for together with the separators.
-        super::prefetch(self.children.0.get(group * GROUP));
-        let place = key.rank_in_group::<FANOUT, GROUP>(&self.separators.0, group, lanes);
-        (group * GROUP + place).min(FANOUT - 1)
-    }
-
-    fn separator(&self, place: usize) -> W {
-        W::load(&self.separators.0, place)
-    }
-
-    fn set_separator(&self, place: usize, separator: W) {
-        separator.store(&self.separators.0, place);
-        if place % GROUP == GROUP - 1 {
-            separator.store(&self.summary.0, place / GROUP);
-        }
-    }
-
-    fn copy(&self, from: usize, target: &Self, to: usize) {
-        target.children.0[to].store(self.child(from), Ordering::Release);
-        target.set_separator(to, self.separator(from));
-    }
-
-    /// Puts a child behind that at `place`, whose top is `top`. There is room.
-    fn insert(&self, place: usize, top: W, child: *mut ()) {
-        let len = self.len();
-        for from in (place + 1..len).rev() {
-            self.copy(from, self, from + 1);
-        }
-        if place + 1 < len {
-            // What was the top of the child at `place` is that of the new one.
-            self.set_separator(place + 1, self.separator(place));
-        }
-        interleave();
-        self.children.0[place + 1].store(child, Ordering::Release);
-        self.set_separator(place, top);
-        self.set_len(len + 1);
-    }
-
-    /// Removes the child at `place`, which is not the first; what it covered is its left neighbour's.
-    fn remove(&self, place: usize) {
-        let len = self.len();
-        self.set_separator(place - 1, self.separator(place));
-        for from in place + 1..len {
-            self.copy(from, self, from - 1);
-        }
-        self.truncate(len - 1);
-    }
-}
+use super::outline::Lead;
+use super::search_node::{FANOUT, Node};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -190,17 +73,23 @@ impl<W: Words> Descent<'_, W> {
     }
 }
 
-/// About how many of a full block's keys between `below` and `top` lie below `key`.
+/// About how many of a full block's keys such a share of them is.
 #[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and a guess may be wrong"
-)]
-fn guess<W: Words>(key: &W, below: &W, top: &W) -> usize {
+#[expect(clippy::cast_possible_truncation, reason = "a guess may be wrong")]
+fn guess_of(share: f64) -> usize {
+    const { assert!(BLOCK_CAP.is_power_of_two()) };
+    /// The last bits of what is added to this are a whole number, without the instructions by which a conversion tells what is
+    /// none.
+    const WHOLE: f64 = (1_u64 << 52) as f64;
+    let scaled = share * (BLOCK_CAP - 1) as f64 + WHOLE;
+    scaled.to_bits() as usize % BLOCK_CAP
+}
+
+/// What share of a block's keys between `below` and `top` lie below `key`, about. It need not be a number.
+#[inline]
+fn share<W: Words>(key: &W, below: &W, top: &W) -> f64 {
     let from_below = |key: &W| (key.first_word().wrapping_sub(below.first_word()) >> 1).cast_signed() as f64;
-    let share = from_below(key) / from_below(top);
-    ((share * BLOCK_CAP as f64) as usize).min(BLOCK_CAP - 1)
+    from_below(key) / from_below(top)
 }
 
 /// What the search layer's writer needs, behind a lock.
@@ -274,11 +163,33 @@ impl<W: Words> SearchLayer<W> {
         unsafe { &*child.cast() }
     }
 
-    /// Descends as [`descend`](Self::descend) does, and tells what it met on the way.
+    /// The block that [`descend`](Self::descend) ends at, or with few keys another one, from less memory.
+    #[inline]
+    pub(super) fn aim(&self, key: &W) -> &Block<W> {
+        let lanes = Lanes::of_this_processor();
+        let node = self.descend_to_node(key, lanes);
+        let child = match node.outline.lead(key, lanes) {
+            Some(lead) => node.child_of(lead.run, lead.place),
+            None => node.child(node.place(key, lanes)),
+        };
+        interleave();
+        // SAFETY: a child at level 0 is a block, and so is what a run has (rule 2 and that of `outline`).
+        unsafe { &*child.cast() }
+    }
+
+    /// Takes [`aim`](Self::aim), and tells what it met on the way.
     #[inline]
     pub(super) fn approach(&self, key: &W) -> Approach<'_, W> {
         let lanes = Lanes::of_this_processor();
         let node = self.descend_to_node(key, lanes);
+        if let Some(Lead { run, place, share }) = node.outline.lead(key, lanes) {
+            let right = (place + 1).min(FANOUT - 1);
+            interleave();
+            // SAFETY: children at level 0 are blocks, and so is what a run has (rule 2 and that of `outline`).
+            let [block, right] = [place, right].map(|place| unsafe { &*node.child_of(run, place).cast() });
+            let guess = guess_of(share);
+            return Approach { block, right, guess };
+        }
         let place = node.place(key, lanes);
         let (below, top) = (node.separator(place.saturating_sub(1)), node.separator(place));
         let child = node.child(place);
@@ -286,7 +197,11 @@ impl<W: Words> SearchLayer<W> {
         interleave();
         // SAFETY: children at level 0 are blocks (rule 2).
         let [block, right] = [child, right].map(|child| unsafe { &*child.cast() });
-        let guess = if place > 0 { guess(key, &below, &top) } else { 0 };
+        let guess = if place > 0 {
+            guess_of(share(key, &below, &top))
+        } else {
+            0
+        };
         Approach { block, right, guess }
     }
 
@@ -353,6 +268,7 @@ impl<W: Words> SearchLayer<W> {
                     node.copy(from, right, from - middle);
                 }
                 right.set_len(FANOUT - middle);
+                right.draw();
                 let fence = node.separator(middle - 1);
                 if place >= middle {
                     right.insert(place - middle, top, child);
@@ -416,7 +332,9 @@ impl<W: Words> SearchLayer<W> {
         if let Some((node, place)) = self.path(key).pop()
             && place + 1 < node.len()
         {
+            node.outline.blank();
             node.set_separator(place, top);
+            node.draw();
         }
     }
 
@@ -452,11 +370,13 @@ impl<W: Words> SearchLayer<W> {
             };
             let (left, right) = (child(right_place - 1), child(right_place));
             let (left_len, right_len) = (left.len(), right.len());
+            left.outline.blank();
             left.set_separator(left_len - 1, parent.separator(right_place - 1));
             for from in 0..right_len {
                 right.copy(from, left, left_len + from);
             }
             left.set_len(left_len + right_len);
+            left.draw();
             parent.remove(right_place);
             growth.free[right.level as usize].push(NonNull::from(right));
         }
@@ -498,6 +418,9 @@ impl<W: Words> SearchLayer<W> {
             .collect();
         let mut nodes = vec![self.root().0];
         while let Some(node) = nodes.pop() {
+            let child = |place: usize| node.child(place).cast();
+            node.outline
+                .check(node.len(), |place| node.separator(place), child)?;
             for place in 0..FANOUT {
                 let child = node.child(place);
                 let is_right = !child.is_null() && levels.get(&child).copied() == node.level.checked_sub(1);
@@ -548,35 +471,5 @@ impl<W: Words> Drop for Growth<W> {
             // SAFETY: each came from a box and is here once; nobody has the index any more.
             drop(unsafe { Box::from_raw(node.as_ptr()) });
         }
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// A reader that comes between two stores goes by any of them.
-    #[test]
-    fn a_node_has_a_child_at_every_place_from_the_beginning() {
-        let mut children: Vec<u64> = (0..FANOUT as u64).collect();
-        let children: Vec<*mut ()> = children
-            .iter_mut()
-            .map(|child| std::ptr::from_mut(child).cast())
-            .collect();
-        let node = Node::<[u64; 1]>::new(0);
-        node.begin(children[0]);
-        assert!((0..FANOUT).all(|place| node.child(place) == children[0]));
-        for (place, child) in children.iter().enumerate().skip(1) {
-            node.insert(place - 1, [10 * place as u64], *child);
-            assert!((0..FANOUT).all(|place| !node.child(place).is_null()));
-        }
-        assert_eq!(node.place(&[u64::MAX], Lanes::of_this_processor()), FANOUT - 1);
-        while node.len() > 1 {
-            node.remove(node.len() - 1);
-            assert!((0..FANOUT).all(|place| !node.child(place).is_null()));
-        }
-        assert_eq!(node.place(&[u64::MAX], Lanes::of_this_processor()), 0);
-        node.begin(children[1]);
-        assert!((0..FANOUT).all(|place| node.child(place) == children[1]));
     }
 }
