@@ -45,11 +45,6 @@ impl Scratch {
         }
     }
 
-    /// Room to join.
-    pub(super) fn joined(&mut self) -> &mut Joined {
-        self.joined.get_or_insert_with(Joined::new)
-    }
-
     /// Bytes of the heap, with the pages of all leaves of the tree.
     pub(super) fn bytes(&self) -> usize {
         self.spare.kept.capacity() * size_of::<Leaf>() + self.spare.pool.bytes() + self.run.bytes()
