@@ -342,8 +342,11 @@ impl NearSortedTree {
         for number in 0..leaves {
             let (keys, values) = self.tail.sorted();
             let part = number * fill..(number + 1) * fill;
-            let mut leaf = self.tree.scratch.spare.leaf();
-            leaf.extend(&keys[part.clone()], &values[part]);
+            let leaf = self
+                .tree
+                .scratch
+                .spare
+                .leaf_of((&keys[part.clone()], &values[part]));
             let fence = if number == 0 {
                 self.tail.fence
             } else {

@@ -121,7 +121,7 @@ impl Tail {
         self.sorted.forget_first(packed);
         self.kept = self.sorted.keys.len();
         self.moved += (packed + self.kept) as u64;
-        self.limit = self.kept + self.late.room().max(options.leaf_entries);
+        self.limit = self.kept + self.kept.max(4 * options.leaf_entries);
         if packed > 0 {
             self.fence = self.sorted.keys.first().map_or(self.end + 1, |&first| first);
         }
