@@ -374,7 +374,7 @@ impl Estimator {
             }
             return;
         }
-        let above = self.piles_above(key, kept);
+        let above = self.piles_above(key);
         self.piles[slot(self.pile_count - above)] = key;
         self.raise_l(above);
     }
@@ -382,21 +382,16 @@ impl Estimator {
     /// The end of the pile that is the `nth` from the last, which is the first.
     #[inline]
     fn pile_end(&self, nth: u64) -> u64 {
-        self.piles[slot(self.pile_count - nth)]
+        self.piles[slot(self.pile_count.wrapping_sub(nth))]
     }
 
-    /// How many of the last `kept` piles end above the key; at least one does.
-    fn piles_above(&self, key: u64, kept: u64) -> u64 {
-        let (mut above, mut step) = (1, 1);
-        while above + step <= kept && self.pile_end(above + step) > key {
-            above += step;
-            step *= 2;
-        }
-        while step > 0 {
-            if above + step <= kept && self.pile_end(above + step) > key {
-                above += step;
-            }
-            step /= 2;
+    /// How many of the last piles end above the key; at least one does. Where there is none its end is 0. Three ends are
+    /// compared at a time, and none decides which instructions come next, as nothing could predict it.
+    fn piles_above(&self, key: u64) -> u64 {
+        let mut above = 1;
+        for step in [64, 16, 4, 1] {
+            let ends_above = |steps| u64::from(self.pile_end(above + steps * step) > key);
+            above += step * (ends_above(1) + ends_above(2) + ends_above(3));
         }
         above
     }

@@ -51,6 +51,14 @@ impl Leaf {
         }
     }
 
+    /// A leaf of a page that has so many keys.
+    pub(super) fn of(page: LeafPage, len: usize) -> Self {
+        let mut leaf = Self::new(page);
+        leaf.set_len(len);
+        leaf.sample_from(0);
+        leaf
+    }
+
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         usize::from(self.len)

@@ -13,12 +13,13 @@
 )]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::options::LEAF_ENTRIES;
-use super::search::NO_KEY;
+use super::search::{Columns, NO_KEY};
 
 /// Pages in the first piece.
 const FIRST_PAGES: usize = 4;
@@ -33,7 +34,19 @@ pub(super) struct Page {
     pub(super) values: [u64; LEAF_ENTRIES],
 }
 
-const _: () = assert!(size_of::<Page>() == 4096, "a leaf lies on one page");
+const _: () = assert!(
+    size_of::<Page>() == 4096 && size_of::<Page>() == size_of::<[[u64; LEAF_ENTRIES]; 2]>(),
+    "a leaf lies on one page"
+);
+
+/// Writes all of a column: its entries, and the same behind all of them.
+fn write_column(column: &mut [MaybeUninit<u64>; LEAF_ENTRIES], entries: &[u64], behind: u64) {
+    let (filled, rest) = column.split_at_mut(entries.len());
+    for (place, &entry) in filled.iter_mut().zip(entries) {
+        place.write(entry);
+    }
+    rest.fill(MaybeUninit::new(behind));
+}
 
 /// A page that nobody else has.
 #[derive(Debug)]
@@ -81,6 +94,11 @@ impl PagePool {
 
     /// A page without keys.
     pub(super) fn take(&mut self) -> LeafPage {
+        self.take_filled((&[], &[]))
+    }
+
+    /// A page of these entries, of which there are as many as a leaf has room for at most, and [`NO_KEY`] behind them.
+    pub(super) fn take_filled(&mut self, (keys, values): Columns<'_>) -> LeafPage {
         let room = self.piece.as_ref().map_or(0, |piece| piece.pages());
         let piece = if self.taken < room {
             self.piece.as_ref()
@@ -94,12 +112,10 @@ impl PagePool {
         // SAFETY: fewer pages than the piece has were taken of it.
         let page = unsafe { piece.start.add(self.taken) };
         // SAFETY: the memory is the piece's (1), and nobody has been given it (2).
-        unsafe {
-            page.write(Page {
-                keys: [NO_KEY; LEAF_ENTRIES],
-                values: [0; LEAF_ENTRIES],
-            });
-        }
+        let columns: &mut [[MaybeUninit<u64>; LEAF_ENTRIES]; 2] = unsafe { page.cast().as_mut() };
+        let [page_keys, page_values] = columns;
+        write_column(page_keys, keys, NO_KEY);
+        write_column(page_values, values, 0);
         self.taken += 1;
         self.pages += 1;
         LeafPage { page, _piece: piece }

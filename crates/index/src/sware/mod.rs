@@ -13,11 +13,13 @@
 //! the buffer, and drains a part of it: in order behind the last leaf, entry by entry from the root where it overlaps
 //! with the tree. [`NearSortedTree`] buffers only what is out of order, and
 //!
-//! * never moves an entry in order: it is written to the leaf where it stays;
+//! * moves an entry in order once: from the tail, to which it is appended, to the leaf where it stays;
 //! * keeps what is ahead of its time apart, until its time has come (the pairs that a swap displaces are one late and
 //!   one ahead; a tail that follows the greatest key would make *every* key late);
-//! * stages late entries, sorts some hundred of them at a time, and keeps them by the leaf to which they belong, behind
-//!   fingerprints: a lookup seldom meets them, and a scan has only to merge those of one leaf;
+//! * gathers what is a little late in the tail, as far back as late keys reach, sorts a thousand entries or more of it at a
+//!   time, and packs leaves from what no late key reaches any more;
+//! * stages what is too late for that, sorts some hundred entries at a time, and keeps them by the leaf to which they
+//!   belong, behind fingerprints: a lookup seldom meets them, and a scan has only to merge those of one leaf;
 //! * merges them leaf by leaf, when more than an eighth of what a leaf holds waits for it: one pass serves many, and memory
 //!   is bounded, whatever the order;
 //! * merges what a scan meets, as a query of the paper sorts it: the next one finds it in order;
@@ -32,6 +34,7 @@ mod buffer;
 mod fence_index;
 mod join;
 mod late;
+mod lateness;
 mod leaf;
 mod leaf_pages;
 mod merge;
@@ -44,6 +47,7 @@ mod scratch;
 mod search;
 mod serial_map;
 mod stage;
+mod tail;
 mod waiting;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide;

@@ -9,6 +9,12 @@ pub(super) const BRANCH_LEAVES: usize = 64;
 /// Entries that a stage has room for. A scan looks through all their keys, and they fit the nearest caches.
 pub(super) const STAGE_ENTRIES: usize = 1024;
 
+/// Late entries that the tail of nearly sorted keys has room for before they are sorted, at most.
+pub(super) const LATE_ENTRIES: usize = 32 * 1024;
+
+/// Entries that the tail of nearly sorted keys keeps when leaves are packed, at most.
+pub(super) const TAIL_ENTRIES: usize = 64 * 1024;
+
 /// Entries that may wait to be merged into a leaf.
 pub(super) const LEAF_WAITING: usize = 32;
 

@@ -8,6 +8,7 @@ use super::join::Joined;
 use super::late::Late;
 use super::leaf::Leaf;
 use super::near_sorted::NearSortedTree;
+use super::options::LEAF_ENTRIES;
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
 use super::stage::{Run, Stage};
@@ -100,6 +101,11 @@ pub(super) fn join_leaf(
     joined
         .get_or_insert_with(Joined::new)
         .visit((leaf, next), stretch, late, visit);
+}
+
+/// Appends what is visited.
+fn collecting(entries: &mut Vec<(u64, u64)>) -> impl FnMut(&[u64], &[u64]) {
+    |keys, values| entries.extend(keys.iter().copied().zip(values.iter().copied()))
 }
 
 impl BPlusTree {
@@ -203,9 +209,7 @@ impl BPlusTree {
             (place, None),
             bounds,
             staged,
-            &mut |keys, values| {
-                entries.extend(keys.iter().copied().zip(values.iter().copied()));
-            },
+            &mut collecting(entries),
         );
     }
 
@@ -291,13 +295,13 @@ impl NearSortedTree {
         let Some((lower, upper)) = inclusive(bounds) else {
             return;
         };
-        if lower < self.tail_fence {
+        if lower < self.tail.fence {
             self.tree
-                .visit_between(lower, upper.min(self.tail_fence - 1), &mut visit);
+                .visit_between(lower, upper.min(self.tail.fence - 1), &mut visit);
         }
-        self.visit_tail(lower, upper, &mut visit);
+        self.tail.visit(lower, upper, &mut visit);
         self.ahead
-            .visit(lower.max(self.tail_end), upper.min(NO_KEY - 1), &mut visit);
+            .visit(lower.max(self.tail.end), upper.min(NO_KEY - 1), &mut visit);
         self.visit_greatest(upper, &mut visit);
     }
 
@@ -308,29 +312,6 @@ impl NearSortedTree {
         {
             visit(&[NO_KEY], &[value]);
         }
-    }
-
-    /// Visits what belongs to the tail, between the bounds.
-    pub(super) fn visit_tail(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
-        if lower > self.tail_end || upper < self.tail_fence {
-            return;
-        }
-        let (lower, upper) = (lower.max(self.tail_fence), upper.min(self.tail_end));
-        let mut reading = Reading::new(&self.tree.stage, lower, upper);
-        let staged = reading.staged.columns();
-        join_leaf(
-            &mut reading.joining.joined,
-            (&self.tail, None),
-            (lower, upper),
-            staged,
-            visit,
-        );
-    }
-
-    fn read_tail(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) {
-        self.visit_tail(lower, upper, &mut |keys, values| {
-            entries.extend(keys.iter().copied().zip(values.iter().copied()));
-        });
     }
 }
 
@@ -352,14 +333,15 @@ impl SerialMap for NearSortedTree {
     }
 
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        if lower < self.tail_fence {
-            let below = self.tail_fence - 1;
+        if lower < self.tail.fence {
+            let below = self.tail.fence - 1;
             let next = self.tree.read_up_below(lower, upper.min(below), entries);
-            return next.or_else(|| (upper > below).then_some(self.tail_fence));
+            return next.or_else(|| (upper > below).then_some(self.tail.fence));
         }
-        if lower <= self.tail_end {
-            self.read_tail(lower, upper, entries);
-            return (upper > self.tail_end).then(|| self.tail_end + 1);
+        if lower <= self.tail.end {
+            let (from, to) = self.tail.part_up(lower, upper, LEAF_ENTRIES);
+            self.tail.visit(from, to, &mut collecting(entries));
+            return (to < upper).then_some(to + 1);
         }
         let next = self.ahead.read_up(lower, upper, entries);
         if next.is_none() && upper == NO_KEY {
@@ -369,17 +351,18 @@ impl SerialMap for NearSortedTree {
     }
 
     fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        if upper > self.tail_end && upper >= self.tail_fence {
-            let end = lower.max(self.tail_end + 1);
+        if upper > self.tail.end && upper >= self.tail.fence {
+            let end = lower.max(self.tail.end + 1);
             let next = self.ahead.read_down(end, upper, entries);
             if upper == NO_KEY {
                 entries.extend(self.tree.greatest.map(|value| (NO_KEY, value)));
             }
-            return next.or_else(|| (lower < end).then_some(self.tail_end));
+            return next.or_else(|| (lower < end).then_some(self.tail.end));
         }
-        if upper >= self.tail_fence {
-            self.read_tail(lower, upper, entries);
-            return (lower < self.tail_fence).then(|| self.tail_fence - 1);
+        if upper >= self.tail.fence {
+            let (from, to) = self.tail.part_down(lower, upper, LEAF_ENTRIES);
+            self.tail.visit(from, to, &mut collecting(entries));
+            return (lower < from).then(|| from - 1);
         }
         self.tree.read_down_below(lower, upper, entries)
     }

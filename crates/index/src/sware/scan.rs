@@ -34,13 +34,16 @@ impl NearSortedTree {
         let Some((lower, upper)) = inclusive(bounds) else {
             return;
         };
-        if lower < self.tail_fence {
+        if lower < self.tail.fence {
             self.tree
-                .scan_between(lower, upper.min(self.tail_fence - 1), &mut visit);
+                .scan_between(lower, upper.min(self.tail.fence - 1), &mut visit);
         }
-        self.visit_tail(lower, upper, &mut visit);
+        if upper >= self.tail.fence && lower <= self.tail.end {
+            self.tail.merge_late(&mut self.tree.scratch.run);
+            self.tail.visit(lower, upper, &mut visit);
+        }
         self.ahead
-            .scan(lower.max(self.tail_end), upper.min(NO_KEY - 1), &mut visit);
+            .scan(lower.max(self.tail.end), upper.min(NO_KEY - 1), &mut visit);
         self.visit_greatest(upper, &mut visit);
     }
 

@@ -4,6 +4,7 @@ use super::join::Joined;
 use super::late::Late;
 use super::leaf::Leaf;
 use super::leaf_pages::PagePool;
+use super::search::Columns;
 use super::stage::Run;
 
 /// Room to sort and to join, and leaves for the next use.
@@ -45,11 +46,6 @@ impl Scratch {
         }
     }
 
-    /// Room to join.
-    pub(super) fn joined(&mut self) -> &mut Joined {
-        self.joined.get_or_insert_with(Joined::new)
-    }
-
     /// Bytes of the heap, with the pages of all leaves of the tree.
     pub(super) fn bytes(&self) -> usize {
         self.spare.kept.capacity() * size_of::<Leaf>() + self.spare.pool.bytes() + self.run.bytes()
@@ -63,6 +59,19 @@ impl SpareLeaves {
             None => Leaf::new(self.pool.take()),
             Some(mut leaf) => {
                 leaf.truncate(0);
+                leaf
+            }
+        }
+    }
+
+    /// A leaf of these entries.
+    pub(super) fn leaf_of(&mut self, entries: Columns<'_>) -> Leaf {
+        match self.kept.pop() {
+            None => Leaf::of(self.pool.take_filled(entries), entries.0.len()),
+            Some(mut leaf) => {
+                leaf.begin_filling();
+                leaf.fill_up(entries, entries.0.len());
+                leaf.end_filling();
                 leaf
             }
         }

@@ -1,13 +1,14 @@
 //! Late entries on their way to the branches of a tree.
 
-use super::options::STAGE_ENTRIES;
+use std::collections::HashMap;
+
+use super::options::LATE_ENTRIES;
 use super::search::{Columns, NO_KEY};
 
-const HEADS: usize = 4 * STAGE_ENTRIES;
+const _: () = assert!(LATE_ENTRIES <= u16::MAX as usize, "a link to each entry");
 
-/// Most lookups are for what is not staged, and meet a bit that is not set.
-const FILTER_BITS: usize = 64 * STAGE_ENTRIES;
-const FILTER_WORDS: usize = FILTER_BITS / u64::BITS as usize;
+/// Heads of chains for each entry that there is room for.
+const HEADS_EACH: usize = 4;
 
 /// Bits of the keys, below those that all of them have in common, by which they are sorted first.
 const DIGIT_BITS: u32 = 12;
@@ -15,7 +16,8 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 
 /// Entries in order of arrival, and a hash table with chains over them: to add one, nothing is compared and nothing is
 /// decided. They leave it together, sorted, so that those of one branch or leaf come one after the other, and what the
-/// first ones need can be asked from memory for many of them before it is needed.
+/// first ones need can be asked from memory for many of them before it is needed. A filter has a word of bits for each entry
+/// that there is room for: most lookups are for what is not staged, and meet a bit that is not set.
 ///
 /// Invariants: the bits of all entries are set in the filter; a head, or a link, is 0 or one more than the place of an entry; each is linked to an earlier one of the
 /// same head, so that of equal keys the newest is met first; an entry that was removed has the key [`NO_KEY`]; all other
@@ -25,9 +27,11 @@ pub(super) struct Stage {
     keys: Vec<u64>,
     values: Vec<u64>,
     links: Vec<u16>,
-    /// None until something is staged.
-    heads: Option<Box<[u16; HEADS]>>,
-    filter: Option<Box<[u64; FILTER_WORDS]>>,
+    /// A power of two, or none until something is staged.
+    heads: Vec<u16>,
+    /// As many bits as the hash has values above the shift, or none.
+    filter: Vec<u64>,
+    filter_shift: u32,
     least: u64,
     greatest: u64,
     room: usize,
@@ -59,11 +63,22 @@ impl Run {
         (self.keys.capacity() + self.values.capacity()) * size_of::<u64>()
     }
 
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.keys.truncate(len);
+        self.values.truncate(len);
+    }
+
+    pub(super) fn forget_first(&mut self, count: usize) {
+        self.keys.drain(..count);
+        self.values.drain(..count);
+    }
+
     pub(super) fn clear(&mut self) {
         self.keys.clear();
         self.values.clear();
     }
 
+    #[inline(always)]
     pub(super) fn push(&mut self, (key, value): (u64, u64)) {
         self.keys.push(key);
         self.values.push(value);
@@ -80,14 +95,15 @@ impl Run {
 }
 
 impl Stage {
-    /// Room for so many entries, at most [`STAGE_ENTRIES`].
+    /// Room for so many entries, at most [`LATE_ENTRIES`].
     pub(super) const fn new(room: usize) -> Self {
         Self {
             keys: Vec::new(),
             values: Vec::new(),
             links: Vec::new(),
-            heads: None,
-            filter: None,
+            heads: Vec::new(),
+            filter: Vec::new(),
+            filter_shift: 0,
             least: NO_KEY,
             greatest: 0,
             room,
@@ -105,33 +121,58 @@ impl Stage {
         self.keys.len()
     }
 
+    /// How many entries there is room for.
+    pub(super) const fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Makes room for so many entries, at most [`LATE_ENTRIES`], if it differs by a power of two. Nothing may be staged.
+    pub(super) fn set_room(&mut self, room: usize) {
+        if room.next_power_of_two() != self.room.next_power_of_two() {
+            *self = Self::new(room.next_power_of_two().min(LATE_ENTRIES));
+        }
+    }
+
     /// Adds an entry, over older ones of the same key; says whether there is room for another. There must be room.
     #[inline(always)]
     pub(super) fn push(&mut self, key: u64, value: u64) -> bool {
-        if self.heads.is_none() {
+        if self.heads.is_empty() {
             self.allocate();
         }
-        if let Some((heads, filter)) = self.heads.as_mut().zip(self.filter.as_mut()) {
-            let (word, bit) = filter_of(key);
-            filter[word] |= bit;
-            let head = &mut heads[head_of(key)];
-            self.keys.push(key);
-            self.values.push(value);
-            self.links.push(*head);
-            *head = link_to(self.keys.len());
-            self.least = self.least.min(key);
-            self.greatest = self.greatest.max(key);
-        }
+        let (word, bit) = self.filter_of(key);
+        self.filter[word] |= bit;
+        let head = self.head_of(key);
+        let head = &mut self.heads[head];
+        self.keys.push(key);
+        self.values.push(value);
+        self.links.push(*head);
+        *head = link_to(self.keys.len());
+        self.least = self.least.min(key);
+        self.greatest = self.greatest.max(key);
         self.keys.len() < self.room
     }
 
     #[cold]
     fn allocate(&mut self) {
+        let words = self.room.next_power_of_two();
         self.keys.reserve_exact(self.room);
         self.values.reserve_exact(self.room);
         self.links.reserve_exact(self.room);
-        self.heads = Some(Box::new([0; HEADS]));
-        self.filter = Some(Box::new([0; FILTER_WORDS]));
+        self.heads = vec![0; HEADS_EACH * words];
+        self.filter = vec![0; words];
+        self.filter_shift = u64::BITS - (words * 64).ilog2();
+    }
+
+    #[inline(always)]
+    fn head_of(&self, key: u64) -> usize {
+        low_bits(hash(key) >> 28) & self.heads.len().wrapping_sub(1)
+    }
+
+    /// The word and the bit of a key in the filter: of bits of the hash that a head is not chosen by, but for some.
+    #[inline(always)]
+    fn filter_of(&self, key: u64) -> (usize, u64) {
+        let number = hash(key) >> self.filter_shift;
+        (low_bits(number >> 6), 1 << (number & 63))
     }
 
     /// The value of a key, which is not [`NO_KEY`].
@@ -147,14 +188,14 @@ impl Stage {
     /// Whether a key may be staged, which is not [`NO_KEY`].
     #[inline(always)]
     pub(super) fn may_have(&self, key: u64) -> bool {
-        let (word, bit) = filter_of(key);
-        self.filter.as_ref().is_some_and(|filter| filter[word] & bit != 0)
+        let (word, bit) = self.filter_of(key);
+        self.filter.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
     #[cold]
     #[inline(never)]
     fn get_staged(&self, key: u64) -> Option<u64> {
-        let link = self.heads.as_ref()?[head_of(key)];
+        let link = *self.heads.get(self.head_of(key))?;
         self.find(link, key).map(|place| self.values[place])
     }
 
@@ -171,7 +212,7 @@ impl Stage {
 
     /// Removes all entries of a key, which is not [`NO_KEY`]; returns the value of the newest.
     pub(super) fn remove(&mut self, key: u64) -> Option<u64> {
-        let mut link = self.heads.as_ref()?[head_of(key)];
+        let mut link = *self.heads.get(self.head_of(key))?;
         let mut newest = None;
         while let Some(place) = self.find(link, key) {
             newest = newest.or(Some(self.values[place]));
@@ -200,8 +241,9 @@ impl Stage {
                 found.extend(entries.filter(|entry| within(entry.0)));
             }
         }
-        found.sort_by_key(|entry| entry.0);
-        run.extend_sorted(&found);
+        let mut sorted = Vec::new();
+        sort_into(&mut sorted, found.iter().copied(), (lower, upper));
+        run.extend_sorted(&sorted);
     }
 
     /// Moves the entries between two bounds, of which neither is [`NO_KEY`], to a run.
@@ -221,80 +263,27 @@ impl Stage {
     /// Moves all entries to a run.
     pub(super) fn take(&mut self, run: &mut Run) {
         run.clear();
-        self.sort();
+        let entries = self.keys.iter().copied().zip(self.values.iter().copied());
+        sort_into(&mut self.sorting, entries, (self.least, self.greatest));
         let removed = self.sorting.partition_point(|entry| entry.0 < NO_KEY);
         run.extend_sorted(&self.sorting[..removed]);
         self.clear();
     }
 
     fn clear(&mut self) {
-        if let Some(heads) = &mut self.heads {
-            heads.fill(0);
-        }
-        if let Some(filter) = &mut self.filter {
-            filter.fill(0);
-        }
+        self.heads.fill(0);
+        self.filter.fill(0);
         self.keys.clear();
         self.values.clear();
         self.links.clear();
         (self.least, self.greatest) = (NO_KEY, 0);
     }
 
-    /// Sorts all entries, those of equal keys in order of arrival, with what was removed behind the others: first by the
-    /// digit in which most of them differ, then by insertion, unless too many have the same one.
-    fn sort(&mut self) {
-        /// So few are sorted at once.
-        const FEW: usize = 64;
-        /// More of one digit are not inserted one by one.
-        const OF_ONE_DIGIT: usize = 16;
-
-        let entries = || self.keys.iter().copied().zip(self.values.iter().copied());
-        self.sorting.clear();
-        if self.keys.len() <= FEW {
-            self.sorting.extend(entries());
-            self.sorting.sort_by_key(|entry| entry.0);
-            return;
-        }
-        let (least, span) = (self.least, self.greatest.saturating_sub(self.least));
-        let shift = (u64::BITS - span.leading_zeros()).saturating_sub(DIGIT_BITS);
-        let digit = |key: u64| {
-            usize::try_from((key - least) >> shift).map_or(DIGITS - 1, |digit| digit.min(DIGITS - 1))
-        };
-        let mut ends = [0_u16; DIGITS];
-        for &key in &self.keys {
-            ends[digit(key)] += 1;
-        }
-        let (mut end, mut most) = (0, 0);
-        for count in &mut ends {
-            most = most.max(*count);
-            end += std::mem::replace(count, end);
-        }
-        self.sorting.resize(self.keys.len(), (0, 0));
-        for entry in entries() {
-            let place = &mut ends[digit(entry.0)];
-            self.sorting[usize::from(*place)] = entry;
-            *place += 1;
-        }
-        if usize::from(most) > OF_ONE_DIGIT {
-            let mut from = 0;
-            for end in ends.map(usize::from) {
-                if end - from > OF_ONE_DIGIT {
-                    self.sorting[from..end].sort_by_key(|entry| entry.0);
-                }
-                from = end;
-            }
-        }
-        insertion_sort(&mut self.sorting);
-    }
-
     /// Bytes of the heap.
     pub(super) fn bytes(&self) -> usize {
         let columns = self.keys.capacity() * (2 * size_of::<u64>() + size_of::<u16>());
-        let heads = self.heads.as_ref().map_or(0, |heads| size_of_val(heads.as_ref()));
-        let filter = self
-            .filter
-            .as_ref()
-            .map_or(0, |filter| size_of_val(filter.as_ref()));
+        let heads = self.heads.capacity() * size_of::<u16>();
+        let filter = self.filter.capacity() * size_of::<u64>();
         columns + heads + filter + self.sorting.capacity() * size_of::<(u64, u64)>()
     }
 
@@ -306,13 +295,14 @@ impl Stage {
         if self.keys.len() != self.values.len() || self.keys.len() != self.links.len() {
             return Err("columns of the stage differ in length".into());
         }
-        for (place, &key) in self.keys.iter().enumerate().filter(|(_, key)| **key != NO_KEY) {
+        let staged = self.keys.iter().copied().zip(self.values.iter().copied());
+        let newest: HashMap<u64, u64> = staged.filter(|entry| entry.0 != NO_KEY).collect();
+        for (&key, &value) in &newest {
             if !(lower.max(self.least)..=upper.min(self.greatest)).contains(&key) {
                 return Err(format!("{key} is staged, outside of {lower} to {upper}"));
             }
-            let newest = self.keys.iter().rposition(|&other| other == key);
-            if self.get(key) != newest.map(|newest| self.values[newest]) {
-                return Err(format!("the staged key {key} at {place} is not found"));
+            if self.get(key) != Some(value) {
+                return Err(format!("the staged key {key} is not found"));
             }
         }
         Ok(())
@@ -321,6 +311,56 @@ impl Stage {
 
 /// Keys of a stage that are compared with bounds at once.
 const LOOKED_THROUGH: usize = 32;
+
+/// Sorts entries with keys from `least` to `greatest` into `sorted`, those of equal keys in the order in which they come, with
+/// keys above behind the others: first by the digit in which most of them differ, then by insertion, unless too many have the
+/// same one.
+fn sort_into(
+    sorted: &mut Vec<(u64, u64)>,
+    entries: impl ExactSizeIterator<Item = (u64, u64)> + Clone,
+    (least, greatest): (u64, u64),
+) {
+    /// So few are sorted at once.
+    const FEW: usize = 64;
+    /// More of one digit are not inserted one by one.
+    const OF_ONE_DIGIT: usize = 16;
+
+    sorted.clear();
+    if entries.len() <= FEW {
+        sorted.extend(entries);
+        sorted.sort_by_key(|entry| entry.0);
+        return;
+    }
+    let span = greatest.saturating_sub(least);
+    let shift = (u64::BITS - span.leading_zeros()).saturating_sub(DIGIT_BITS);
+    let digit =
+        |key: u64| usize::try_from((key - least) >> shift).map_or(DIGITS - 1, |digit| digit.min(DIGITS - 1));
+    let mut ends = [0_u16; DIGITS];
+    for (key, _) in entries.clone() {
+        ends[digit(key)] += 1;
+    }
+    let (mut end, mut most) = (0, 0);
+    for count in &mut ends {
+        most = most.max(*count);
+        end += std::mem::replace(count, end);
+    }
+    sorted.resize(entries.len(), (0, 0));
+    for entry in entries {
+        let place = &mut ends[digit(entry.0)];
+        sorted[usize::from(*place)] = entry;
+        *place += 1;
+    }
+    if usize::from(most) > OF_ONE_DIGIT {
+        let mut from = 0;
+        for end in ends.map(usize::from) {
+            if end - from > OF_ONE_DIGIT {
+                sorted[from..end].sort_by_key(|entry| entry.0);
+            }
+            from = end;
+        }
+    }
+    insertion_sort(sorted);
+}
 
 /// Sorts entries of which each is near its place.
 fn insertion_sort(entries: &mut [(u64, u64)]) {
@@ -342,17 +382,9 @@ pub(super) fn hash(key: u64) -> u64 {
 }
 
 #[inline(always)]
-fn head_of(key: u64) -> usize {
-    let [low, high, ..] = (hash(key) >> 40).to_le_bytes();
-    usize::from(u16::from_le_bytes([low, high])) % HEADS
-}
-
-/// The word and the bit of a key in the filter: of bits of the hash that a head is not chosen by, but for some.
-#[inline(always)]
-fn filter_of(key: u64) -> (usize, u64) {
-    let [.., low, high] = hash(key).to_le_bytes();
-    let bit = usize::from(u16::from_le_bytes([low, high])) % FILTER_BITS;
-    (bit / 64, 1 << (bit % 64))
+#[expect(clippy::cast_possible_truncation, reason = "the caller masks them")]
+const fn low_bits(bits: u64) -> usize {
+    bits as usize
 }
 
 /// A link to the last of so many entries.

@@ -1,6 +1,8 @@
 //! The trees for nearly sorted keys, in every combination of the settings that change what they do.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 
 use bedload_index::mem::OrderedMap;
@@ -247,7 +249,7 @@ impl SerialMap for Scanned {
 }
 
 /// The degrees of order of the scenarios.
-const DEGREES: [(f64, f64); 7] = [
+const DEGREES: [(f64, f64); 8] = [
     (0.0, 0.0),
     (10.0, 5.0),
     (20.0, 10.0),
@@ -255,6 +257,7 @@ const DEGREES: [(f64, f64); 7] = [
     (5.0, 95.0),
     (100.0, 50.0),
     (96.67, 0.1),
+    (100.0, 1.0),
 ];
 
 pub(crate) fn arrivals(len: usize) -> impl Iterator<Item = Vec<u64>> {
@@ -285,6 +288,14 @@ fn verify<M: SerialMap>(mut map: M, ranks: &[u64], keys_each: u64) {
             let probe = probe * 1000 + scattered(probe) % 900;
             assert_eq!(map.get(probe), oracle.get(&probe).copied(), "after {number}");
             assert_eq!(map.get(probe + 1), None);
+        }
+        if number % 41 == 0 {
+            // One of the last keys, or of all.
+            let behind = if number % 2 == 0 { 50 } else { ranks.len() };
+            let before = usize::try_from(number).expect("the place of a rank");
+            let gone = ranks[before.saturating_sub(rng.index(behind))] / keys_each;
+            let gone = gone * 1000 + scattered(gone) % 900;
+            assert_eq!(map.remove(gone), oracle.remove(&gone), "{gone} after {number}");
         }
         if number % 4099 == 0 {
             compare(&map, &oracle);
@@ -416,6 +427,84 @@ fn what_is_in_order_is_appended_and_what_is_not_waits() {
         let kept = 1 << 20;
         assert!(tree.bytes() <= 22 * len + kept, "{k}: {} bytes", tree.bytes());
     }
+}
+
+/// The departures of a year in the order in which they were scheduled, each a key of its own.
+fn flights() -> Vec<u64> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(File::open(path).expect("the flights are part of the repository"))
+        .read_to_string(&mut text)
+        .expect("they are compressed text");
+    let digits = |time: &str| -> String { time.chars().filter(char::is_ascii_digit).collect() };
+    let times = text.lines().skip(1).filter_map(|line| line.split(',').nth(1));
+    let times = times.filter_map(|time| digits(time).parse::<u64>().ok());
+    times
+        .zip(0..)
+        .map(|(time, arrival)| time << 20 | arrival)
+        .collect()
+}
+
+/// However many keys are a little late, they are sorted in the tail, and packed: none waits for its leaf but few, and each is
+/// written a few times only.
+#[test]
+fn what_is_a_little_late_is_sorted_in_the_tail() {
+    let len = 200_000;
+    let made = |(k, l)| {
+        let spec = NearlySorted {
+            swapped_percent: k,
+            displacement_percent: l,
+            ..NearlySorted::new(len, 11)
+        };
+        spec.generate().keys
+    };
+    let inputs = [
+        (made((0.0, 0.0)), 0, 2),
+        (made((96.67, 0.1)), 5, 7),
+        (made((50.0, 0.1)), 5, 7),
+        (made((100.0, 1.0)), 25, 7),
+        (flights(), 5, 5),
+    ];
+    for (number, (keys, percent_elsewhere, moved)) in inputs.into_iter().enumerate() {
+        let mut tree = NearSortedTree::new();
+        keys.iter().for_each(|&key| tree.insert(key, !key));
+        let went = tree.arrivals();
+        let elsewhere = (went.pending + went.ahead) * 100;
+        let all = keys.len() as u64;
+        assert!(elsewhere <= all * percent_elsewhere, "input {number}: {went:?}");
+        assert!(went.moved <= all * moved, "input {number}: {went:?}");
+        tree.drain();
+        tree.check_structure().expect("the structure holds");
+        assert!(tree.fill() >= 0.9, "leaves are filled to {}", tree.fill());
+        assert!(keys.iter().all(|&key| tree.get(key) == Some(!key)));
+        assert!(
+            tree.bytes() <= 22 * keys.len() + (1 << 20),
+            "{} bytes",
+            tree.bytes()
+        );
+    }
+}
+
+/// The tail is sorted by the first scan that meets it, and by no other until more keys are late.
+#[test]
+fn a_scan_sorts_the_tail_once() {
+    let mut tree = NearSortedTree::new();
+    (0..10_000_u64).for_each(|key| tree.insert(key ^ 7, key));
+    let scan = |tree: &mut NearSortedTree| {
+        let mut next = 0;
+        tree.scan(.., |keys, _| {
+            assert!(keys.iter().copied().eq(next..next + keys.len() as u64));
+            next += keys.len() as u64;
+        });
+        assert_eq!(next, 10_000);
+        tree.arrivals().moved
+    };
+    let before = tree.arrivals().moved;
+    let once = scan(&mut tree);
+    assert!(once > before);
+    assert_eq!(scan(&mut tree), once);
+    tree.insert(9_990, 0);
+    assert!(scan(&mut tree) > once);
 }
 
 #[test]
