@@ -132,10 +132,10 @@ impl Case {
                 "{what}: from {from}, {len} seconds, in reverse"
             );
             assert_eq!(scan().count().expect("reads"), forwards.len() as u64, "{what}");
-            let limit = 1 + len / 3;
-            let few: Vec<(i64, Row)> = backwards.iter().take(limit as usize).copied().collect();
+            let limit = 1 + usize::try_from(len / 3).expect("small");
+            let few: Vec<(i64, Row)> = backwards.iter().take(limit).copied().collect();
             assert!(
-                read(scan().rev().limit(limit.unsigned_abs())) == few,
+                read(scan().rev().limit(limit as u64)) == few,
                 "{what}: from {from}, {limit} of {len} seconds"
             );
             // Two columns, in another order than they stand in blocks.
