@@ -13,7 +13,7 @@ use super::block_file::BlockFile;
 use super::block_map::BlockRef;
 use super::places::{Allocated, Place, Places};
 use super::unwritten::Unwritten;
-use super::writer::{Helper, WRITE_BYTES};
+use super::write_helper::{Helper, WRITE_BYTES};
 use crate::disk::Disk;
 use crate::engine::TableEntry;
 use crate::error::{Error, Result};

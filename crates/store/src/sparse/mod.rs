@@ -43,6 +43,7 @@ mod shape;
 mod table;
 mod unwritten;
 mod verify;
+mod write_helper;
 mod writer;
 
 pub(crate) use append::Placed;

@@ -1,25 +1,18 @@
 //! Writing blocks, neighbours in one call.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Receiver;
 
 use parking_lot::Mutex;
 
 use super::block::Owner;
 use super::block_file::BlockFile;
 use super::files::BlockFiles;
+use super::write_helper::{Helper, WRITE_BYTES, Write, sync_all};
 use crate::disk::DIRECT_ALIGNMENT;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::wal::Pending;
 
-/// Bytes written in one call to the disk: few enough that they are still in the processor's caches, and that the disk
-/// has something to do soon.
-pub(super) const WRITE_BYTES: usize = if cfg!(any(test, fuzzing)) {
-    4 << 10
-} else {
-    256 << 10
-};
 /// From so many bytes on they go past the system's cache, in longer pieces: that much memory takes longer to be found than the
 /// disk does.
 const PAST_CACHE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
@@ -29,8 +22,6 @@ const PAST_CACHE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
 };
 /// Bytes of a write past the system's cache.
 const PAST_CACHE_WRITE_BYTES: usize = 2 * WRITE_BYTES;
-/// Writes that wait for the thread that does them.
-const WAITING_WRITES: usize = 4;
 /// From so many bytes on a thread syncs them while the log is synced.
 const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     8 << 10
@@ -60,160 +51,6 @@ pub(super) struct BlockWriter<'f> {
     helper: Option<Helper>,
     /// Whether the helper writes, too.
     hands_over: bool,
-}
-
-/// A thread that writes while the next blocks are made, and syncs while the log is. Threads that nobody uses wait for
-/// the next writer.
-#[derive(Debug)]
-pub(super) struct Helper {
-    /// None once the thread is to end.
-    jobs: Option<Sender<Job>>,
-    /// Buffers that were written.
-    done: Receiver<(Vec<u8>, Result<()>)>,
-    /// How many are on their way.
-    waiting: usize,
-    failed: Option<Error>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-enum Job {
-    Write(Write),
-    /// Says that everything before it is written.
-    Report(Sender<()>),
-    Sync(Vec<Arc<BlockFile>>, Sender<Result<()>>),
-}
-
-#[derive(Debug)]
-struct Write {
-    file: Arc<BlockFile>,
-    offset: u64,
-    bytes: Vec<u8>,
-    /// Where in the buffer they begin.
-    padding: usize,
-    past_cache: bool,
-}
-
-impl Write {
-    /// Writes it, and lets the disk begin with it if it is long: many short ones are better left to the sync.
-    fn perform(&self) -> Result<()> {
-        let bytes = &self.bytes[self.padding..];
-        if self.past_cache {
-            return self.file.write_past_cache(self.offset, bytes);
-        }
-        self.file.write(self.offset, bytes)?;
-        if bytes.len() >= WRITE_BYTES {
-            self.file.file.begin_sync(self.offset, bytes.len() as u64);
-        }
-        Ok(())
-    }
-}
-
-fn sync_all(files: &[Arc<BlockFile>]) -> Result<()> {
-    files.iter().try_for_each(|file| file.sync())
-}
-
-impl Helper {
-    /// None if there is no thread to be had.
-    pub(super) fn start() -> Option<Self> {
-        let (jobs, waiting) = channel::<Job>();
-        let (give_back, done) = channel();
-        let work = move || {
-            for job in waiting {
-                // Whoever waited for it may be gone.
-                match job {
-                    Job::Write(mut write) => {
-                        let outcome = write.perform();
-                        write.bytes.clear();
-                        let _ = give_back.send((write.bytes, outcome));
-                    }
-                    Job::Report(done) => {
-                        let _ = done.send(());
-                    }
-                    Job::Sync(files, done) => {
-                        let _ = done.send(sync_all(&files));
-                    }
-                }
-            }
-        };
-        let thread = thread::Builder::new()
-            .name("bedload-write".into())
-            .spawn(work)
-            .ok()?;
-        Some(Self {
-            jobs: Some(jobs),
-            done,
-            waiting: 0,
-            failed: None,
-            thread: Some(thread),
-        })
-    }
-
-    fn send(&self, job: Job) {
-        if let Some(jobs) = &self.jobs {
-            jobs.send(job).expect("the thread ends after its sender");
-        }
-    }
-
-    /// Waits for one write; returns its buffer, which is empty.
-    fn receive(&mut self) -> Vec<u8> {
-        let (buffer, outcome) = self.done.recv().expect("the thread ends after its sender");
-        self.waiting -= 1;
-        if let Err(error) = outcome {
-            self.failed.get_or_insert(error);
-        }
-        buffer
-    }
-
-    /// Hands a write over; returns an empty buffer to go on with.
-    fn hand_over(&mut self, write: Write, files: &BlockFiles) -> Vec<u8> {
-        let buffer = if self.waiting < WAITING_WRITES {
-            files.take_buffer()
-        } else {
-            self.receive()
-        };
-        self.send(Job::Write(write));
-        self.waiting += 1;
-        buffer
-    }
-
-    /// Begins to sync files behind everything that was handed over.
-    fn sync(&self, files: Vec<Arc<BlockFile>>) -> Receiver<Result<()>> {
-        let (done, synced) = channel();
-        self.send(Job::Sync(files, done));
-        synced
-    }
-
-    /// Asks to be told once everything is written that was handed over, if there is such: to wake somebody for each write
-    /// delays the next one.
-    fn report(&self) -> Option<Receiver<()>> {
-        (self.waiting > 0).then(|| {
-            let (done, written) = channel();
-            self.send(Job::Report(done));
-            written
-        })
-    }
-
-    /// Waits until everything is written, of which `report` tells.
-    fn finish(&mut self, report: Option<Receiver<()>>, files: &BlockFiles) -> Result<()> {
-        if let Some(report) = report {
-            report.recv().expect("the thread ends after its sender");
-        }
-        while self.waiting > 0 {
-            files.keep_buffer(self.receive());
-        }
-        self.failed.take().map_or(Ok(()), Err)
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            // What it says does not matter: nobody waits for it any more.
-            let _ = thread.join();
-        }
-    }
 }
 
 /// Blocks that were written, and are being synced or are still to be.
@@ -325,7 +162,7 @@ impl<'f> BlockWriter<'f> {
             self.helper = self.files.take_helper();
         }
         if let Some(helper) = self.helper.as_mut().filter(|_| self.hands_over) {
-            self.bytes = helper.hand_over(write, self.files);
+            self.bytes = helper.hand_over(write, || self.files.take_buffer());
             return Ok(());
         }
         let outcome = write.perform();
@@ -340,7 +177,7 @@ impl<'f> BlockWriter<'f> {
         self.write_out()?;
         if let Some(helper) = &mut self.helper {
             let report = helper.report();
-            helper.finish(report, self.files)?;
+            helper.finish(report, |buffer| self.files.keep_buffer(buffer))?;
         }
         Ok(std::mem::take(&mut self.written))
     }
@@ -356,7 +193,7 @@ impl<'f> BlockWriter<'f> {
         let begun = now.then(|| Mutex::new(helper.sync(files.clone())));
         let unsynced = Unsynced { files, begun };
         // A failed sync is told once: who does not hear of it takes what was lost for durable.
-        let finished = helper.finish(report, self.files);
+        let finished = helper.finish(report, |buffer| self.files.keep_buffer(buffer));
         finished.or_else(|error| unsynced.wait().and(Err(error)))?;
         Ok(unsynced)
     }
@@ -369,7 +206,7 @@ impl Drop for BlockWriter<'_> {
             // Nothing is written any more once the writer is gone, so that the places of blocks that are given up can be
             // given to others. If something failed, whoever gave up knows.
             let report = helper.report();
-            let _ = helper.finish(report, self.files);
+            let _ = helper.finish(report, |buffer| self.files.keep_buffer(buffer));
             self.files.keep_helper(helper);
         }
     }

@@ -16,8 +16,9 @@ use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering, interleave};
 use super::super::search::Lanes;
 use super::block::Block;
-use super::search_node::FANOUT;
 
+/// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
+pub(super) const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
 /// Bits of what is between the first separator and the last when an outline is drawn: there is room for four times as much.
 const DRAWN_BITS: u32 = 30;
 /// The least that two separators that have lost bits may be apart: one key in so many of a block is led astray, at most.

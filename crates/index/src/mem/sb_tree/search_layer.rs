@@ -26,8 +26,8 @@ use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, Ordering, interleave};
 use super::super::search::Lanes;
 use super::block::{BLOCK_CAP, Block};
-use super::outline::Lead;
-use super::search_node::{FANOUT, Node};
+use super::outline::{FANOUT, Lead};
+use super::search_node::Node;
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -3,10 +3,8 @@
 use super::super::columns::Words;
 use super::super::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use super::super::search::Lanes;
-use super::outline::{Outline, Run};
+use super::outline::{FANOUT, Outline, Run};
 
-/// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
-pub(super) const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
 /// Separators that one of a node's summary stands for.
 const GROUP: usize = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
 const GROUPS: usize = FANOUT / GROUP;
