@@ -17,4 +17,5 @@ mod sortedness;
 mod suite;
 mod sware;
 mod sware_latched;
+mod sware_near_sorted;
 mod sware_rules;
