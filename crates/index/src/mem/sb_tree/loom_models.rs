@@ -2,6 +2,9 @@
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p bedload-index --lib --release loom_`. Up to two preemptions are
 //! explored, and one where it is whole life cycles of keys that are modelled.
+//!
+//! Two take longer than the others together, as each store of a node's outline is explored: not ended after 40 minutes of shared
+//! time are `..._while_it_moves_to_the_right_neighbour` and `..._while_blocks_and_nodes_split`. Ask for the others by name.
 
 use loom::model::Builder;
 use loom::sync::Arc;
