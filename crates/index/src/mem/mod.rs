@@ -18,6 +18,8 @@ mod columns;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod copy;
+#[cfg(all(test, loom))]
+mod exploration;
 mod head_index;
 mod inner;
 mod key;

@@ -14,6 +14,15 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(all(not(loom), feature = "coherence"))]
 pub(crate) use super::reporting::{AtomicPtr, AtomicU32, AtomicU64};
 
+/// Words of which whoever loads one may be told any that was ever there: it decides where to look first, and nothing else. A
+/// model does not explore which one a load is told, as there are more ways for that than for all the rest: it is the last.
+pub(crate) mod hint {
+    #[cfg(not(loom))]
+    pub(crate) use super::{AtomicU32, AtomicU64};
+    #[cfg(loom)]
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+}
+
 /// How to wait for another thread: first a few pauses of the processor, twice as many each time, then the rest of
 /// the time slice, because the other may not be running.
 #[derive(Debug, Default)]

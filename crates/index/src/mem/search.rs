@@ -13,7 +13,8 @@
     )
 )]
 
-use super::primitive::{AtomicU32, AtomicU64, Ordering};
+use super::primitive::hint::AtomicU32;
+use super::primitive::{AtomicU64, Ordering};
 
 /// How many words of an ascending column lie below `probe`. Of a column that is changing, or does not ascend: some
 /// number up to its length.

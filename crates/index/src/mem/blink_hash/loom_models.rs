@@ -1,25 +1,17 @@
 //! The hand-over between a lazy split, a conversion, and those who read and write meanwhile.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bedload-index --lib --release loom_`. Up to two preemptions are
-//! explored: with more, the models of whole operations do not end.
+//! Up to two preemptions are explored: with more, the models of whole operations do not end.
 
 use crossbeam_epoch::Guard;
-use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
 use super::super::aim::Aim;
+use super::super::exploration::explore;
 use super::super::node::NodePtr;
 use super::convert::{complete_view, freeze};
 use super::hash_leaf::{HashLeaf, Insert};
 use super::{BlinkHash, BlinkHashOptions};
-
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.max_branches = 100_000;
-    builder.check(model);
-}
 
 /// Two buckets, one probe for each hash.
 fn index_of(keys: &[u64]) -> Arc<BlinkHash<u64>> {
@@ -45,7 +37,7 @@ fn leftmost<'g>(index: &BlinkHash<u64>, guard: &'g Guard) -> (NodePtr<'g, [u64; 
 
 #[test]
 fn loom_an_insert_during_a_split_is_not_lost() {
-    explore(|| {
+    explore(2, || {
         let index = index_of(&[1, 5]);
         let writer = {
             let index = Arc::clone(&index);
@@ -59,7 +51,7 @@ fn loom_an_insert_during_a_split_is_not_lost() {
 
 #[test]
 fn loom_a_reader_finds_its_key_while_it_moves() {
-    explore(|| {
+    explore(2, || {
         let index = index_of(&[1, 5]);
         let reader = {
             let index = Arc::clone(&index);
@@ -73,7 +65,7 @@ fn loom_a_reader_finds_its_key_while_it_moves() {
 
 #[test]
 fn loom_a_removal_during_a_split_is_not_undone() {
-    explore(|| {
+    explore(2, || {
         let index = index_of(&[1, 5]);
         let writer = {
             let index = Arc::clone(&index);
@@ -88,7 +80,7 @@ fn loom_a_removal_during_a_split_is_not_undone() {
 /// What was inserted before is in the scan, wherever a split has it at that time.
 #[test]
 fn loom_a_scan_during_a_split_misses_nothing() {
-    explore(|| {
+    explore(2, || {
         let index = index_of(&[1]);
         let (mut keys, mut values) = ([0; 4], [0; 4]);
         assert_eq!(index.scan(.., &mut keys, &mut values), 1);
@@ -110,7 +102,7 @@ fn loom_a_scan_during_a_split_misses_nothing() {
 /// An insert marks its bucket after a scan unmarked it, or the scan has it.
 #[test]
 fn loom_an_insert_during_a_scan_is_in_the_next() {
-    explore(|| {
+    explore(2, || {
         let index = index_of(&[1, 5]);
         let writer = {
             let index = Arc::clone(&index);
@@ -127,7 +119,7 @@ fn loom_an_insert_during_a_scan_is_in_the_next() {
 /// A writer that began before a leaf was frozen is either waited for or turned away.
 #[test]
 fn loom_an_insert_during_a_conversion_is_not_lost() {
-    explore(|| {
+    explore(2, || {
         let index = index_of(&[1, 5]);
         split_rightmost(&index);
         let writer = {

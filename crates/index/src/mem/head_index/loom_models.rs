@@ -1,22 +1,14 @@
 //! Switches and moves, with those who read and write meanwhile.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p bedload-index --lib --release loom_`. One preemption is explored: whole life
-//! cycles of keys are modelled.
+//! One preemption is explored: whole life cycles of keys are modelled.
 
-use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
+use super::super::exploration::explore;
 use super::super::primitive::{AtomicU64, Ordering};
 use super::presence::{Barrier, Slot};
 use super::{HeadIndex, HeadIndexOptions, HeadKind};
-
-fn explore(times: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(times);
-    builder.max_branches = 100_000;
-    builder.check(model);
-}
 
 /// Writer 0 has inserted these.
 fn index_of(keys: &[u64]) -> HeadIndex<u64> {

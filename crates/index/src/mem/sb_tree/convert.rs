@@ -5,7 +5,7 @@
 //! the work while the next segment fills, that is rarely anything.
 
 use super::super::columns::Words;
-use super::super::primitive::{AtomicU32, AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
+use super::super::primitive::{AtomicU32, AtomicU64, Backoff, Mutex, MutexGuard, Ordering, interleave};
 use super::blocks::Blocks;
 use super::edge::Edge;
 use super::log::{Kind, Log, Mode};
@@ -304,7 +304,9 @@ impl<W: Words> Segments<W> {
             |writer| mode.mode_of(writer),
             &taken_over,
         );
+        interleave();
         self.generation.store(generation + 1, Ordering::Release);
+        self.slot(generation + 1).open(|writer| mode.mode_of(writer));
         if let Some(sealer) = next {
             self.sealer
                 .store(u32::try_from(sealer).unwrap_or(0), Ordering::Relaxed);
@@ -366,7 +368,9 @@ impl<W: Words> Segments<W> {
             self.make_room_to_take_over();
         }
         let log = Log::new();
-        log.prepare(generation, floor, role.capacity, role.mode.mode_of(writer));
+        let mode = role.mode.mode_of(writer);
+        log.prepare(generation, floor, role.capacity, mode, &[]);
+        log.open(mode);
         self.slot(generation).add_log(writer, log);
         self.slot(generation + 1).add_log(writer, Log::new());
     }

@@ -113,6 +113,8 @@ impl<W: Words> Lane<W> {
     #[inline]
     fn add(&self, word: u64, key: W, value: u64) -> bool {
         let place = Self::len(word) % LANE_CAP;
+        // Who saw anything of the entry sees, behind an acquire fence, that its generation has come.
+        fence(Ordering::Release);
         key.store(&self.keys.0, place);
         self.values[place].store(value, Ordering::Relaxed);
         self.word
@@ -250,10 +252,6 @@ impl<W: Words> Lanes<W> {
                     .is_some();
             }
             interleave();
-            if len == 0 {
-                // Who reads an entry of this generation sees that it is this one's.
-                fence(Ordering::Release);
-            }
             if len == 0 {
                 self.waiting.fetch_or(1 << writer, Ordering::AcqRel);
             }

@@ -1,25 +1,26 @@
 //! A per-thread data block: entries in the order in which one thread inserts them.
 //!
 //! ```text
-//!              prepare(g)                 close
-//!   closed g' ───────────▶ open g, 0 … n ───────▶ closed g, n: final
+//!              prepare(g)            open                  close
+//!   closed g' ───────────▶ closed g ─────▶ open g, 0 … n ───────▶ closed g, n: final
 //! ```
 //!
 //! # Rules
 //!
 //! 1. One thread appends, its owner. It stores an entry behind the last, and then counts it by exchanging the word that
 //!    holds generation, state and count.
-//! 2. Who holds the index's role prepares and closes logs. Closing changes the word, so an append under way fails:
-//!    what is counted then is final.
+//! 2. Who holds the index's role prepares, opens and closes logs. It opens those of a generation when readers are led to that
+//!    generation. Closing changes the word, so an append under way fails: what is counted then is final.
 //! 3. A generation never returns, so an append that began in one generation fails in every other. What it has stored lies
 //!    behind what is counted, where only the owner writes.
-//! 4. Readers look at counted entries only.
+//! 4. Readers look at counted entries only, and see whether the generation still holds when they have looked. A release fence
+//!    precedes the stores of an entry: who saw anything of it sees, behind an acquire fence, that its generation has come.
 
 use std::ops::Range;
 
 use super::super::columns::Words;
 use super::super::prefetch::prefetch_to_write;
-use super::super::primitive::{AtomicU32, AtomicU64, Ordering, interleave};
+use super::super::primitive::{AtomicU32, AtomicU64, Ordering, fence, interleave};
 use super::super::search::lower_bound;
 use super::writer_number::place_of;
 
@@ -141,13 +142,9 @@ impl<W: Words> Log<W> {
         })
     }
 
-    /// Empties a closed log for a generation of keys above `floor`; the role's holder calls it (rule 2).
-    pub(super) fn prepare(&self, generation: u64, floor: W, capacity: usize, mode: Mode) {
-        self.prepare_with(generation, floor, capacity, mode, &[]);
-    }
-
-    /// The same, with these entries, which ascend. Nobody else writes to the log ever, unless there are none.
-    pub(super) fn prepare_with(
+    /// Empties a closed log for a generation of keys above `floor`, with these entries, which ascend; the role's holder calls it
+    /// (rule 2). Nobody else writes to the log ever, unless there are none.
+    pub(super) fn prepare(
         &self,
         generation: u64,
         floor: W,
@@ -165,17 +162,21 @@ impl<W: Words> Log<W> {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.is_disordered.store(0, Ordering::Relaxed);
         let state = match mode {
-            Mode::Sole => 0,
-            Mode::OneOfMany(Kind::Stamped) => STAMPED,
-            Mode::OneOfMany(Kind::Sequenced) => SEQUENCED,
-            Mode::Filled(Kind::Stamped) => CLOSED | STAMPED,
-            Mode::Filled(Kind::Sequenced) => CLOSED | SEQUENCED,
-            Mode::Nobody => CLOSED,
+            Mode::OneOfMany(Kind::Stamped) | Mode::Filled(Kind::Stamped) => STAMPED,
+            Mode::OneOfMany(Kind::Sequenced) | Mode::Filled(Kind::Sequenced) => SEQUENCED,
+            Mode::Sole | Mode::Nobody => 0,
         };
         self.word.store(
-            generation << GENERATION_SHIFT | state | entries.len() as u64,
+            generation << GENERATION_SHIFT | CLOSED | state | entries.len() as u64,
             Ordering::Release,
         );
+    }
+
+    /// Opens a log that was prepared, if in this mode its owner may write to it (rule 2).
+    pub(super) fn open(&self, mode: Mode) {
+        if matches!(mode, Mode::Sole | Mode::OneOfMany(_)) {
+            self.word.fetch_and(!CLOSED, Ordering::AcqRel);
+        }
     }
 
     /// Closes the log (rule 2); tells what is in it.
@@ -205,6 +206,7 @@ impl<W: Words> Log<W> {
         if !is_open || key <= W::load(&self.floor, 0) || !may() {
             return Append::Refused;
         }
+        fence(Ordering::Release);
         if len > 0 && key < W::load(&self.keys, len - 1) {
             self.is_disordered.store(1, Ordering::Relaxed);
         }

@@ -13,7 +13,8 @@
 //!    it is cut to the same as the separator below that. Where too many would be, the outline is *blank*: `run` is null.
 
 use super::super::columns::Words;
-use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering, interleave};
+use super::super::primitive::hint::{AtomicU32, AtomicU64};
+use super::super::primitive::{AtomicPtr, Ordering, interleave};
 use super::super::search::Lanes;
 use super::block::Block;
 

@@ -6,6 +6,8 @@
 //!    before, or is *converted*. It is prepared for the next generation only when it is converted.
 //! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment stand as long as its
 //!    latch's version does. Appending does not touch the latch.
+//!    Logs are opened when their generation is the present one, not before: a writer appends to its log without looking at
+//!    anything else, and who looks for what it has appended looks at the present generation.
 //! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next. What its logs hold
 //!    above that was taken over by the next one.
 
@@ -42,7 +44,8 @@ impl<W: Words> Segment<W> {
         }
     }
 
-    /// Prepares the segment for a generation; `mode_of` tells who may write. The role's holder calls it.
+    /// Prepares the segment for a generation; `mode_of` tells who may write once it is opened. The role's holder
+    /// calls it.
     pub(super) fn prepare(
         &self,
         generation: u64,
@@ -56,9 +59,16 @@ impl<W: Words> Segment<W> {
         floor.store(&self.floor, 0);
         for (writer, log) in self.logs() {
             let entries = if writer == TAKEN_OVER { taken_over } else { &[] };
-            log.prepare_with(generation, floor, capacity, mode_of(writer), entries);
+            log.prepare(generation, floor, capacity, mode_of(writer), entries);
         }
         drop(latched);
+    }
+
+    /// Opens the logs of the present generation (rule 2). The role's holder calls it.
+    pub(super) fn open(&self, mode_of: impl Fn(usize) -> Mode) {
+        for (writer, log) in self.logs() {
+            log.open(mode_of(writer));
+        }
     }
 
     /// Gives a writer a log, prepared already, or one that is closed. The role's holder calls it, once for each writer.
