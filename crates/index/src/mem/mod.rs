@@ -10,6 +10,7 @@
 //! throughout, and no key that never was.
 
 mod aim;
+mod asymmetric_fence;
 mod blink_hash;
 mod blink_tree;
 #[cfg(feature = "coherence")]

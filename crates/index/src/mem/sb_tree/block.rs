@@ -19,6 +19,7 @@ use super::super::columns::Words;
 use super::super::copy::{move_down, move_up};
 use super::super::key::Key;
 use super::super::output::Output;
+use super::super::prefetch::prefetch_to_write;
 use super::super::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use super::super::search::Lanes;
 use super::super::version_latch::{VersionLatch, Writer};
@@ -262,9 +263,21 @@ impl<W: Words> Block<W> {
     /// Asks for the fences and the table, to change what is here.
     #[inline]
     pub(super) fn prefetch_to_write(&self) {
-        super::super::prefetch::prefetch_to_write(self);
+        prefetch_to_write(self);
         super::prefetch(Some(&self.table));
         super::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
+    }
+
+    /// Asks for all of the block, to fill it.
+    pub(super) fn prefetch_to_fill(&self) {
+        const LINE: usize = 8;
+        self.prefetch_to_write();
+        for place in (0..BLOCK_CAP).step_by(LINE) {
+            if let Some(column) = W::only_column(&self.keys) {
+                prefetch_to_write(&column[place]);
+            }
+            prefetch_to_write(&self.values[place]);
+        }
     }
 
     /// Asks for the fences and the table.

@@ -61,6 +61,11 @@ impl<W: Words> BlockPool<W> {
         self.begin_next()
     }
 
+    /// The dead block that is given next, if that is known.
+    pub(super) fn next(&self) -> Option<NonNull<Block<W>>> {
+        self.free.last().copied()
+    }
+
     /// Takes back a dead block.
     pub(super) fn give_back(&mut self, block: NonNull<Block<W>>) {
         self.free.push(block);

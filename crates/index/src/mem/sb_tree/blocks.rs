@@ -99,7 +99,12 @@ impl<W: Words> Blocks<W> {
 
     fn take_block(&self) -> NonNull<Block<W>> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.take()
+        let block = pool.take();
+        // It is on its way from memory while its entries come.
+        if let Some(next) = pool.next() {
+            self.at(next).prefetch_to_fill();
+        }
+        block
     }
 
     fn give_back(&self, block: NonNull<Block<W>>) {

@@ -4,8 +4,10 @@
 //! and goes on. Who finds its log full needs the next segment, and so finishes what is left first: as every writer shares
 //! the work while the next segment fills, that is rarely anything.
 
+use super::super::asymmetric_fence;
 use super::super::columns::Words;
 use super::super::primitive::{AtomicU32, AtomicU64, Backoff, Mutex, MutexGuard, Ordering, interleave};
+use super::block::BLOCK_CAP;
 use super::blocks::Blocks;
 use super::edge::Edge;
 use super::log::{Kind, Log, Mode};
@@ -112,6 +114,7 @@ pub(super) enum Home<'s, W: Words> {
 
 impl<W: Words> Segments<W> {
     pub(super) fn new(capacity_max: usize) -> Self {
+        asymmetric_fence::prepare();
         let segments = Self {
             edge: Edge::new(),
             generation: AtomicU64::new(1),
@@ -213,6 +216,8 @@ impl<W: Words> Segments<W> {
         // The thread's own: the next step is perhaps another's, who would fetch every line of it.
         let mut staged = Vec::with_capacity(room);
         merge.take(sealed, room, &mut staged);
+        // What the next step reads has its time till then to come from other threads' caches.
+        merge.prefetch(sealed, BLOCK_CAP);
         let is_done = staged.len() < room;
         blocks.append(&staged, &self.edge);
         if is_done {
@@ -233,10 +238,7 @@ impl<W: Words> Segments<W> {
         let generation = self.generation.load(Ordering::Relaxed);
         let open = self.slot(generation);
         let (_, floor) = open.held();
-        let closed: Vec<Closed> = open
-            .logs()
-            .map(|(writer, log)| Closed::close(writer, log))
-            .collect();
+        let closed = Closed::close_all(open, next.map(|next| next.writer));
         let is_full = closed.iter().any(|log| log.counted.len() >= role.capacity);
         if is_full {
             role.capacity = (role.capacity * 2).min(self.capacity_max);
@@ -418,7 +420,7 @@ impl<W: Words> Segments<W> {
 /// Steps at each occasion to help.
 fn steps_for(entries: usize, capacity: usize) -> u32 {
     let occasions = (capacity / HELP_EVERY / HELP_MARGIN).max(1);
-    let steps = entries.div_ceil(super::block::BLOCK_CAP).div_ceil(occasions);
+    let steps = entries.div_ceil(BLOCK_CAP).div_ceil(occasions);
     u32::try_from(steps).unwrap_or(u32::MAX)
 }
 

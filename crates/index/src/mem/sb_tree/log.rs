@@ -1,26 +1,35 @@
 //! A per-thread data block: entries in the order in which one thread inserts them.
 //!
 //! ```text
-//!              prepare(g)            open                  close
-//!   closed g' ───────────▶ closed g ─────▶ open g, 0 … n ───────▶ closed g, n: final
+//!              prepare(g)            open          begin_close                 end_close
+//!   closed g' ───────────▶ closed g ─────▶ open g ───────────▶ being closed g ─────────▶ closed g, with n entries
 //! ```
 //!
 //! # Rules
 //!
-//! 1. One thread appends, its owner. It stores an entry behind the last, and then counts it by exchanging the word that
-//!    holds generation, state and count.
-//! 2. Who holds the index's role prepares, opens and closes logs. It opens those of a generation when readers are led to that
-//!    generation. Closing changes the word, so an append under way fails: what is counted then is final.
-//! 3. A generation never returns, so an append that began in one generation fails in every other. What it has stored lies
-//!    behind what is counted, where only the owner writes.
-//! 4. Readers look at counted entries only, and see whether the generation still holds when they have looked. A release fence
-//!    precedes the stores of an entry: who saw anything of it sees, behind an acquire fence, that its generation has come.
+//! 1. One thread appends, its owner. It stores an entry behind the last, counts it in a word that only it writes, with the
+//!    generation, and looks whether the log is still open: then the entry is appended. So nothing waits for the lines
+//!    that it stores to, which another thread has read perhaps.
+//! 2. Who holds the index's role prepares, opens and closes logs, and writes all else. It opens those of a generation when readers
+//!    are led to that generation. Between its changing the state to close a log and its looking at the owner's count there is a
+//!    fence, and another where the owner looks at the state ([`asymmetric_fence`](super::super::asymmetric_fence)): the count has
+//!    the entry, or the owner sees that the log is being closed. If both, the owner waits for what the log is closed with. An
+//!    owner that has said that it knows of the close, or whose log is full, appends no more: then the dear half of the fences is
+//!    not needed.
+//! 3. A generation never returns, and what is counted in one is nothing in every other. What an append has stored that began
+//!    in another generation lies behind what is counted, where only the owner writes. What a log was closed with is known until
+//!    it is closed with something else: an owner finds the answer whenever it looks.
+//! 4. Readers look at counted entries only, and see whether the generation still holds when they have looked. They load the owner's
+//!    count before the state, with a fence between the two: if the log was open, what they have loaded is counted when it is
+//!    closed. While it is being closed they wait. A release fence precedes the stores of an entry: who saw anything of it sees,
+//!    behind an acquire fence, that its generation has come.
 
 use std::ops::Range;
 
+use super::super::asymmetric_fence;
 use super::super::columns::Words;
 use super::super::prefetch::prefetch_to_write;
-use super::super::primitive::{AtomicU32, AtomicU64, Ordering, fence, interleave};
+use super::super::primitive::{AtomicU32, AtomicU64, Backoff, Ordering, fence, interleave};
 use super::super::search::lower_bound;
 use super::writer_number::place_of;
 
@@ -34,10 +43,16 @@ pub(super) const LOG_CAP: usize = if cfg!(loom) {
 };
 
 const LEN_MASK: u64 = (1 << 16) - 1;
+/// In the owner's count: it knows.
 const CLOSED: u64 = 1 << 16;
 const STAMPED: u64 = 1 << 17;
 const SEQUENCED: u64 = 1 << 18;
-const GENERATION_SHIFT: u32 = 19;
+/// Closed; with how many entries is not told yet.
+const BEING_CLOSED: u64 = 1 << 19;
+const GENERATION_SHIFT: u32 = 20;
+const GENERATION_MASK: u64 = u64::MAX << GENERATION_SHIFT;
+/// How often the owner's count is looked at before it is fenced, if the owner has been at it.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
 const _: () = assert!(LOG_CAP as u64 <= LEN_MASK && LOG_CAP.is_power_of_two());
 
 /// Keys of an ordered stretch that are searched with vectors, once halving has come so far.
@@ -50,15 +65,27 @@ const LINE: usize = 8;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Log<W: Words> {
-    word: AtomicU64,
+    /// Generation and state.
+    state: AtomicU64,
     /// Keys up to this one do not belong here. Changes while the log is closed.
     floor: W::Columns<1>,
     capacity: AtomicU32,
-    /// Not 0 if keys do not ascend; equal ones may follow each other.
-    is_disordered: AtomicU32,
+    /// The last generation that had entries when it was closed, and how many.
+    closed_with: AtomicU64,
+    count: Count,
     keys: W::Columns<LOG_CAP>,
     values: [AtomicU64; LOG_CAP],
     stamps: [AtomicU64; LOG_CAP],
+}
+
+/// The owner's count, in a line that the owner writes.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Count {
+    /// The generation in which the owner appended last, and how many entries.
+    word: AtomicU64,
+    /// Not 0 if keys do not ascend; equal ones may follow each other.
+    is_disordered: AtomicU32,
 }
 
 /// What became of an entry.
@@ -70,7 +97,7 @@ pub(super) enum Append {
     Refused,
 }
 
-/// A log's word at some moment.
+/// A log's state and how many entries it had, at some moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted(u64);
 
@@ -132,10 +159,14 @@ impl<W: Words> Log<W> {
     /// A closed log.
     pub(super) fn new() -> Box<Self> {
         Box::new(Self {
-            word: AtomicU64::new(CLOSED),
+            state: AtomicU64::new(CLOSED),
             floor: W::new_columns(),
             capacity: AtomicU32::new(0),
-            is_disordered: AtomicU32::new(0),
+            closed_with: AtomicU64::new(0),
+            count: Count {
+                word: AtomicU64::new(0),
+                is_disordered: AtomicU32::new(0),
+            },
             keys: W::new_columns(),
             values: std::array::from_fn(|_| AtomicU64::new(0)),
             stamps: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -160,33 +191,105 @@ impl<W: Words> Log<W> {
         }
         let capacity = u32::try_from(capacity.min(LOG_CAP)).unwrap_or(0);
         self.capacity.store(capacity, Ordering::Relaxed);
-        self.is_disordered.store(0, Ordering::Relaxed);
+        self.count.is_disordered.store(0, Ordering::Relaxed);
+        let generation = generation << GENERATION_SHIFT;
+        if !entries.is_empty() {
+            let filled = generation | entries.len() as u64;
+            self.closed_with.store(filled, Ordering::Release);
+        }
         let state = match mode {
             Mode::OneOfMany(Kind::Stamped) | Mode::Filled(Kind::Stamped) => STAMPED,
             Mode::OneOfMany(Kind::Sequenced) | Mode::Filled(Kind::Sequenced) => SEQUENCED,
             Mode::Sole | Mode::Nobody => 0,
         };
-        self.word.store(
-            generation << GENERATION_SHIFT | CLOSED | state | entries.len() as u64,
-            Ordering::Release,
-        );
+        self.state.store(generation | CLOSED | state, Ordering::Release);
     }
 
     /// Opens a log that was prepared, if in this mode its owner may write to it (rule 2).
     pub(super) fn open(&self, mode: Mode) {
         if matches!(mode, Mode::Sole | Mode::OneOfMany(_)) {
-            self.word.fetch_and(!CLOSED, Ordering::AcqRel);
+            let state = self.state.load(Ordering::Relaxed);
+            self.state.store(state & !CLOSED, Ordering::Release);
         }
     }
 
-    /// Closes the log (rule 2); tells what is in it.
+    /// Begins to close the log (rule 2); whether it was open.
+    pub(super) fn begin_close(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        let is_open = state & CLOSED == 0;
+        if is_open {
+            self.state.store(state | CLOSED | BEING_CLOSED, Ordering::Release);
+        }
+        is_open
+    }
+
+    /// Whether the owner of a log that is being closed can append no more, as far as the thread that closes it can see. An
+    /// owner that has appended to it is probably about to see the close, and is waited for a moment.
+    pub(super) fn is_left(&self) -> bool {
+        let generation = self.state.load(Ordering::Relaxed) & GENERATION_MASK;
+        for _ in 0..LOOKS {
+            let count = self.count.word.load(Ordering::Acquire);
+            if count & GENERATION_MASK != generation {
+                return false;
+            }
+            if count & CLOSED != 0 || count & LEN_MASK >= u64::from(self.capacity.load(Ordering::Relaxed)) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Ends the close of a log that its owner has left, or with a fence since it began; tells what is in it.
+    pub(super) fn end_close(&self) -> Counted {
+        let state = self.state.load(Ordering::Relaxed);
+        if state & BEING_CLOSED != 0 {
+            let len = Self::len_in(self.count.word.load(Ordering::Acquire), state);
+            if len > 0 {
+                let closed_with = state & GENERATION_MASK | len as u64;
+                self.closed_with.store(closed_with, Ordering::Release);
+            }
+            self.state.store(state & !BEING_CLOSED, Ordering::Release);
+        }
+        self.counted()
+    }
+
+    /// Closes the log, whoever appends to it.
+    #[cfg(test)]
     pub(super) fn close(&self) -> Counted {
-        Counted(self.word.fetch_or(CLOSED, Ordering::AcqRel))
+        if self.begin_close() && !self.is_left() {
+            asymmetric_fence::heavy();
+        }
+        self.end_close()
+    }
+
+    /// How many entries a word counts, of the generation of this state.
+    #[inline]
+    const fn len_in(word: u64, state: u64) -> usize {
+        if (word ^ state) & GENERATION_MASK == 0 {
+            (word & LEN_MASK) as usize
+        } else {
+            0
+        }
     }
 
     /// What is in the log.
     pub(super) fn counted(&self) -> Counted {
-        Counted(self.word.load(Ordering::Acquire))
+        let mut backoff = Backoff::default();
+        loop {
+            let count = self.count.word.load(Ordering::Acquire);
+            asymmetric_fence::light();
+            let state = self.state.load(Ordering::Acquire);
+            let word = match state & (CLOSED | BEING_CLOSED) {
+                0 => count,
+                CLOSED => self.closed_with.load(Ordering::Acquire),
+                _ => {
+                    backoff.wait();
+                    continue;
+                }
+            };
+            return Counted(state | Self::len_in(word, state) as u64);
+        }
     }
 
     /// Appends an entry; only its owner does (rule 1), if `may` still says so after the log was found to be open. `stamp`
@@ -199,39 +302,66 @@ impl<W: Words> Log<W> {
         may: impl FnOnce() -> bool,
         stamp: impl FnOnce() -> u64,
     ) -> Append {
-        let word = self.word.load(Ordering::Acquire);
-        let len = (word & LEN_MASK) as usize;
+        let state = self.state.load(Ordering::Acquire);
+        let len = Self::len_in(self.count.word.load(Ordering::Relaxed), state);
         let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
-        let is_open = word & (CLOSED | kind.other()) == 0 && !is_full && len < LOG_CAP;
+        let is_open = state & (CLOSED | kind.other()) == 0 && !is_full && len < LOG_CAP;
         if !is_open || key <= W::load(&self.floor, 0) || !may() {
+            if state & BEING_CLOSED != 0 {
+                self.leave(state, len);
+            }
             return Append::Refused;
         }
         fence(Ordering::Release);
         if len > 0 && key < W::load(&self.keys, len - 1) {
-            self.is_disordered.store(1, Ordering::Relaxed);
+            self.count.is_disordered.store(1, Ordering::Relaxed);
         }
         key.store(&self.keys, len);
         self.values[len].store(value, Ordering::Relaxed);
-        if word & (STAMPED | SEQUENCED) != 0 {
+        if state & (STAMPED | SEQUENCED) != 0 {
             if len.is_multiple_of(LINE) {
                 self.prefetch_to_append(len);
             }
             self.stamps[len].store(stamp(), Ordering::Relaxed);
         }
         interleave();
-        let counted = self
-            .word
-            .compare_exchange(word, word + 1, Ordering::Release, Ordering::Relaxed);
-        match counted {
-            Ok(_) => Append::Done(len),
-            Err(_) => Append::Refused,
+        let count = state & GENERATION_MASK | (len + 1) as u64;
+        self.count.word.store(count, Ordering::Release);
+        asymmetric_fence::light();
+        if self.state.load(Ordering::Acquire) == state || self.is_closed_with(len, state) {
+            Append::Done(len)
+        } else {
+            Append::Refused
         }
+    }
+
+    /// Says that the owner knows that the log is being closed, and what it has counted.
+    #[cold]
+    fn leave(&self, state: u64, len: usize) {
+        let count = state & GENERATION_MASK | CLOSED | len as u64;
+        self.count.word.store(count, Ordering::Release);
+    }
+
+    /// Whether the owner's last entry, which it has counted as that of this number, is among those that the log was closed
+    /// with after it was in this state.
+    #[cold]
+    fn is_closed_with(&self, number: usize, state: u64) -> bool {
+        let mut backoff = Backoff::default();
+        loop {
+            let now = self.state.load(Ordering::Acquire);
+            if (now ^ state) & GENERATION_MASK != 0 || now & BEING_CLOSED == 0 {
+                break;
+            }
+            self.leave(state, number + 1);
+            backoff.wait();
+        }
+        number < Self::len_in(self.closed_with.load(Ordering::Acquire), state)
     }
 
     /// Whether counted keys may not ascend.
     #[inline]
     pub(super) fn is_disordered(&self) -> bool {
-        self.is_disordered.load(Ordering::Relaxed) != 0
+        self.count.is_disordered.load(Ordering::Relaxed) != 0
     }
 
     #[inline]
@@ -347,4 +477,55 @@ pub(super) enum Mode {
     Filled(Kind),
     /// No one.
     Nobody,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use bedload_testkit::Rng;
+
+    use super::*;
+
+    /// With the fences of this system, of which models of the code know nothing.
+    #[test]
+    fn what_is_appended_is_what_the_log_is_closed_with() {
+        let generations = if cfg!(miri) { 30 } else { 20_000 };
+        asymmetric_fence::prepare();
+        let log = Log::<[u64; 1]>::new();
+        let is_over = AtomicBool::new(false);
+        let mut closed_with = Vec::new();
+        let appended = std::thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                let mut appended = Vec::new();
+                let mut key = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    key += 1;
+                    let kind = Kind::Stamped;
+                    if log.append(([key], !key), kind, || true, || key) != Append::Refused {
+                        appended.push(key);
+                    }
+                }
+                appended
+            });
+            let mut rng = Rng::new(1);
+            for generation in 1..=generations {
+                let mode = Mode::OneOfMany(Kind::Stamped);
+                log.prepare(generation, [0], LOG_CAP, mode, &[]);
+                log.open(mode);
+                (0..rng.below(100)).for_each(|_| std::hint::spin_loop());
+                let seen = log.counted().len();
+                let counted = log.close();
+                assert!(seen <= counted.len(), "what was counted is no more");
+                for place in 0..counted.len() {
+                    let [key] = log.key(place);
+                    assert_eq!(log.value(place), !key);
+                    closed_with.push(key);
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+            owner.join().expect("the owner ends")
+        });
+        assert_eq!(appended, closed_with);
+    }
 }

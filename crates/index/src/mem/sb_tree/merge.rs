@@ -3,6 +3,7 @@
 //! Each log is a run, because its keys ascend; a log in disorder is put in order before, [`SORTED_AT_ONCE`] entries at a
 //! time ([`sorting`](super::sorting)). So a piece of the merge is bounded, whatever the order of the keys.
 
+use super::super::asymmetric_fence;
 use super::super::columns::Words;
 use super::log::{Counted, Log};
 use super::segment::Segment;
@@ -34,14 +35,23 @@ pub(super) struct Closed {
 }
 
 impl Closed {
-    /// Closes a writer's log.
-    pub(super) fn close<W: Words>(writer: usize, log: &Log<W>) -> Self {
-        let counted = log.close();
-        Self {
-            writer,
-            counted,
-            is_disordered: log.is_disordered(),
+    /// Closes a segment's logs. To that of `own` the calling thread appends.
+    pub(super) fn close_all<W: Words>(segment: &Segment<W>, own: Option<usize>) -> Vec<Self> {
+        let mut others = Vec::new();
+        for (writer, log) in segment.logs() {
+            if log.begin_close() && Some(writer) != own {
+                others.push(log);
+            }
         }
+        if others.iter().any(|log| !log.is_left()) {
+            asymmetric_fence::heavy();
+        }
+        let closed = segment.logs().map(|(writer, log)| Self {
+            writer,
+            counted: log.end_close(),
+            is_disordered: log.is_disordered(),
+        });
+        closed.collect()
     }
 
     /// The greatest key but for the last `spared` entries; none if there are no more.
@@ -196,12 +206,7 @@ impl<W: Words> Merge<W> {
     /// fewer.
     pub(super) fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
         self.runs.retain(|run| run.next < run.end);
-        let share = limit / self.runs.len().max(1);
-        for run in &self.runs {
-            if let Some(log) = segment.log(run.writer).filter(|_| run.sorted.is_none()) {
-                log.prefetch(run.next..run.end.min(run.next + share));
-            }
-        }
+        self.prefetch(segment, limit);
         while entries.len() < limit {
             let before = entries.len();
             match self.runs.as_mut_slice() {
@@ -215,6 +220,16 @@ impl<W: Words> Merge<W> {
             self.runs.retain(|run| run.next < run.end);
             if entries.len() == before {
                 return;
+            }
+        }
+    }
+
+    /// Asks for about as many entries as are taken next.
+    pub(super) fn prefetch(&self, segment: &Segment<W>, limit: usize) {
+        let share = limit / self.runs.len().max(1);
+        for run in &self.runs {
+            if let Some(log) = segment.log(run.writer).filter(|_| run.sorted.is_none()) {
+                log.prefetch(run.next..run.end.min(run.next + share));
             }
         }
     }
