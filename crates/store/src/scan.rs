@@ -1,7 +1,8 @@
 //! Scans: the rows of a table between two times, from pages and heads, as record batches.
 //!
 //! Each batch is made by itself: the tree's cursor descends to the first row behind the last one given, and the
-//! heads are asked for theirs. So a scan holds nothing between two batches but its snapshot and a position.
+//! heads are asked for theirs. So a scan holds nothing between two batches but its snapshot, a position, and blocks of a
+//! sparse table that were read together with those before.
 
 mod head_rows;
 mod tree_rows;
@@ -18,16 +19,20 @@ use bedload_index::paged::bplus_tree::BPlusTree;
 use crate::engine::{TableEntry, View, tree_config};
 use crate::error::{Error, Result};
 use crate::rows::{BatchBuilder, Deletion, Head, Place, Projection, RowSource};
-use crate::sparse::{BlockScan, SparseEntry};
+use crate::sparse::{BlockScan, BlocksAhead, SparseEntry};
 
 pub(crate) use head_rows::HeadRows;
 use tree_rows::TreeRows;
 
-/// The most rows of a batch.
+/// The most rows of a batch, and of one of wide rows.
 const BATCH_ROWS: usize = 8192;
+const WIDE_BATCH_ROWS: usize = 512;
+/// Bytes of values from which on rows are wide: into memory that stays in the second cache of a processor, columns were copied half as
+/// fast again (rows of 264 bytes, a cache of 2 MiB, 2,048 rows and 8,192).
+const BATCH_BYTES: usize = 512 << 10;
 
 /// Rows of a table within a time range, ascending by time; rows of one time in the order of their arrival. An
-/// iterator of record batches of at most 8,192 rows.
+/// iterator of record batches of at most 8,192 rows, of fewer if rows are wide: a batch has about 512 KiB of values.
 ///
 /// A scan reads one consistent state: that of the moment it was made, or of its snapshot.
 ///
@@ -68,6 +73,8 @@ pub struct Scan {
     reverse: bool,
     /// Rows still to be given.
     remaining: u64,
+    /// Blocks of a sparse table that were read ahead.
+    ahead: BlocksAhead,
     /// Keeps the store open, and so its pages where they are.
     store: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -107,6 +114,7 @@ impl Scan {
             to,
             reverse: false,
             remaining: u64::MAX,
+            ahead: BlocksAhead::default(),
             store: None,
         }
     }
@@ -197,7 +205,7 @@ impl Scan {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let wanted = usize::try_from(self.remaining)
             .unwrap_or(usize::MAX)
-            .min(BATCH_ROWS);
+            .min(self.batch_rows());
         if self.table.sparse.is_some() && self.projection.with_sequence() {
             return Err(Error::schema("a sparse table keeps no sequence numbers"));
         }
@@ -209,7 +217,8 @@ impl Scan {
             wanted,
             last: None,
         };
-        self.fill(&mut output)?;
+        let mut ahead = std::mem::take(&mut self.ahead);
+        self.fill(&mut ahead, &mut output)?;
         let Output { builder, last, .. } = output;
         // Without a row nothing is left: only what was deleted lies behind.
         let Some(mut last) = last.filter(|_| builder.len() > 0) else {
@@ -225,17 +234,18 @@ impl Scan {
             let place = format!("a row of table {:?}", self.table.name);
             Error::corrupt(self.view.pages.path(), place, error.to_string())
         })?;
+        self.ahead = ahead;
         self.pass(last)?;
         self.remaining = if is_full { self.remaining - rows } else { 0 };
         Ok(Some(batch))
     }
 
     /// Merges pages and heads into the output until it is full or nothing is left.
-    fn fill(&self, output: &mut Output<'_>) -> Result<()> {
+    fn fill(&self, ahead: &mut BlocksAhead, output: &mut Output<'_>) -> Result<()> {
         let bounds = (self.from, self.to);
         let mut heads = HeadRows::new(self.heads.clone(), bounds, self.visible, self.reverse);
         if let Some(sparse) = &self.table.sparse {
-            return self.fill_from_blocks(sparse, &mut heads, output);
+            return self.fill_from_blocks(sparse, ahead, &mut heads, output);
         }
         let layout = self.table.schema.layout().clone();
         let tree = BPlusTree::open(
@@ -273,6 +283,12 @@ impl Scan {
 }
 
 impl Scan {
+    /// The most rows of a batch. What text they have is not known.
+    fn batch_rows(&self) -> usize {
+        let rows = BATCH_BYTES / self.projection.row_bytes().max(1);
+        rows.clamp(WIDE_BATCH_ROWS, BATCH_ROWS)
+    }
+
     /// About how many rows are left, as far as times tell: memory for them is taken at once.
     fn expected(&self) -> usize {
         let Some(sparse) = &self.table.sparse else {
@@ -303,6 +319,7 @@ impl Scan {
     fn fill_from_blocks(
         &self,
         sparse: &SparseEntry,
+        ahead: &mut BlocksAhead,
         heads: &mut HeadRows,
         output: &mut Output<'_>,
     ) -> Result<()> {
@@ -311,7 +328,8 @@ impl Scan {
         };
         let read = (self.visible, &*self.deletions);
         let table = (&*self.table, sparse);
-        BlockScan::new(&self.view, &self.heads, table, read, ticks, self.reverse)?.fill(heads, output)
+        let scan = BlockScan::new(&self.view, &self.heads, table, read, ticks, self.reverse, ahead);
+        scan?.fill(heads, output)
     }
 }
 

@@ -140,8 +140,8 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Rows of a batch.
-    pub(super) const ROWS: usize = 8192;
+    /// Rows of a batch: about as many as our store has in one.
+    pub(super) const ROWS: usize = 2048;
 
     /// For rows from one second on and before another.
     pub(super) fn between(from: i64, to: i64) -> Self {

@@ -109,6 +109,11 @@ impl Projection {
         self.columns().map(|position| self.schema.places()[position])
     }
 
+    /// Bytes of a row, without text.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.layouts().filter_map(|layout| layout.width()).sum()
+    }
+
     pub(crate) fn with_sequence(&self) -> bool {
         self.with_sequence
     }

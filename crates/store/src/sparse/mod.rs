@@ -56,6 +56,6 @@ pub(crate) use flush::{SparseFlush, drop_files};
 pub use grid::{Grid, Snap};
 pub(crate) use point::{FoundRow, find};
 pub(crate) use remains::BlockRemains;
-pub(crate) use scan::BlockScan;
+pub(crate) use scan::{BlockScan, BlocksAhead};
 pub(crate) use table::{SparseEntry, SparseRecord, file_columns};
 pub(crate) use verify::verify as verify_table;

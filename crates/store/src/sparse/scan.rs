@@ -35,9 +35,12 @@ pub(crate) struct BlockScan<'s> {
     /// The first and the last tick.
     ticks: (i64, i64),
     map: Option<(i64, PageRef)>,
-    /// Blocks that were read ahead.
-    ahead: VecDeque<(i64, BlockBytes)>,
+    ahead: &'s mut BlocksAhead,
 }
+
+/// Blocks that were read together, in the order of the scan. Those of one scan: they count in its view alone.
+#[derive(Debug, Default)]
+pub(crate) struct BlocksAhead(VecDeque<(i64, BlockBytes)>);
 
 /// A block as a scan finds it: what its rows count as, and where it stands.
 type Found = (u64, BlockRef);
@@ -69,6 +72,7 @@ impl<'s> BlockScan<'s> {
         (visible, deletions): (u64, &'s [Deletion]),
         ticks: (i64, i64),
         reverse: bool,
+        ahead: &'s mut BlocksAhead,
     ) -> Result<Self> {
         Ok(Self {
             owner: sparse.owner(table.id, view.blocks.store()),
@@ -80,7 +84,7 @@ impl<'s> BlockScan<'s> {
             reverse,
             ticks,
             map: None,
-            ahead: VecDeque::new(),
+            ahead,
         })
     }
 
@@ -406,10 +410,20 @@ impl<'s> BlockScan<'s> {
 
     /// The bytes of a block if they are in memory.
     fn at_hand(&mut self, block: i64, named: &BlockRef) -> Option<BlockBytes> {
-        while let Some((ahead, bytes)) = self.ahead.pop_front() {
-            if ahead == block {
-                return Some(bytes);
+        let is_passed = |ahead: &i64| {
+            if self.reverse {
+                *ahead > block
+            } else {
+                *ahead < block
             }
+        };
+        let blocks = &mut self.ahead.0;
+        while blocks.front().is_some_and(|(ahead, _)| is_passed(ahead)) {
+            blocks.pop_front();
+        }
+        // It stays, as the next batch may begin in it.
+        if let Some((_, bytes)) = blocks.front().filter(|(ahead, _)| *ahead == block) {
+            return Some(bytes.clone());
         }
         self.view.blocks.cached(self.owner, block, named)
     }
@@ -448,7 +462,7 @@ impl<'s> BlockScan<'s> {
                 range,
             }
         };
-        self.ahead = run[1..].iter().map(|(block, _)| (*block, part(*block))).collect();
+        self.ahead.0 = run.iter().map(|(block, _)| (*block, part(*block))).collect();
         Ok(part(block))
     }
 

@@ -13,15 +13,15 @@ use crate::disk::DIRECT_ALIGNMENT;
 use crate::error::Result;
 use crate::wal::Pending;
 
-/// From so many bytes on they go past the system's cache, in longer pieces: that much memory takes longer to be found than the
-/// disk does.
+/// Bytes of a write past the system's cache.
+const PAST_CACHE_WRITE_BYTES: usize = 2 * WRITE_BYTES;
+/// From so many bytes on they go there, as memory of the system's cache takes longer to be found than the disk does. Of eight writes
+/// and more, little is that the disk waits for the first and that nothing is made while it does the last.
 const PAST_CACHE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     12 << 10
 } else {
-    32 << 20
+    8 * PAST_CACHE_WRITE_BYTES
 };
-/// Bytes of a write past the system's cache.
-const PAST_CACHE_WRITE_BYTES: usize = 2 * WRITE_BYTES;
 /// From so many bytes on a thread syncs them while the log is synced.
 const SYNC_HELPER_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     8 << 10

@@ -16,7 +16,7 @@ impl Table {
     /// Makes the rows of a sparse table between two times what they were in a snapshot: rows that were written over or
     /// deleted since come back, and those that were added go. Whoever else writes there meanwhile may see either.
     ///
-    /// It takes a commit for each 8,192 rows of the snapshot, and one for each stretch of rows that go; the rows come
+    /// It takes a commit for each batch of a scan of the snapshot, and one for each stretch of rows that go; the rows come
     /// back first. If it fails half-way the rest is as it was, and it can be done again as long as the snapshot is held.
     ///
     /// ```

@@ -170,6 +170,52 @@ fn ranges_are_read_in_long_requests_and_holes_are_not_read() {
 }
 
 #[test]
+fn a_range_of_one_row_takes_a_piece_of_memory_for_each_array_and_three_more() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, table) = open(&dir.path().join("store"));
+    table.append(&batch(0..20_000)).expect("appends");
+    store.flush().expect("flushes");
+    let read = || {
+        let mut scan = table.range(12_345..12_346).expect("there");
+        scan.next().expect("a row").expect("reads")
+    };
+    assert_eq!(read(), batch(12_345..12_346), "now it is in the cache");
+    let read = allocation_counter::measure(|| drop(read()));
+    // The values of all columns, who shares them, and the list of the arrays.
+    assert_eq!(read.count_total, 2 + 3, "{read:?}");
+}
+
+#[test]
+fn what_was_read_ahead_serves_all_batches_of_a_scan() {
+    const ROWS: i64 = 100_000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    {
+        let (store, table) = open(&path);
+        table.append(&batch(0..ROWS)).expect("appends");
+        store.close().expect("closes");
+    }
+    // Nothing that is read stays in a cache of this length.
+    let store = Options::new().cache_bytes(0).background(false).open(&path);
+    let store = store.expect("opens");
+    let table = store.table("t").expect("there");
+    let blocks = store.info().expect("reads").tables[0]
+        .density
+        .expect("sparse")
+        .blocks;
+    for reverse in [false, true] {
+        let before = store.disk_counts();
+        let scan = table.range(..).expect("there");
+        let scan = if reverse { scan.rev() } else { scan };
+        let batches: Vec<RecordBatch> = scan.collect::<Result<_, _>>().expect("reads");
+        let (_, calls, _) = since(&store, before);
+        assert!(batches.len() > 12, "{} batches", batches.len());
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 100_000);
+        assert!(calls <= 4, "{calls} calls for {blocks} blocks");
+    }
+}
+
+#[test]
 fn rows_that_a_batch_did_not_expect_join_those_of_a_block() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (store, table) = open(&dir.path().join("store"));

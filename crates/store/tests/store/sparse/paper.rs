@@ -149,6 +149,30 @@ fn dense_rows_take_no_more_space_than_their_bytes() {
 
 /// More than 32 MiB of blocks go past the system's cache; here they follow a batch that went through it, into the same file.
 #[test]
+fn a_batch_of_a_scan_has_as_many_bytes_whatever_the_width_of_its_rows() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    let widths = [32; 8];
+    let schema = TableSchema::new(columns(&widths), "at").expect("storable");
+    let layout = Layout::Sparse(Grid::every(1).expect("positive"));
+    let table = store.create_table_as("t", schema, layout).expect("fresh");
+    let times: Vec<i64> = (0..20_000).collect();
+    table.append(&batch(&widths, &times)).expect("appends");
+    let lengths = |columns: &[&str]| -> Vec<usize> {
+        let scan = table.range(..).expect("there").columns(columns);
+        let batches = scan.expect("known columns");
+        batches.map(|batch| batch.expect("reads").num_rows()).collect()
+    };
+    let all: Vec<String> = (0..8).map(|column| format!("c{column}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    assert_eq!(lengths(&all)[..2], [2048, 2048]);
+    assert_eq!(lengths(&all[..1])[..2], [8192, 8192]);
+    for columns in [&all[..], &all[..4], &all[..1], &[]] {
+        assert_eq!(lengths(columns).iter().sum::<usize>(), times.len());
+    }
+}
+
+#[test]
 fn a_very_long_batch_is_read_back_beside_a_short_one() {
     const WIDTHS: [i32; 2] = [2048; 2];
     let dir = tempfile::tempdir().expect("a temporary directory");
