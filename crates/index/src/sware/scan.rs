@@ -16,7 +16,7 @@ const FEW_LEAVES: usize = 8;
 impl NearSortedTree {
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time, as
     /// [`visit`](Self::visit) does, and merges what waits for the leaves that it passes; a few that have no room for it stay as
-    /// they are. That takes up to a third longer than joining both, which is what `visit` does, and the next range, of either
+    /// they are. That takes up to half as long again as joining both, which is what `visit` does, and the next range, of either
     /// kind, that passes these leaves before more keys come late pays nothing for it. Time O(log n) and that of the leaves.
     ///
     /// ```
