@@ -1,23 +1,20 @@
 //! Joining the entries of a leaf with those that come late.
 //!
-//! The places of the late ones in the joined columns are known from their ranks. With vectors of 512 bits the columns are
-//! written eight entries at a time, by spreading both sides over the lanes that their masks tell; otherwise what lies
-//! between two late entries is copied as a whole.
-
-#![cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "vector instructions that the compiler does not find")
-)]
+//! Where the processor has vectors of 512 bits, what waits for a leaf is [joined](super::join_wide) as it is. Otherwise, and
+//! where entries replace others or still newer ones come, it is sorted, and what lies between two late entries is copied as a
+//! whole.
 
 use std::ops::Range;
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::join_wide::{join_waiting, waiting_between};
+use super::late::Late;
 use super::leaf::Leaf;
 use super::options::LEAF_ENTRIES;
 use super::search::Columns;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::search::{GROUP, LANES};
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::wide::{Wide, load};
+use super::search::Wide;
+use super::waiting::{Waiting, WaitingRoom};
 
 /// Late entries that are joined at once.
 const LATE: usize = 64;
@@ -31,18 +28,26 @@ const _: () = assert!(
     "joined columns are written eight entries at a time"
 );
 
+/// Joins leaves with what is late for them.
+#[derive(Debug)]
+pub(super) struct Joining {
+    late: Late,
+    joined: Option<Box<Joined>>,
+}
+
 /// A stretch of a leaf joined with what is late.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Joined {
+struct Joined {
     keys: [u64; JOINED],
     values: [u64; JOINED],
-    len: usize,
+    /// Room for what waits within the bounds.
+    within: WaitingRoom,
 }
 
 /// Where joined entries are written: as many as there are in both, and whatever comes, up to a multiple of eight or of
 /// what is copied at once.
-type Target<'t> = (&'t mut [u64], &'t mut [u64]);
+pub(super) type Target<'t> = (&'t mut [u64], &'t mut [u64]);
 
 /// Where late entries stand among those of a stretch.
 struct Places {
@@ -51,65 +56,132 @@ struct Places {
     replaces: bool,
 }
 
-impl Joined {
-    pub(super) fn new() -> Box<Self> {
-        Box::new(Self {
-            keys: [0; JOINED],
-            values: [0; JOINED],
-            len: 0,
-        })
+/// The part of ascending columns that lies between the bounds.
+#[inline(always)]
+pub(super) fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
+    if keys.first().is_none_or(|&first| first >= lower) && keys.last().is_none_or(|&last| last <= upper) {
+        return (keys, values);
+    }
+    let from = keys.partition_point(|&key| key < lower);
+    let to = keys.partition_point(|&key| key <= upper);
+    (&keys[from..to], &values[from..to])
+}
+
+impl Joining {
+    pub(super) const fn new() -> Self {
+        Self {
+            late: Late::new(),
+            joined: None,
+        }
     }
 
-    /// Calls `visit` with the entries of a stretch of a leaf and those that are late, which win; these ascend and belong
-    /// between the neighbours of the stretch. Meanwhile the columns of the leaf that is to be joined next are asked for.
+    /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with what waits for
+    /// it and with newer ones, which ascend and lie between the bounds. Meanwhile the columns of the leaf that is to be joined
+    /// next are asked for.
     #[inline(always)]
     pub(super) fn visit(
         &mut self,
         (leaf, next): (&Leaf, Option<&Leaf>),
-        stretch: Range<usize>,
-        mut late: Columns<'_>,
+        (lower, upper): (u64, u64),
+        (waiting, newer): (Option<Waiting<'_>>, Columns<'_>),
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
-        let mut from = stretch.start;
+        let stretch = leaf.between(lower, upper);
+        let Some(waiting) = waiting else {
+            return visit_sorted(&mut self.joined, (leaf, next), stretch, newer, visit);
+        };
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let (true, Some(wide)) = (newer.0.is_empty(), Wide::detect()) {
+            let joined = &mut **self.joined.get_or_insert_with(Joined::new);
+            let waiting = waiting_between(waiting, (lower, upper), &mut joined.within, wide);
+            if waiting.len() == 0 {
+                return visit_sorted(&mut self.joined, (leaf, next), stretch, newer, visit);
+            }
+            let target: Target<'_> = (&mut joined.keys, &mut joined.values);
+            if let Some(len) = join_waiting((leaf, next), stretch.clone(), waiting, target, wide) {
+                return visit(&joined.keys[..len], &joined.values[..len]);
+            }
+        }
+        let late = part_between(self.late.of_leaf(Some(waiting), newer), lower, upper);
+        visit_sorted(&mut self.joined, (leaf, next), stretch, late, visit);
+    }
+
+    /// Writes the entries of a leaf and those that wait for it to the beginnings of columns; returns how many there are.
+    /// Meanwhile the columns of the leaf that is to be joined next are asked for.
+    #[inline(always)]
+    pub(super) fn join(
+        &mut self,
+        (leaf, next): (&Leaf, Option<&Leaf>),
+        waiting: Option<Waiting<'_>>,
+        (keys, values): Target<'_>,
+    ) -> usize {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
+            let target: Target<'_> = (&mut *keys, &mut *values);
+            if let Some(len) = join_waiting((leaf, next), 0..leaf.len(), waiting, target, wide) {
+                return len;
+            }
+        }
+        let late = self.late.of_leaf(waiting, (&[], &[]));
+        join_sorted((leaf, next), 0..leaf.len(), late, (keys, values))
+    }
+}
+
+/// As [`Joining::visit`], of a stretch of a leaf; late entries ascend and belong between the neighbours of the stretch.
+#[inline(always)]
+fn visit_sorted(
+    joined: &mut Option<Box<Joined>>,
+    (leaf, next): (&Leaf, Option<&Leaf>),
+    stretch: Range<usize>,
+    mut late: Columns<'_>,
+    visit: &mut impl FnMut(&[u64], &[u64]),
+) {
+    let mut from = stretch.start;
+    if !late.0.is_empty() {
+        let joined = joined.get_or_insert_with(Joined::new);
         while late.0.len() > LATE {
             let (keys, more_keys) = late.0.split_at(LATE);
             let (values, more_values) = late.1.split_at(LATE);
             let to = leaf.rank(more_keys[0]).max(from);
-            self.join((leaf, None), from..to, (keys, values));
-            visit(&self.keys[..self.len], &self.values[..self.len]);
+            let len = join_sorted((leaf, None), from..to, (keys, values), joined.target());
+            visit(&joined.keys[..len], &joined.values[..len]);
             (from, late) = (to, (more_keys, more_values));
         }
-        if late.0.is_empty() {
-            let rest = from..stretch.end.max(from);
-            if !rest.is_empty() {
-                visit(&leaf.keys()[rest.clone()], &leaf.values()[rest]);
-            }
-            return;
-        }
-        self.join((leaf, next), from..stretch.end.max(from), late);
-        visit(&self.keys[..self.len], &self.values[..self.len]);
+        let len = join_sorted((leaf, next), from..stretch.end.max(from), late, joined.target());
+        return visit(&joined.keys[..len], &joined.values[..len]);
     }
-
-    #[inline(always)]
-    fn join(&mut self, leaves: (&Leaf, Option<&Leaf>), stretch: Range<usize>, late: Columns<'_>) {
-        self.len = join(leaves, stretch, late, (&mut self.keys, &mut self.values));
+    if let Some(next) = next {
+        next.prefetch_columns();
+    }
+    if !stretch.is_empty() {
+        visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
     }
 }
 
-/// Writes the entries of a stretch of a leaf, and those that are late, which win, to the beginnings of columns; returns how
-/// many there are. Meanwhile the columns of the leaf that is to be joined next are asked for.
+impl Joined {
+    #[cold]
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            keys: [0; JOINED],
+            values: [0; JOINED],
+            within: WaitingRoom::EMPTY,
+        })
+    }
+
+    fn target(&mut self) -> Target<'_> {
+        (&mut self.keys, &mut self.values)
+    }
+}
+
+/// Writes the entries of a stretch of a leaf, and those that are late, which ascend and win, to the beginnings of columns; returns
+/// how many there are. Meanwhile the columns of the leaf that is to be joined next are asked for.
 #[inline(always)]
-pub(super) fn join(
+fn join_sorted(
     (leaf, next): (&Leaf, Option<&Leaf>),
     stretch: Range<usize>,
     late: Columns<'_>,
     target: Target<'_>,
 ) -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let Some(wide) = Wide::detect() {
-        // SAFETY: the processor has the features.
-        return unsafe { join_with_vectors((leaf, next), stretch, late, target, wide) };
-    }
     if let Some(next) = next {
         next.prefetch_columns();
     }
@@ -180,153 +252,6 @@ impl Places {
     }
 }
 
-/// For each eight joined entries which of them are late.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-type Masks = [u8; JOINED / LANES];
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,bmi2,popcnt")]
-fn join_with_vectors(
-    (leaf, next): (&Leaf, Option<&Leaf>),
-    stretch: Range<usize>,
-    late: Columns<'_>,
-    target: Target<'_>,
-    wide: Wide,
-) -> usize {
-    let mut masks: Masks = [0; JOINED / LANES];
-    let mut replaces = false;
-    for (number, &key) in late.0.iter().enumerate() {
-        let (rank, is_there) = rank_with_vectors(leaf, key, wide);
-        replaces |= is_there;
-        let at = rank.clamp(stretch.start, stretch.end) - stretch.start + number;
-        masks[at / LANES] |= 1 << (at % LANES);
-    }
-    // What is not joined is asked for beside what is.
-    let next = next.unwrap_or(leaf);
-    if replaces {
-        next.prefetch_columns();
-        let places = Places::find(leaf, &stretch, late.0);
-        return copy_between(leaf, stretch, late, &places, target);
-    }
-    let len = stretch.len() + late.0.len();
-    spread(leaf, next, stretch, late, &masks, target);
-    len
-}
-
-/// Writes the joined columns eight entries at a time: late ones where the masks have a bit, stored ones otherwise, and
-/// whatever comes when both are at their ends.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,bmi2,popcnt")]
-fn spread(
-    leaf: &Leaf,
-    next: &Leaf,
-    stretch: Range<usize>,
-    late: Columns<'_>,
-    masks: &Masks,
-    (keys, values): Target<'_>,
-) {
-    let lanes = (stretch.len() + late.0.len()).div_ceil(LANES);
-    assert!(
-        stretch.end <= LEAF_ENTRIES && lanes * LANES <= keys.len().min(values.len()),
-        "there is room for what is joined"
-    );
-    let (late_keys, late_values) = (late.0.as_ptr(), late.1.as_ptr());
-    let (stored_keys, stored_values) = (leaf.all_keys().as_ptr(), leaf.all_values().as_ptr());
-    let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
-    // So many times eight stored entries may be read from wherever one is, as none is beyond what has been written.
-    let whole = (LEAF_ENTRIES - stretch.start) / LANES;
-    let mut late_from = 0;
-    for (number, &mask) in masks[..lanes].iter().enumerate() {
-        // A few lines at a time: asked for at once they would fill the queue of loads, and all that follows waited.
-        next.prefetch_lines(number);
-        let late_here = mask.count_ones() as usize;
-        let stored_from = stretch.start + number * LANES - late_from;
-        let stored_here = if number < whole {
-            LANES
-        } else {
-            (LANES - late_here).min(stretch.end - stored_from)
-        };
-        // SAFETY: the masks have a bit for each late entry, so no more of these are read than there are; stored ones are
-        // read from `stretch.start + number * LANES` on at most, to the end of the column or of the stretch; and there is
-        // room for as many lanes as are written.
-        unsafe {
-            spread_lanes(
-                mask,
-                (late_keys.wrapping_add(late_from), late_here),
-                (stored_keys.wrapping_add(stored_from), stored_here),
-                keys.wrapping_add(number * LANES),
-            );
-        }
-        // SAFETY: as before.
-        unsafe {
-            spread_lanes(
-                mask,
-                (late_values.wrapping_add(late_from), late_here),
-                (stored_values.wrapping_add(stored_from), stored_here),
-                values.wrapping_add(number * LANES),
-            );
-        }
-        late_from += late_here;
-    }
-}
-
-/// As [`Leaf::rank`], and whether the key is there.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-#[target_feature(enable = "avx512f,bmi2,popcnt")]
-fn rank_with_vectors(leaf: &Leaf, key: u64, wide: Wide) -> (usize, bool) {
-    use std::arch::x86_64::{_mm512_cmplt_epu64_mask, _mm512_set1_epi64};
-
-    let probe = _mm512_set1_epi64(key.cast_signed());
-    let mut below = 0;
-    let group = leaf.group_of(key, wide);
-    for keys in leaf.all_keys().as_chunks::<GROUP>().0[group]
-        .as_chunks()
-        .0
-        .iter()
-        .rev()
-    {
-        below = below << LANES | u32::from(_mm512_cmplt_epu64_mask(load(keys), probe));
-    }
-    let rank = group * GROUP + below.count_ones() as usize;
-    (rank, leaf.keys().get(rank) == Some(&key))
-}
-
-/// Writes eight entries of a column: late ones where the mask has a bit, of which there are as many, stored ones otherwise,
-/// and whatever comes where there are not enough.
-///
-/// # Safety
-///
-/// So many late and stored ones, at most eight of each, may be read, and eight entries written.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-#[target_feature(enable = "avx512f,bmi2,popcnt")]
-unsafe fn spread_lanes(mask: u8, late: (*const u64, usize), stored: (*const u64, usize), lanes: *mut u64) {
-    use std::arch::x86_64::{
-        _mm512_mask_expand_epi64, _mm512_maskz_expand_epi64, _mm512_maskz_loadu_epi64, _mm512_storeu_epi64,
-    };
-
-    // Loaded first and then spread in the register: spreading while loading is slow on some processors.
-    let (stored_lanes, late_lanes) = (lowest_bits(stored.1), lowest_bits(late.1));
-    // SAFETY: the caller's promise.
-    let stored = unsafe { _mm512_maskz_loadu_epi64(stored_lanes, stored.0.cast()) };
-    // SAFETY: the caller's promise.
-    let late = unsafe { _mm512_maskz_loadu_epi64(late_lanes, late.0.cast()) };
-    let spread = _mm512_maskz_expand_epi64(!mask, stored);
-    let spread = _mm512_mask_expand_epi64(spread, mask, late);
-    // SAFETY: the caller's promise.
-    unsafe { _mm512_storeu_epi64(lanes.cast(), spread) };
-}
-
-/// So many bits, at most eight, from the lowest on.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-#[target_feature(enable = "bmi2")]
-#[expect(clippy::cast_possible_truncation, reason = "there are eight at most")]
-fn lowest_bits(count: usize) -> u8 {
-    std::arch::x86_64::_bzhi_u32(u8::MAX.into(), count as u32) as u8
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -334,6 +259,8 @@ mod tests {
     use bedload_testkit::Rng;
 
     use super::super::leaf_pages::PagePool;
+    use super::super::options::LEAF_WAITING;
+    use super::super::waiting::Fingerprints;
     use super::*;
 
     /// As many keys below `end`, ascending, of this residue modulo 2.
@@ -345,15 +272,97 @@ mod tests {
         keys.into_keys().collect()
     }
 
+    /// A leaf of these keys, and what waits for it.
+    fn leaf_and_room(stored: &[u64], late: &[(u64, u64)]) -> (Leaf, WaitingRoom) {
+        let mut leaf = Leaf::new(PagePool::new().take());
+        for &key in stored {
+            leaf.push(key, key + 1);
+        }
+        let (mut room, mut fingerprints) = (WaitingRoom::EMPTY, Fingerprints::NONE);
+        // What was there before is left behind the last entry.
+        for place in 0..LEAF_WAITING {
+            room.push(&mut fingerprints, place, (place as u64 * 101, 0));
+        }
+        for (place, &entry) in late.iter().enumerate() {
+            room.push(&mut fingerprints, place, entry);
+        }
+        (leaf, room)
+    }
+
     #[test]
-    fn joining_with_and_without_vectors_is_merging() {
+    fn joining_is_merging_between_any_bounds() {
+        let mut rng = Rng::new(7);
+        for round in 0..if cfg!(miri) { 30 } else { 6_000 } {
+            // Keys near to one another, or far apart, or most of them at one end.
+            let end = [600, 4_000, 1 << 40, u64::MAX - 9][round % 4];
+            let key = |rng: &mut Rng| {
+                let is_near = round % 5 == 0 && rng.below(2) == 0;
+                rng.below(if is_near { 600 } else { end })
+            };
+            let mut stored: Vec<u64> = (0..rng.index(LEAF_ENTRIES + 1)).map(|_| key(&mut rng)).collect();
+            stored.sort_unstable();
+            stored.dedup();
+            // Every third time some late keys are there already, or come twice.
+            let late: Vec<(u64, u64)> = (0..rng.index(LEAF_WAITING + 1))
+                .map(|place| match rng.below(2) {
+                    0 if round % 3 == 0 && !stored.is_empty() => {
+                        (stored[rng.index(stored.len())], place as u64)
+                    }
+                    _ => (key(&mut rng), place as u64),
+                })
+                .collect();
+            let mut newer: Vec<u64> = (0..rng.index(8) * (round % 2)).map(|_| key(&mut rng)).collect();
+            newer.sort_unstable();
+            newer.dedup();
+            let (mut lower, mut upper) = (key(&mut rng), key(&mut rng));
+            if lower > upper {
+                (lower, upper) = (upper, lower);
+            }
+            if round % 7 < 3 {
+                (lower, upper) = (0, u64::MAX - 1);
+            }
+            let newer = part_between((&newer, &newer), lower, upper);
+            let (leaf, room) = leaf_and_room(&stored, &late);
+            let waiting = (!late.is_empty()).then(|| room.waiting(late.len()));
+
+            let mut all: BTreeMap<u64, u64> = stored.iter().map(|&key| (key, key + 1)).collect();
+            all.extend(late.iter().copied());
+            let mut model = all.clone();
+            model.extend(newer.0.iter().map(|&key| (key, key)));
+            let model: Vec<(u64, u64)> = model
+                .range(lower..=upper)
+                .map(|(&key, &value)| (key, value))
+                .collect();
+
+            let mut joining = Joining::new();
+            let mut visited = Vec::new();
+            joining.visit(
+                (&leaf, Some(&leaf)),
+                (lower, upper),
+                (waiting, newer),
+                &mut |keys, values| {
+                    visited.extend(keys.iter().copied().zip(values.iter().copied()));
+                },
+            );
+            assert_eq!(visited, model, "round {round}");
+
+            let (mut keys, mut values) = ([0; JOINED], [0; JOINED]);
+            let len = joining.join((&leaf, None), waiting, (&mut keys, &mut values));
+            let joined: Vec<(u64, u64)> = keys[..len].iter().copied().zip(values).collect();
+            assert_eq!(
+                joined,
+                all.into_iter().collect::<Vec<_>>(),
+                "all of round {round}"
+            );
+        }
+    }
+
+    #[test]
+    fn copying_between_sorted_ones_is_merging() {
         let mut rng = Rng::new(7);
         for round in 0..if cfg!(miri) { 10 } else { 2_000 } {
             let stored = keys(&mut rng, round % LEAF_ENTRIES, 4_000, 0);
-            let mut leaf = Leaf::new(PagePool::new().take());
-            for &key in &stored {
-                leaf.push(key, key + 1);
-            }
+            let (leaf, _) = leaf_and_room(&stored, &[]);
             // Every other time some late keys are there already, and replaced.
             let late_keys = keys(&mut rng, 1 + round % LATE, 4_000, (round % 2) as u64);
             let late_values: Vec<u64> = late_keys.iter().map(|key| key + 2).collect();
@@ -374,28 +383,9 @@ mod tests {
             let (model_keys, model_values): (Vec<u64>, Vec<u64>) = model.into_iter().unzip();
 
             let mut joined = Joined::new();
-            let places = Places::find(&leaf, &(from..to), late.0);
-            let target: Target<'_> = (&mut joined.keys, &mut joined.values);
-            joined.len = copy_between(&leaf, from..to, late, &places, target);
-            assert_eq!(
-                joined.keys[..joined.len],
-                model_keys,
-                "keys of round {round}, copied"
-            );
-            assert_eq!(
-                joined.values[..joined.len],
-                model_values,
-                "values of round {round}, copied"
-            );
-
-            let mut joined = Joined::new();
-            joined.join((&leaf, Some(&leaf)), from..to, late);
-            assert_eq!(joined.keys[..joined.len], model_keys, "keys of round {round}");
-            assert_eq!(
-                joined.values[..joined.len],
-                model_values,
-                "values of round {round}"
-            );
+            let len = join_sorted((&leaf, Some(&leaf)), from..to, late, joined.target());
+            assert_eq!(joined.keys[..len], model_keys, "keys of round {round}");
+            assert_eq!(joined.values[..len], model_values, "values of round {round}");
         }
     }
 }

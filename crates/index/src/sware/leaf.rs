@@ -10,9 +10,9 @@ use crate::mem::prefetch::prefetch;
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
 
 /// Stands where there is no group: greater than every sample, and than what keys are taken for.
-const NO_SAMPLE: u16 = u16::MAX;
+pub(super) const NO_SAMPLE: u16 = u16::MAX;
 /// The greatest sample.
-const MOST: u16 = NO_SAMPLE - 1;
+pub(super) const MOST: u16 = NO_SAMPLE - 1;
 
 /// Entries with ascending keys.
 ///
@@ -35,6 +35,15 @@ pub(super) struct Leaf {
     len: u16,
     /// Bits of a distance from the base that a sample leaves out.
     step_bits: u8,
+}
+
+/// How keys of a leaf are sampled.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sampling<'l> {
+    pub(super) samples: &'l [u16; GROUPS],
+    pub(super) base: u64,
+    pub(super) step_bits: u8,
 }
 
 const _: () = assert!(size_of::<Leaf>() == 64, "what is known of a leaf is one line");
@@ -96,6 +105,17 @@ impl Leaf {
     fn sample_of(&self, key: u64) -> u16 {
         let steps = key.saturating_sub(self.base) >> self.step_bits;
         steps.min(MOST.into()) as u16
+    }
+
+    /// How samples are taken.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    pub(super) fn sampling(&self) -> Sampling<'_> {
+        Sampling {
+            samples: &self.samples,
+            base: self.base,
+            step_bits: self.step_bits,
+        }
     }
 
     /// The last group whose sample is at most that of a key.

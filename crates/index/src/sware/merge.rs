@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
-use super::join::{Joined, join};
 use super::leaf::Leaf;
 use super::scratch::{Route, Scratch, SpareLeaves};
 use super::search::{Columns, NO_KEY, Searching, vectorised};
@@ -63,8 +62,7 @@ impl Scratch {
     #[inline(always)]
     pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>, next: Option<&Leaf>) {
         let mut merged = self.spare.leaf_to_fill();
-        let late = self.late.of_leaf(waiting, (&[], &[]));
-        merged.fill_with(|keys, values| join((leaf, next), 0..leaf.len(), late, (keys, values)));
+        merged.fill_with(|keys, values| self.joining.join((leaf, next), waiting, (keys, values)));
         self.spare.keep(std::mem::replace(leaf, merged));
     }
 }
@@ -214,10 +212,7 @@ impl BPlusTree {
         mut newer: Columns<'_>,
         met: &mut impl FnMut(&[u64], &[u64]),
     ) {
-        let Scratch {
-            spare, late, joined, ..
-        } = &mut self.scratch;
-        let joined = joined.get_or_insert_with(Joined::new);
+        let Scratch { spare, joining, .. } = &mut self.scratch;
         let branch = &mut self.branches[at];
         let places = window.places.clone();
         let fence = branch.fence(places.start).unwrap_or(0);
@@ -242,8 +237,8 @@ impl BPlusTree {
             newer = (more_keys, more_values);
             let leaf = &branch.leaves()[place];
             entries += leaf.len();
-            let late = late.of_leaf(branch.waiting_for(place), (keys, values));
-            joined.visit((leaf, next), 0..leaf.len(), late, &mut |keys, values| {
+            let late = (branch.waiting_for(place), (keys, values));
+            joining.visit((leaf, next), (0, NO_KEY - 1), late, &mut |keys, values| {
                 met(keys, values);
                 packer.copy((keys, values));
             });

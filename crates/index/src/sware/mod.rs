@@ -33,6 +33,8 @@ mod branch;
 mod buffer;
 mod fence_index;
 mod join;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod join_wide;
 mod late;
 mod lateness;
 mod leaf;

@@ -4,8 +4,7 @@ use std::ops::RangeBounds;
 
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
-use super::join::Joined;
-use super::late::Late;
+use super::join::Joining;
 use super::leaf::Leaf;
 use super::near_sorted::NearSortedTree;
 use super::options::LEAF_ENTRIES;
@@ -21,12 +20,6 @@ struct Reading {
     joining: Joining,
 }
 
-#[derive(Debug)]
-struct Joining {
-    late: Late,
-    joined: Option<Box<Joined>>,
-}
-
 impl Reading {
     #[inline(always)]
     fn new(stage: &Stage, lower: u64, upper: u64) -> Self {
@@ -34,73 +27,27 @@ impl Reading {
         stage.between(lower, upper, &mut staged);
         Self {
             staged,
-            joining: Joining {
-                late: Late::new(),
-                joined: None,
-            },
+            joining: Joining::new(),
         }
     }
 }
 
-/// The part of ascending columns that lies between the bounds.
+/// Visits the entries of one leaf of a branch between the bounds; those staged are within them. The columns of the leaf that is
+/// to be visited next are asked for.
 #[inline(always)]
-pub(super) fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
-    if keys.first().is_none_or(|&first| first >= lower) && keys.last().is_none_or(|&last| last <= upper) {
-        return (keys, values);
-    }
-    let from = keys.partition_point(|&key| key < lower);
-    let to = keys.partition_point(|&key| key <= upper);
-    (&keys[from..to], &values[from..to])
-}
-
-impl Joining {
-    /// Visits the entries of one leaf of a branch between the bounds; those staged are within them. The columns of the leaf
-    /// that is to be visited next are asked for.
-    #[inline(always)]
-    fn visit_place(
-        &mut self,
-        branch: &Branch,
-        (place, next): (usize, Option<&Leaf>),
-        (lower, upper): (u64, u64),
-        staged: Columns<'_>,
-        visit: &mut impl FnMut(&[u64], &[u64]),
-    ) {
-        let Some(leaf) = branch.leaves().get(place) else {
-            if !staged.0.is_empty() {
-                visit(staged.0, staged.1);
-            }
-            return;
-        };
-        let late = match branch.waiting_for(place) {
-            None => staged,
-            waiting => part_between(self.late.of_leaf(waiting, staged), lower, upper),
-        };
-        join_leaf(&mut self.joined, (leaf, next), (lower, upper), late, visit);
-    }
-}
-
-/// Visits the entries of a leaf between the bounds, joined with late ones that lie between them.
-#[inline(always)]
-pub(super) fn join_leaf(
-    joined: &mut Option<Box<Joined>>,
-    (leaf, next): (&Leaf, Option<&Leaf>),
-    (lower, upper): (u64, u64),
-    late: Columns<'_>,
+fn visit_place(
+    joining: &mut Joining,
+    branch: &Branch,
+    (place, next): (usize, Option<&Leaf>),
+    bounds: (u64, u64),
+    staged: Columns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
-    let stretch = leaf.between(lower, upper);
-    if late.0.is_empty() {
-        if let Some(next) = next {
-            next.prefetch_columns();
-        }
-        if !stretch.is_empty() {
-            visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
-        }
-        return;
+    if let Some(leaf) = branch.leaves().get(place) {
+        joining.visit((leaf, next), bounds, (branch.waiting_for(place), staged), visit);
+    } else if !staged.0.is_empty() {
+        visit(staged.0, staged.1);
     }
-    joined
-        .get_or_insert_with(Joined::new)
-        .visit((leaf, next), stretch, late, visit);
 }
 
 /// Appends what is visited.
@@ -173,9 +120,15 @@ impl BPlusTree {
                 let (keys, more_keys) = staged.0.split_at(count);
                 let (values, more_values) = staged.1.split_at(count);
                 staged = (more_keys, more_values);
-                reading
-                    .joining
-                    .visit_place(branch, (place, next), (lower, end), (keys, values), visit);
+                let staged = (keys, values);
+                visit_place(
+                    &mut reading.joining,
+                    branch,
+                    (place, next),
+                    (lower, end),
+                    staged,
+                    visit,
+                );
                 if end == upper {
                     break;
                 }
@@ -204,7 +157,8 @@ impl BPlusTree {
     fn read_place(&self, (at, place): (usize, usize), bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
         let mut reading = Reading::new(&self.stage, bounds.0, bounds.1);
         let staged = reading.staged.columns();
-        reading.joining.visit_place(
+        visit_place(
+            &mut reading.joining,
             &self.branches[at],
             (place, None),
             bounds,

@@ -1,7 +1,6 @@
 //! What merging uses again and again: room to sort and to join, and leaves.
 
-use super::join::Joined;
-use super::late::Late;
+use super::join::Joining;
 use super::leaf::Leaf;
 use super::leaf_pages::PagePool;
 use super::search::Columns;
@@ -11,8 +10,7 @@ use super::stage::Run;
 #[derive(Debug)]
 pub(super) struct Scratch {
     pub(super) spare: SpareLeaves,
-    pub(super) late: Late,
-    pub(super) joined: Option<Box<Joined>>,
+    pub(super) joining: Joining,
     pub(super) run: Run,
     pub(super) routes: Vec<Route>,
 }
@@ -39,8 +37,7 @@ impl Scratch {
                 kept: Vec::new(),
                 pool: PagePool::new(),
             },
-            late: Late::new(),
-            joined: None,
+            joining: Joining::new(),
             run: Run::new(),
             routes: Vec::new(),
         }

@@ -74,6 +74,12 @@ impl WaitingRoom {
         Waiting { room: self, len }
     }
 
+    /// Both columns.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    pub(super) fn columns_mut(&mut self) -> (&mut [u64; LEAF_WAITING], &mut [u64; LEAF_WAITING]) {
+        (&mut self.keys, &mut self.values)
+    }
+
     /// Asks for the place of an entry behind so many.
     #[inline(always)]
     pub(super) fn prefetch_room(&self, len: usize) {

@@ -2,6 +2,7 @@
 
 mod delay;
 mod nearly_sorted;
+mod places;
 mod scrambled;
 mod time_series;
 

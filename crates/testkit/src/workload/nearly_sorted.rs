@@ -11,6 +11,7 @@
 
 use std::num::NonZeroU32;
 
+use super::places::Places;
 use crate::Rng;
 
 /// Describes a nearly sorted sequence of the numbers `0..len`.
@@ -49,14 +50,7 @@ pub struct Disordered {
     pub swaps: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Free,
-    Source,
-    Swapped,
-}
-
-/// Draws before the window is scanned for a free place.
+/// Draws before the next free place of the window is taken, from another draw on.
 const TRIES: u32 = 128;
 
 impl NearlySorted {
@@ -102,23 +96,22 @@ impl NearlySorted {
             return Disordered { keys, swaps: 0 };
         }
         let mut rng = Rng::new(self.seed);
-        let mut places = vec![Place::Free; self.len];
+        let mut free = Places::all(self.len);
 
         let near = rng.index(self.len - reach);
         keys.swap(near, near + reach);
-        places[near] = Place::Swapped;
-        places[near + reach] = Place::Swapped;
+        free.remove(near);
+        free.remove(near + reach);
 
-        let sources = self.draw_sources(swaps_wanted - 1, &mut places, &mut rng);
+        let sources = self.draw_sources(swaps_wanted - 1, &mut free, &mut rng);
         let mut swaps = 1;
         for source in sources {
-            places[source] = Place::Free;
-            let Some(target) = self.draw_target(source, reach, &places, &mut rng) else {
+            let Some(target) = self.draw_target(source, reach, &free, &mut rng) else {
+                free.insert(source);
                 continue;
             };
             keys.swap(source, target);
-            places[source] = Place::Swapped;
-            places[target] = Place::Swapped;
+            free.remove(target);
             swaps += 1;
         }
         Disordered { keys, swaps }
@@ -126,28 +119,29 @@ impl NearlySorted {
 
     /// Distinct random places in random order. At most half of all places are taken, so a draw succeeds every
     /// second time at worst.
-    fn draw_sources(&self, count: usize, places: &mut [Place], rng: &mut Rng) -> Vec<usize> {
+    fn draw_sources(&self, count: usize, free: &mut Places, rng: &mut Rng) -> Vec<usize> {
         let mut sources = Vec::with_capacity(count);
         while sources.len() < count {
             let place = rng.index(self.len);
-            if places[place] == Place::Free {
-                places[place] = Place::Source;
+            if free.contains(place) {
+                free.remove(place);
                 sources.push(place);
             }
         }
         sources
     }
 
-    fn draw_target(&self, source: usize, reach: usize, places: &[Place], rng: &mut Rng) -> Option<usize> {
+    /// A free place in the window of a source, which is not free itself.
+    fn draw_target(&self, source: usize, reach: usize, free: &Places, rng: &mut Rng) -> Option<usize> {
         let low = source.saturating_sub(reach);
         let high = (source + reach).min(self.len - 1);
-        let is_free = |&target: &usize| target != source && places[target] == Place::Free;
         (0..TRIES)
             .map(|_| low + self.draw_offset(high - low + 1, rng))
-            .find(is_free)
+            .find(|&target| free.contains(target))
             .or_else(|| {
                 let start = low + rng.index(high - low + 1);
-                (start..=high).chain(low..start).find(is_free)
+                let next = free.next(start).filter(|&target| target <= high);
+                next.or_else(|| free.next(low).filter(|&target| target < start))
             })
     }
 
