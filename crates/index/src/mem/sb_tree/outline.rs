@@ -317,12 +317,10 @@ mod tests {
             let run = children[0].map_addr(|addr| addr | last);
             drawn.outline.run.store(run, Ordering::Release);
             drawn.outline.base.store(rng.next_u64(), Ordering::Relaxed);
-            drawn
-                .outline
-                .shift
-                .store(rng.next_u64() as u32, Ordering::Relaxed);
+            let mut number = || u32::try_from(rng.next_u64() >> 32).expect("the other half is cut off");
+            drawn.outline.shift.store(number(), Ordering::Relaxed);
             for separator in &drawn.outline.separators.0 {
-                separator.store(rng.next_u64() as u32, Ordering::Relaxed);
+                separator.store(number(), Ordering::Relaxed);
             }
             let lead = drawn.lead(rng.next_u64()).expect("there is a run");
             assert!(lead.place < FANOUT);
