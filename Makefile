@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint soak fuzz race miri pg-costs pg-install pg-lint pg-test
+.PHONY: help demo test lint soak fuzz loom race miri pg-costs pg-install pg-lint pg-test
 
 help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -29,6 +29,9 @@ soak: ## Run the long tests, the benchmarks' among them: more operations, more p
 
 miri: ## Run the unsafe parts of the indexes under Miri (needs a nightly toolchain with miri and rust-src)
 	./scripts/miri $(MIRI_TESTS)
+
+loom: ## Run the models of the in-memory indexes: all ways in which a few threads may take turns, within bounds
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir target/loom -p bedload-index --lib loom_
 
 race: ## Run the tests of the in-memory indexes under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	./scripts/thread-sanitizer

@@ -99,18 +99,16 @@ impl<W: Words> BlockPool<W> {
         block
     }
 
-    /// Each piece is as large as all before it, up to [`PIECE_BYTES`]. Only where nobody waits for it is the memory made
+    /// Each piece is as large as all before it, up to [`PIECE_BYTES`]. Behind its blocks there is room left, so that no other piece
+    /// begins where the next block would lie: blocks that lie one behind the other are of one piece. Only where nobody waits for it is the memory made
     /// anew: small pages that the allocator had in use stay small, but to fault takes long.
     fn add_piece(&mut self, makes_anew: bool) {
         let size = size_of::<Block<W>>();
         let room: usize = self.pieces.iter().map(|piece| piece.blocks).sum();
-        let blocks = room.clamp(FIRST_BLOCKS, (PIECE_BYTES / size).max(FIRST_BLOCKS));
+        let blocks = room.clamp(FIRST_BLOCKS, ((PIECE_BYTES - 1) / size).max(FIRST_BLOCKS));
         let is_huge = blocks * size > PIECE_BYTES / 2;
-        let bytes = if is_huge {
-            (blocks * size).max(PIECE_BYTES)
-        } else {
-            blocks * size
-        };
+        let taken = blocks * size + 1;
+        let bytes = if is_huge { taken.max(PIECE_BYTES) } else { taken };
         let align = if is_huge {
             PIECE_BYTES
         } else {
@@ -162,6 +160,22 @@ impl<W: Words> Drop for BlockPool<W> {
             }
             // SAFETY: allocated with this layout.
             unsafe { dealloc(piece.start.as_ptr().cast(), piece.layout) };
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What tells that blocks are of one piece is where they lie.
+    #[test]
+    fn pieces_do_not_touch() {
+        let mut pool = BlockPool::<[u64; 1]>::new();
+        pool.reserve(20 * FIRST_BLOCKS);
+        assert!(pool.pieces.len() > 2);
+        for piece in &pool.pieces {
+            assert!(piece.layout.size() > piece.blocks * size_of::<Block<[u64; 1]>>());
         }
     }
 }

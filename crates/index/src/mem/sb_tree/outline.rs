@@ -305,6 +305,30 @@ mod tests {
         }
     }
 
+    /// A reader may meet numbers of several drawings: they lead to one of the run, or to a place of the node.
+    #[test]
+    fn any_numbers_lead_to_a_child() {
+        let mut pool = BlockPool::new();
+        let children = blocks(&mut pool, FANOUT);
+        let drawn = Drawn::new(&[10, 20, 30], &children, 0);
+        for seed in 0..if cfg!(miri) { 50 } else { 5_000 } {
+            let mut rng = Rng::new(seed);
+            let last = rng.index(FANOUT);
+            let run = children[0].map_addr(|addr| addr | last);
+            drawn.outline.run.store(run, Ordering::Release);
+            drawn.outline.base.store(rng.next_u64(), Ordering::Relaxed);
+            let mut number = || u32::try_from(rng.next_u64() >> 32).expect("the other half is cut off");
+            drawn.outline.shift.store(number(), Ordering::Relaxed);
+            for separator in &drawn.outline.separators.0 {
+                separator.store(number(), Ordering::Relaxed);
+            }
+            let lead = drawn.lead(rng.next_u64()).expect("there is a run");
+            assert!(lead.place < FANOUT);
+            let child = lead.run.child(lead.place);
+            assert_eq!(child, (lead.place <= last).then(|| children[lead.place]));
+        }
+    }
+
     #[test]
     fn separators_that_are_cut_to_the_same_are_not_drawn() {
         let mut pool = BlockPool::new();

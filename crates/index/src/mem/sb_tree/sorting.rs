@@ -190,7 +190,7 @@ mod tests {
             [const { AtomicU64::new(0) }; CAP],
         );
         for (number, range) in
-            (0..if cfg!(miri) { 20 } else { 1_000 }).zip([2, 10, 1_000_000].into_iter().cycle())
+            (0..if cfg!(miri) { 9 } else { 1_000 }).zip([2, 10, 1_000_000].into_iter().cycle())
         {
             let mut expected = std::collections::BTreeMap::new();
             let len = number % (CAP + 1);
