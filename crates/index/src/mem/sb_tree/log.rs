@@ -51,7 +51,7 @@ const SEQUENCED: u64 = 1 << 18;
 const BEING_CLOSED: u64 = 1 << 19;
 const GENERATION_SHIFT: u32 = 20;
 const GENERATION_MASK: u64 = u64::MAX << GENERATION_SHIFT;
-/// How often the owner's count is looked at before it is fenced, if the owner has been at it.
+/// How often the owner's count is looked at before it is fenced.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
 const _: () = assert!(LOG_CAP as u64 <= LEN_MASK && LOG_CAP.is_power_of_two());
 
@@ -223,16 +223,14 @@ impl<W: Words> Log<W> {
         is_open
     }
 
-    /// Whether the owner of a log that is being closed can append no more, as far as the thread that closes it can see. An
-    /// owner that has appended to it is probably about to see the close, and is waited for a moment.
+    /// Whether the owner of a log that is being closed can append no more, as far as the thread that closes it can see. It is
+    /// waited for a moment: an owner that inserts, be it late keys, sees the close at its next one.
     pub(super) fn is_left(&self) -> bool {
         let generation = self.state.load(Ordering::Relaxed) & GENERATION_MASK;
         for _ in 0..LOOKS {
             let count = self.count.word.load(Ordering::Acquire);
-            if count & GENERATION_MASK != generation {
-                return false;
-            }
-            if count & CLOSED != 0 || count & LEN_MASK >= u64::from(self.capacity.load(Ordering::Relaxed)) {
+            let is_full = count & LEN_MASK >= u64::from(self.capacity.load(Ordering::Relaxed));
+            if count & GENERATION_MASK == generation && (count & CLOSED != 0 || is_full) {
                 return true;
             }
             std::hint::spin_loop();
