@@ -24,8 +24,9 @@ use crate::sparse::{BlockScan, BlocksAhead, SparseEntry};
 pub(crate) use head_rows::HeadRows;
 use tree_rows::TreeRows;
 
-/// The most rows of a batch, and of one of wide rows.
+/// The most rows of a batch.
 const BATCH_ROWS: usize = 8192;
+/// As many rows a batch may have, however wide they are.
 const WIDE_BATCH_ROWS: usize = 512;
 /// Bytes of values from which on rows are wide: into memory that stays in the second cache of a processor, columns were copied half as
 /// fast again (rows of 264 bytes, a cache of 2 MiB, 2,048 rows and 8,192).

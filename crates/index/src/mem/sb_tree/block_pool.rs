@@ -100,8 +100,8 @@ impl<W: Words> BlockPool<W> {
     }
 
     /// Each piece is as large as all before it, up to [`PIECE_BYTES`]. Behind its blocks there is room left, so that no other piece
-    /// begins where the next block would lie: blocks that lie one behind the other are of one piece. Only where nobody waits for it is the memory made
-    /// anew: small pages that the allocator had in use stay small, but to fault takes long.
+    /// begins where the next block would lie: blocks that lie one behind the other are of one piece. Only where nobody waits
+    /// for it is the memory made anew: small pages that the allocator had in use stay small, but to fault takes long.
     fn add_piece(&mut self, makes_anew: bool) {
         let size = size_of::<Block<W>>();
         let room: usize = self.pieces.iter().map(|piece| piece.blocks).sum();

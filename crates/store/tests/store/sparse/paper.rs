@@ -147,7 +147,6 @@ fn dense_rows_take_no_more_space_than_their_bytes() {
     assert!(!density.advises_indexed());
 }
 
-/// More than 32 MiB of blocks go past the system's cache; here they follow a batch that went through it, into the same file.
 #[test]
 fn a_batch_of_a_scan_has_as_many_bytes_whatever_the_width_of_its_rows() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -172,6 +171,7 @@ fn a_batch_of_a_scan_has_as_many_bytes_whatever_the_width_of_its_rows() {
     }
 }
 
+/// 4 MiB of blocks and more go past the system's cache; here they follow a batch that went through it, into the same file.
 #[test]
 fn a_very_long_batch_is_read_back_beside_a_short_one() {
     const WIDTHS: [i32; 2] = [2048; 2];
