@@ -21,7 +21,8 @@
 //! 3. The edge is raised before a block covers what lies below it. Who read a log looks at the edge afterwards: if it lies
 //!    below what was read, no block covered that, and nobody could change it.
 //! 4. One thread at a time has the *role* of sealing and converting. It is taken by trying; those wait for it who cannot
-//!    go on before a segment is sealed or converted.
+//!    go on before a segment is sealed or converted, and who reads or appends to a log for the moment in which it is being
+//!    closed ([`log`], rules 2 and 4).
 //! 5. Memory of logs, nodes and blocks lasts as long as the index, and each kind is only used again as what it was. So
 //!    readers hold nothing and announce nothing; what they read counts if a version still stands: that of a segment's
 //!    latch, or of a block's.
