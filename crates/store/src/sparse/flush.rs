@@ -2,10 +2,11 @@
 //! blocks, neighbours in one call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bedload_index::paged::{Batch, PageId, PageRead, PageStore};
 
-use super::block::Owner;
+use super::block::{BlockBytes, Owner};
 use super::block_map::{self, BlockRef};
 use super::builder::{BlockBuilder, Sealed};
 use super::files::BlockFiles;
@@ -168,6 +169,13 @@ impl TableFlush<'_> {
                 affected.insert(block);
             }
         }
+        let rewritten: Vec<(i64, BlockRef)> = rows
+            .chunk_by(|a, b| a.block == b.block)
+            .filter_map(|rows| Some((rows[0].block, named(&map, rows[0].block)?)))
+            .collect();
+        self.read_ahead(file, &rewritten)?;
+        // What is written over stays in the store's own cache.
+        self.writer.expect(rewritten.len() * shape.block_bytes())?;
         let mut is_changed = false;
         for block in affected {
             let rows = &rows[rows.partition_point(|row| row.block < block)..];
@@ -206,6 +214,31 @@ impl TableFlush<'_> {
                 insert_file(tree, file, page)?;
                 files.insert(file, page);
             }
+        }
+        Ok(())
+    }
+
+    /// Lets the disk begin with blocks of a file that are going to be read, one after another.
+    fn read_ahead(&self, file: i64, blocks: &[(i64, BlockRef)]) -> Result<()> {
+        let (owner, files) = (self.owner, self.flush.files);
+        let mut missing = blocks
+            .iter()
+            .filter(|(block, named)| files.cached(owner, *block, named).is_none())
+            .map(|(block, named)| {
+                let bytes = u64::from(named.units) * owner.shape.unit_bytes as u64;
+                (owner.shape.offset(*block, named.layer), bytes)
+            })
+            .peekable();
+        if missing.peek().is_none() {
+            return Ok(());
+        }
+        let opened = files.open(owner.table, file)?;
+        while let Some((offset, mut bytes)) = missing.next() {
+            // Neighbours together.
+            while let Some((_, more)) = missing.next_if(|&(next, _)| next == offset + bytes) {
+                bytes += more;
+            }
+            opened.file.read_ahead(offset, bytes);
         }
         Ok(())
     }
@@ -283,7 +316,11 @@ impl TableFlush<'_> {
             .iter()
             .any(|&(_, from, to)| (from, to) == (0, slots - 1));
         let old = match newest {
-            Some((_, named)) if !is_emptied => Some(files.load(owner, work.block, &named)?),
+            Some((_, named)) if !is_emptied => Some(match files.cached(owner, work.block, &named) {
+                Some(block) => block,
+                // It is not needed again: what it becomes is kept in its place.
+                None => BlockBytes::of_page(Arc::new(files.read(owner, work.block, &named)?)),
+            }),
             _ => None,
         };
         self.scratch.clear();
@@ -336,8 +373,8 @@ impl TableFlush<'_> {
         let sealed = builder.seal(end_sequence);
         let layer = files.allocate(owner, work.block, work.base.map(|base| base.layer))?;
         let named = sealed.named(layer, self.checkpoint);
-        if usize::from(sealed.rows) < slots {
-            // More rows of it are likely to come.
+        if usize::from(sealed.rows) < slots || old.is_some() {
+            // More rows of it are likely to come, or others in place of these.
             files.remember_block(owner, work.block, layer, &self.scratch);
         }
         self.writer.write(work.block, layer, &self.scratch)?;

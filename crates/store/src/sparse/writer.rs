@@ -104,6 +104,13 @@ impl<'f> BlockWriter<'f> {
         writer
     }
 
+    /// Says how many bytes are about to be written. What waits is written before.
+    pub(super) fn expect(&mut self, bytes: usize) -> Result<()> {
+        self.write_out()?;
+        self.past_cache = bytes >= PAST_CACHE_BYTES_MIN;
+        Ok(())
+    }
+
     /// Writes a block to its place in a layer, which was taken for it; it may wait for the next ones.
     pub(super) fn write(&mut self, block: i64, layer: u8, bytes: &[u8]) -> Result<()> {
         self.place(block, layer)?.extend_from_slice(bytes);
@@ -156,7 +163,8 @@ impl<'f> BlockWriter<'f> {
             offset: self.offset,
             bytes,
             padding,
-            past_cache: self.past_cache,
+            // Of short ones there may be many, and the disk is waited for after each.
+            past_cache: self.past_cache && is_long,
         };
         if self.hands_over && self.helper.is_none() && is_long {
             self.helper = self.files.take_helper();
