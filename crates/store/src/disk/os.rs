@@ -222,18 +222,13 @@ impl DurableFile {
         if bytes.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0 {
             return self.file.write_all_at(bytes, offset);
         }
-        self.fill(offset, bytes.len(), |aligned| aligned.copy_from_slice(bytes))
-    }
-
-    /// Writes so many bytes, which `fill` puts where the disk takes them from.
-    fn fill(&self, offset: u64, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<()> {
         let mut memory = self.memory.lock();
-        if memory.len() < len + DIRECT_ALIGNMENT {
-            *memory = vec![0; len.next_power_of_two() + DIRECT_ALIGNMENT];
+        if memory.len() < bytes.len() + DIRECT_ALIGNMENT {
+            *memory = vec![0; bytes.len().next_power_of_two() + DIRECT_ALIGNMENT];
         }
         let from = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
-        let aligned = &mut memory[from..from + len];
-        fill(aligned);
+        let aligned = &mut memory[from..from + bytes.len()];
+        aligned.copy_from_slice(bytes);
         let written = self.file.write_all_at(aligned, offset);
         if memory.len() > KEPT_BYTES {
             *memory = Vec::new();
@@ -284,7 +279,8 @@ impl DiskFile for OsFile {
 
     fn prepare(&self, offset: u64, len: usize) -> io::Result<()> {
         // Past the system's cache, too: what a durable write finds there has to go to the disk before it.
-        let written = self.durably_past_cache(|durable| durable.fill(offset, len, |aligned| aligned.fill(0)));
+        let zeros = |durable: &DurableFile| with_aligned(len, |zeros| durable.write(offset, zeros));
+        let written = self.durably_past_cache(zeros);
         if let Some(written) = written {
             return written;
         }

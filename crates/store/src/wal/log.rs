@@ -39,10 +39,12 @@ const CLAIM_BYTES: u64 = if cfg!(any(test, fuzzing)) {
     1 << 20
 };
 
-/// Small records go where zeros were written before, in steps of this many bytes: a sync of bytes for which the file
-/// has blocks already takes half the time of one that has to note that they are in use. For the same reason segments are
-/// written over those before.
+/// Small records go where zeros were written before: a sync of bytes for which the file has blocks already takes less time than
+/// one that has to note that they are in use. For the same reason segments are written over those before. Each time there
+/// are as many zeros as the segment has bytes, at least so many; of many together each costs less.
 const ZERO_BYTES: u64 = CLAIM_BYTES / 4;
+/// And so many at most, for which the commit that writes them waits.
+const ZERO_BYTES_MAX: u64 = 2 * CLAIM_BYTES;
 /// Bytes that spares may have together.
 const SPARE_BYTES_MAX: u64 = 32 * CLAIM_BYTES;
 /// The longest record for which that pays.
@@ -409,14 +411,22 @@ impl State {
         let segment = &self.segment;
         let failed = |source| Error::io(&segment.path, "extend", source);
         let needed = segment.offset(end).next_multiple_of(BLOCK);
-        if needed > self.extent.claimed {
-            let claim = needed.next_multiple_of(CLAIM_BYTES);
+        let from = self.extent.written;
+        let is_zeroed = needed > from && end - self.end <= ZEROED_RECORD_BYTES;
+        let zeros = from
+            .next_multiple_of(ZERO_BYTES)
+            .clamp(ZERO_BYTES, ZERO_BYTES_MAX);
+        let to = if is_zeroed {
+            needed.max(from + zeros)
+        } else {
+            needed
+        };
+        if to > self.extent.claimed {
+            let claim = to.next_multiple_of(CLAIM_BYTES);
             segment.file.allocate(claim).map_err(failed)?;
             self.extent.claimed = claim;
         }
-        let from = self.extent.written;
-        if needed > from && end - self.end <= ZEROED_RECORD_BYTES {
-            let to = (from + ZERO_BYTES).clamp(needed, self.extent.claimed);
+        if is_zeroed {
             let len = usize::try_from(to - from).expect("a step or a record");
             segment.file.prepare(from, len).map_err(failed)?;
             self.extent.written = to;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{BLOCK_BYTES, Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::pages::FORMAT_VERSION;
 
@@ -83,16 +84,13 @@ impl Segment {
             let path = path.clone();
             move |source| Error::io(&path, action, source)
         };
-        let header = header(store_id, start);
-        let write = |file: &dyn DiskFile| {
-            file.write_at(0, &header).map_err(io("write"))?;
-            file.sync().map_err(io("sync"))
-        };
+        let mut header = Buffer::of(&header(store_id, start));
         let file = match spare {
             Some(spare) => {
                 let file = disk.open(spare).map_err(io("open"))?;
                 // Until it has its name it is nothing, so the header may say what it will be.
-                write(&*file)?;
+                header.pad(BLOCK_BYTES);
+                file.write_durably(0, &header).map_err(io("write"))?;
                 disk.rename(spare, &path).map_err(io("rename a file to"))?;
                 file
             }
@@ -107,7 +105,8 @@ impl Segment {
                     other => other.map_err(io("create"))?,
                 };
                 // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
-                write(&*file)?;
+                file.write_at(0, &header).map_err(io("write"))?;
+                file.sync().map_err(io("sync"))?;
                 file
             }
         };
