@@ -99,12 +99,20 @@ impl<W: Words> Blocks<W> {
 
     fn take_block(&self) -> NonNull<Block<W>> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        let block = pool.take();
-        // It is on its way from memory while its entries come.
-        if let Some(next) = pool.next() {
-            self.at(next).prefetch_to_fill();
+        pool.take()
+    }
+
+    /// Asks for what the next entries behind this block's go to, so many: it is on its way from memory while they come.
+    fn prefetch_to_append(&self, last: &Block<W>, count: usize) {
+        let len = last.len();
+        if len < BLOCK_CAP {
+            last.prefetch_to_fill(len..len + count);
+            return;
         }
-        block
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(next) = pool.next() {
+            self.at(next).prefetch_to_fill(0..count);
+        }
     }
 
     fn give_back(&self, block: NonNull<Block<W>>) {
@@ -552,19 +560,27 @@ impl<W: Words> Blocks<W> {
                 };
                 last.append(taken.iter().copied(), latched.writer());
                 last.set_top(top, latched.writer());
-            } else if !self.append_block(last, version, taken, top) {
+                self.prefetch_to_append(last, taken.len());
+            } else if let Some(new) = self.append_block(last, version, taken, top) {
+                self.prefetch_to_append(new, taken.len());
+            } else {
                 continue;
             }
             rest = &rest[taken.len()..];
         }
     }
 
-    fn append_block(&self, last: &Block<W>, version: Version, entries: &[(W, u64)], top: W) -> bool {
+    /// Appends a block with these entries, which are not too many for it; none if the last one is not at that version any more.
+    fn append_block(
+        &self,
+        last: &Block<W>,
+        version: Version,
+        entries: &[(W, u64)],
+        top: W,
+    ) -> Option<&Block<W>> {
         let new = self.take_block();
         let block = self.at(new);
-        let Some(latched) = block.latch.latch() else {
-            return false;
-        };
+        let latched = block.latch.latch()?;
         let below = last.top();
         block.begin(State::Inner, (below, top), std::ptr::null_mut(), latched.writer());
         block.append(entries.iter().copied(), latched.writer());
@@ -576,11 +592,11 @@ impl<W: Words> Blocks<W> {
             block.die(latched.writer());
             drop(latched);
             self.give_back(new);
-            return false;
+            return None;
         }
         drop(latched);
         self.make_known(&below, true);
-        true
+        Some(block)
     }
 
     /// Where the memory goes.

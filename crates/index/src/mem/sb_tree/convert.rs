@@ -19,7 +19,10 @@ use super::view::View;
 use super::writer_number::{TAKEN_OVER, WRITERS};
 
 /// Entries of a log between two occasions to help with the conversion.
-pub(super) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
+pub(super) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
+/// Entries that a step converts, at most. Where two threads write, one insert in some two hundred does a step or two: how long
+/// they take is the 99.9th percentile.
+pub(super) const STEP: usize = BLOCK_CAP / 2;
 /// Of the occasions that the writer of a full log has, one in so many is enough for the whole conversion.
 const HELP_MARGIN: usize = 2;
 /// Entries of a log that the next segment takes over, at most. When a writer finds its log closed, its key lies a few
@@ -45,13 +48,17 @@ pub(super) const FIRST_CAPACITY: usize = if cfg!(loom) {
     64
 };
 
-/// The role's lock guards the conversion of the sealed segment.
+/// The role's lock guards the conversion of the sealed segment. In lines of its own: every step writes here, and every append
+/// reads what would lie beside it.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Role<W: Words> {
     /// Of the sealed segment, until it is converted.
     merge: Option<Merge<W>>,
     capacity: usize,
     mode: Writers,
+    seals: u64,
+    steps: u64,
 }
 
 /// Who needs the next segment, to insert this key.
@@ -100,8 +107,6 @@ pub(super) struct Segments<W: Words> {
     pub(super) owners: Owners,
     /// Entries of a log, at most.
     capacity_max: usize,
-    seals: AtomicU64,
-    steps: AtomicU64,
 }
 
 /// Where a key belongs.
@@ -123,14 +128,14 @@ impl<W: Words> Segments<W> {
                 merge: None,
                 capacity: FIRST_CAPACITY,
                 mode: Writers::Nobody,
+                seals: 0,
+                steps: 0,
             }),
             waiting: AtomicU32::new(0),
             steps_asked: AtomicU32::new(0),
             sealer: AtomicU32::new(0),
             owners: Owners::new(),
             capacity_max,
-            seals: AtomicU64::new(0),
-            steps: AtomicU64::new(0),
         };
         segments
             .slot(1)
@@ -202,24 +207,24 @@ impl<W: Words> Segments<W> {
         }
     }
 
-    /// Converts what fits into one block, or sorts one stretch of a log; false if nothing is left.
+    /// Converts half of what a block takes, or sorts one stretch of a log; false if nothing is left.
     fn step(&self, role: &mut Role<W>, blocks: &Blocks<W>) -> bool {
         let Some(merge) = &mut role.merge else {
             return false;
         };
-        self.steps.fetch_add(1, Ordering::Relaxed);
+        role.steps += 1;
         let sealed = self.slot(self.generation.load(Ordering::Relaxed) - 1);
         if merge.sort_some(sealed) {
             return true;
         }
-        let room = blocks.room();
         // The thread's own: the next step is perhaps another's, who would fetch every line of it.
-        let mut staged = Vec::with_capacity(room);
-        merge.take(sealed, room, &mut staged);
+        let mut staged = [(W::MIN, 0); STEP];
+        let staged = &mut staged[..blocks.room().min(STEP)];
+        let taken = merge.take(sealed, staged);
         // What the next step reads has its time till then to come from other threads' caches.
-        merge.prefetch(sealed, BLOCK_CAP);
-        let is_done = staged.len() < room;
-        blocks.append(&staged, &self.edge);
+        merge.prefetch(sealed, STEP);
+        let is_done = taken < staged.len();
+        blocks.append(&staged[..taken], &self.edge);
         if is_done {
             role.merge = None;
             self.steps_asked.store(0, Ordering::Relaxed);
@@ -318,7 +323,7 @@ impl<W: Words> Segments<W> {
                 .store(steps_for(merge.entries(), role.capacity), Ordering::Relaxed);
             role.merge = Some(merge);
         }
-        self.seals.fetch_add(1, Ordering::Relaxed);
+        role.seals += 1;
     }
 
     /// Seals and converts until all keys up to this one, which may be in the open segment, belong to blocks.
@@ -392,10 +397,8 @@ impl<W: Words> Segments<W> {
 
     /// How many segments were sealed, and how many steps their conversion took.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (
-            self.seals.load(Ordering::Relaxed),
-            self.steps.load(Ordering::Relaxed),
-        )
+        let role = self.role();
+        (role.seals, role.steps)
     }
 
     /// Bytes of the logs.
@@ -420,7 +423,7 @@ impl<W: Words> Segments<W> {
 /// Steps at each occasion to help.
 fn steps_for(entries: usize, capacity: usize) -> u32 {
     let occasions = (capacity / HELP_EVERY / HELP_MARGIN).max(1);
-    let steps = entries.div_ceil(BLOCK_CAP).div_ceil(occasions);
+    let steps = entries.div_ceil(STEP).div_ceil(occasions);
     u32::try_from(steps).unwrap_or(u32::MAX)
 }
 

@@ -160,6 +160,30 @@ fn loom_a_reader_of_an_old_generation_takes_nothing_from_a_new_one() {
     });
 }
 
+/// A reader that was led to a segment's log, and finds another segment's entries there, looks again. The reader is the thread
+/// that goes first, so that one preemption stops it between the two.
+#[test]
+fn loom_a_reader_finds_its_key_though_its_log_is_used_again() {
+    let get = |tree: &SbTree<u64>| assert_eq!(tree.get(2), Some(20));
+    let scan = |tree: &SbTree<u64>| {
+        let (mut keys, mut values) = ([0; 2], [0; 2]);
+        let filled = tree.scan(2.., &mut keys, &mut values);
+        assert_eq!((&keys[..filled], &values[..filled]), (&[2][..], &[20][..]));
+    };
+    for read in [get as fn(&_), scan] {
+        explore(1, move || {
+            let tree = tree_of(&[1, 2]);
+            let sealer = {
+                let tree = Arc::clone(&tree);
+                // The third generation has the first one's log.
+                thread::spawn(move || (0..2).for_each(|_| seal_and_convert(&tree)))
+            };
+            read(&tree);
+            sealer.join().expect("the sealer ends");
+        });
+    }
+}
+
 /// What is removed from a block while its segment is still being converted is not found in a log, by a scan that does not look at
 /// blocks because they seem to end before.
 #[test]

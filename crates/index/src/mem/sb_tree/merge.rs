@@ -3,6 +3,8 @@
 //! Each log is a run, because its keys ascend; a log in disorder is put in order before, [`SORTED_AT_ONCE`] entries at a
 //! time ([`sorting`](super::sorting)). So a piece of the merge is bounded, whatever the order of the keys.
 
+use std::hint::select_unpredictable;
+
 use super::super::asymmetric_fence;
 use super::super::columns::Words;
 use super::log::{Counted, Log};
@@ -202,26 +204,32 @@ impl<W: Words> Merge<W> {
         false
     }
 
-    /// Appends up to `limit` entries to `entries`, which is empty, ascending, once each key. None are left if it appends
-    /// fewer.
-    pub(super) fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
+    /// Fills `entries` from the front, ascending, once each key; tells how many it has put there. None are left if those are
+    /// fewer than there is room for.
+    pub(super) fn take(&mut self, segment: &Segment<W>, entries: &mut [(W, u64)]) -> usize {
         self.runs.retain(|run| run.next < run.end);
-        self.prefetch(segment, limit);
-        while entries.len() < limit {
-            let before = entries.len();
-            match self.runs.as_mut_slice() {
-                [run] => run.take(segment, limit, entries),
-                [first, second] => take_of_two([first, second], segment, limit, entries),
-                _ => {}
-            }
-            if entries.len() == before {
-                self.take_one(segment, entries);
+        self.prefetch(segment, entries.len());
+        let mut taken = 0;
+        while let room @ [_, ..] = &mut entries[taken..] {
+            let mut more = match self.runs.as_mut_slice() {
+                [run] => run.take(segment, room),
+                [first, second] if first.sorted.is_none() && second.sorted.is_none() => {
+                    take_of_two::<_, true>([first, second], segment, room)
+                }
+                [first, second] => take_of_two::<_, false>([first, second], segment, room),
+                _ => 0,
+            };
+            if more == 0 {
+                let Some(least) = self.take_least(segment) else {
+                    break;
+                };
+                room[0] = least;
+                more = 1;
             }
             self.runs.retain(|run| run.next < run.end);
-            if entries.len() == before {
-                return;
-            }
+            taken += more;
         }
+        taken
     }
 
     /// Asks for about as many entries as are taken next.
@@ -234,16 +242,12 @@ impl<W: Words> Merge<W> {
         }
     }
 
-    /// Appends the least entry.
-    fn take_one(&mut self, segment: &Segment<W>, entries: &mut Vec<(W, u64)>) {
-        let Some(least) = self.runs.iter().map(|run| run.head).min() else {
-            return;
-        };
+    /// Takes the least entry.
+    fn take_least(&mut self, segment: &Segment<W>) -> Option<(W, u64)> {
+        let least = self.runs.iter().map(|run| run.head).min()?;
         let mut newest = None;
         for run in &mut self.runs {
-            let Some(log) = segment.log(run.writer) else {
-                return;
-            };
+            let log = segment.log(run.writer)?;
             while run.next < run.end && run.head == least {
                 let place = run.place();
                 let order = log.order(place, run.counted, run.writer);
@@ -253,72 +257,78 @@ impl<W: Words> Merge<W> {
                 run.advance(log);
             }
         }
-        entries.extend(newest.map(|(_, value)| (least, value)));
+        newest.map(|(_, value)| (least, value))
     }
 }
 
-/// Appends entries of two runs, as long as both have some and their keys differ. Which run an entry comes from is as
-/// good as random: there is no branch on it.
-fn take_of_two<W: Words>(
+/// Takes entries of two runs, as long as both have some and their keys differ; `IN_PLACE` if neither is sorted apart. Which run
+/// an entry comes from is as good as random: there is no branch on it.
+fn take_of_two<W: Words, const IN_PLACE: bool>(
     runs: [&mut Run<W>; 2],
     segment: &Segment<W>,
-    limit: usize,
-    entries: &mut Vec<(W, u64)>,
-) {
+    entries: &mut [(W, u64)],
+) -> usize {
     let logs = [segment.log(runs[0].writer), segment.log(runs[1].writer)];
-    let [Some(first), Some(second)] = logs else { return };
+    let [Some(first), Some(second)] = logs else {
+        return 0;
+    };
     let [left, right] = runs;
+    let key_of = |run: &Run<W>, place: usize, log: &Log<W>| {
+        let place = place.min(run.end - 1);
+        if IN_PLACE {
+            log.key(place)
+        } else {
+            run.key(place, log)
+        }
+    };
+    let mut taken = 0;
     let (mut i, mut j) = (left.next, right.next);
     let (mut a, mut b) = (left.head, right.head);
-    while entries.len() < limit && i < left.end && j < right.end && a != b {
+    while taken < entries.len() && i < left.end && j < right.end && a != b {
         // So many come before one of the runs can end, whichever they are of.
-        let steps = (limit - entries.len()).min(left.end - i).min(right.end - j);
+        let steps = (entries.len() - taken).min(left.end - i).min(right.end - j);
         for _ in 0..steps {
             if a == b {
                 break;
             }
             let is_left = a < b;
-            let key = if is_left { a } else { b };
-            let value = if is_left {
-                first.value(left.place_at(i))
-            } else {
-                second.value(right.place_at(j))
-            };
-            (i, j) = (i + usize::from(is_left), j + usize::from(!is_left));
-            (a, b) = (
-                left.key(i.min(left.end - 1), first),
-                right.key(j.min(right.end - 1), second),
-            );
-            let (next, is_left_over) = if is_left {
-                (a, i < left.end)
-            } else {
-                (b, j < right.end)
-            };
-            if next != key || !is_left_over {
-                entries.push((key, value));
+            let key = select_unpredictable(is_left, a, b);
+            let log = select_unpredictable(is_left, first, second);
+            let mut place = select_unpredictable(is_left, i, j);
+            if !IN_PLACE {
+                place = select_unpredictable(is_left, &*left, &*right).place_at(place);
             }
+            entries[taken] = (key, log.value(place));
+            (i, j) = (i + usize::from(is_left), j + usize::from(!is_left));
+            (a, b) = (key_of(left, i, first), key_of(right, j, second));
+            let next = select_unpredictable(is_left, a, b);
+            let is_left_over = select_unpredictable(is_left, i < left.end, j < right.end);
+            // Of entries of one key the last counts.
+            taken += usize::from(next != key || !is_left_over);
         }
     }
     (left.next, left.head, right.next, right.head) = (i, a, j, b);
+    taken
 }
 
 impl<W: Words> Run<W> {
-    /// Appends entries of the only run.
-    fn take(&mut self, segment: &Segment<W>, limit: usize, entries: &mut Vec<(W, u64)>) {
+    /// Takes entries of the only run.
+    fn take(&mut self, segment: &Segment<W>, entries: &mut [(W, u64)]) -> usize {
         let Some(log) = segment.log(self.writer) else {
-            return;
+            return 0;
         };
-        while entries.len() < limit && self.next < self.end {
+        let mut taken = 0;
+        while taken < entries.len() && self.next < self.end {
             let (key, value) = (self.head, log.value(self.place()));
             self.advance(log);
             if self.next == self.end || self.head != key {
-                entries.push((key, value));
+                entries[taken] = (key, value);
+                taken += 1;
             }
         }
+        taken
     }
-}
 
-impl<W: Words> Run<W> {
     fn advance(&mut self, log: &Log<W>) {
         self.next += 1;
         if self.next < self.end {

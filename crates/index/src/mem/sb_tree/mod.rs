@@ -41,7 +41,7 @@
 //!
 //! # Departures from the paper, and why
 //!
-//! - *Conversion is a merge in bounded steps that inserters share*, on the occasion of every 128th insert. There one thread
+//! - *Conversion is a merge in bounded steps that inserters share*, on the occasion of every 64th insert. There one thread
 //!   sorts a whole segment, which makes the 99.99th percentile of inserts its weak spot (§V-F).
 //! - *No thread of its own for the search layer*: who appends a block tells it. A walk along the data layer is as long as
 //!   there are splits under way.

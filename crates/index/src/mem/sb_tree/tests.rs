@@ -12,6 +12,7 @@ use super::super::{Key, SbTree};
 use super::SbTreeOptions;
 use super::block::BLOCK_CAP;
 use super::blocks::WALK_MAX;
+use super::convert::STEP;
 use super::lanes::LANE_CAP;
 use super::log::LOG_CAP;
 use super::writer_number::WRITERS;
@@ -215,9 +216,12 @@ fn ascending_keys_fill_blocks_and_leave_one_segment() {
     let work = tree.work();
     assert!(work.pending <= LOG_CAP, "{work:?}");
     assert_eq!((work.walks, work.walked), (0, 0));
-    // A step fills a block or finds the end of a segment.
-    let blocks = (KEYS - work.pending).div_ceil(BLOCK_CAP) as u64;
-    assert!(work.steps <= blocks + 2 * work.seals, "{work:?}, {blocks} blocks");
+    // A step takes all that it may, or fills a block, or finds the end of a segment.
+    let whole = (KEYS - work.pending).div_ceil(STEP) as u64;
+    assert!(
+        work.steps <= whole + 2 * work.seals,
+        "{work:?}, {whole} whole steps"
+    );
     let memory = tree.memory_use();
     assert_eq!(memory.entries_occupied, 16 * KEYS);
     assert!(memory.entries_unoccupied < 16 * BLOCK_CAP, "{memory:?}");

@@ -48,7 +48,10 @@ impl<'s, W: Words> View<'s, W> {
     /// Puts up to `limit` entries with keys from `start` to `end`, the least, into `entries`, which is empty: ascending and once
     /// each. Returns the last key it took if it may have left any.
     pub(super) fn read_least(&self, range: (W, W), limit: usize, entries: &mut Vec<(W, u64)>) -> Option<W> {
-        Merge::of_range(self.segment, range).take(self.segment, limit, entries);
+        let mut merge = Merge::of_range(self.segment, range);
+        entries.resize(limit.min(merge.entries()), (W::MIN, 0));
+        let taken = merge.take(self.segment, entries);
+        entries.truncate(taken);
         let last = entries.last().filter(|_| entries.len() >= limit);
         last.map(|&(key, _)| key)
     }
