@@ -226,19 +226,19 @@ impl Branch {
         }
     }
 
-    /// Asks for the page of a leaf, and for most of what waits for it.
+    /// Asks for the page of a leaf, and for what waits for it.
     #[inline(always)]
     pub(super) fn prefetch_outline(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
             leaf.prefetch_page();
             let slot = self.slot(place);
-            if self.counts[slot] > 0 {
-                self.late[slot].prefetch_entries();
+            if let Some(room) = self.late.get(slot) {
+                room.prefetch_entries(self.count(slot));
             }
         }
     }
 
-    /// Asks for the pages of leaves up to the last one, and for most of what waits for them, a few at once: the processor looks
+    /// Asks for the pages of leaves up to the last one, and for what waits for them, a few at once: the processor looks
     /// for their pages together. To be called at each leaf from the first on.
     #[inline(always)]
     pub(super) fn prefetch_behind(&self, first: usize, place: usize, last: usize) {

@@ -162,8 +162,11 @@ fn samples_of_waiting(leaf: &Leaf, waiting: Waiting<'_>) -> __m512i {
     let step_bits = _mm_set_epi64x(0, step_bits.into());
     let most = _mm_set1_epi16(MOST.cast_signed());
     let (keys, _) = waiting.all();
+    // Lines behind the last entry may be far away.
+    let last = waiting.len().saturating_sub(1) / LANES % (LEAF_WAITING / LANES);
     let sample = |group: usize| {
-        let distances = _mm512_sub_epi64(_mm512_max_epu64(load(&keys.as_chunks().0[group]), base), base);
+        let eight = load(&keys.as_chunks().0[group.min(last)]);
+        let distances = _mm512_sub_epi64(_mm512_max_epu64(eight, base), base);
         let steps = _mm512_cvtusepi64_epi16(_mm512_srl_epi64(distances, step_bits));
         _mm_min_epu16(steps, most)
     };
@@ -263,7 +266,8 @@ fn between_with_vectors<'w>(
     room: &'w mut WaitingRoom,
 ) -> Waiting<'w> {
     let (keys, values) = waiting.all();
-    let (keys, values) = (keys.as_chunks().0, values.as_chunks().0);
+    let groups = waiting.len().div_ceil(LANES).min(LEAF_WAITING / LANES);
+    let (keys, values) = (&keys.as_chunks().0[..groups], &values.as_chunks().0[..groups]);
     let below = _mm512_set1_epi64(lower.cast_signed());
     let width = _mm512_set1_epi64(upper.wrapping_sub(lower).cast_signed());
     let mut outside = 0;

@@ -1,5 +1,6 @@
 //! Ranges: one leaf at a time from either end, and slices of columns for those who want all of it.
 
+use std::cell::Cell;
 use std::ops::RangeBounds;
 
 use super::bplus_tree::BPlusTree;
@@ -13,6 +14,11 @@ use super::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
 use super::stage::{Run, Stage};
 use crate::mem::{self, End, Leaves};
 
+thread_local! {
+    /// What the last reading of this thread leaves to the next one: to make 8 KiB of it takes as long as to read a leaf.
+    static LEFT: Cell<Option<Box<Reading>>> = const { Cell::new(None) };
+}
+
 /// What is staged between two bounds, and room to join leaves with what is late.
 #[derive(Debug)]
 struct Reading {
@@ -22,13 +28,26 @@ struct Reading {
 
 impl Reading {
     #[inline(always)]
-    fn new(stage: &Stage, lower: u64, upper: u64) -> Self {
-        let mut staged = Run::default();
-        stage.between(lower, upper, &mut staged);
-        Self {
-            staged,
+    fn begin(stage: &Stage, lower: u64, upper: u64) -> Box<Self> {
+        // There is nothing left in a thread that is about to end.
+        let left = LEFT.try_with(Cell::take).ok().flatten();
+        let mut reading = left.unwrap_or_else(Self::new);
+        reading.staged.clear();
+        stage.between(lower, upper, &mut reading.staged);
+        reading
+    }
+
+    #[cold]
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            staged: Run::new(),
             joining: Joining::new(),
-        }
+        })
+    }
+
+    #[inline(always)]
+    fn end(self: Box<Self>) {
+        let _ = LEFT.try_with(|left| left.set(Some(self)));
     }
 }
 
@@ -92,12 +111,13 @@ impl BPlusTree {
         let first = self.branches[first_at].find(lower);
         // What is staged is looked through while the first leaf comes from memory.
         self.branches[first_at].prefetch_outline(first);
-        let mut reading = Reading::new(&self.stage, lower, upper);
-        let mut staged = reading.staged.columns();
+        let mut reading = Reading::begin(&self.stage, lower, upper);
+        let Reading { staged, joining } = &mut *reading;
+        let mut staged = staged.columns();
         for at in first_at..self.branches.len() {
             let fence = self.index.fence(at).unwrap_or(0);
             if fence > upper {
-                return;
+                break;
             }
             let branch = &self.branches[at];
             let branch_end = self
@@ -121,19 +141,13 @@ impl BPlusTree {
                 let (values, more_values) = staged.1.split_at(count);
                 staged = (more_keys, more_values);
                 let staged = (keys, values);
-                visit_place(
-                    &mut reading.joining,
-                    branch,
-                    (place, next),
-                    (lower, end),
-                    staged,
-                    visit,
-                );
+                visit_place(joining, branch, (place, next), (lower, end), staged, visit);
                 if end == upper {
                     break;
                 }
             }
         }
+        reading.end();
     }
 }
 
@@ -155,16 +169,17 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
 impl BPlusTree {
     /// Appends the entries of the leaf at this branch and place between the bounds.
     fn read_place(&self, (at, place): (usize, usize), bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
-        let mut reading = Reading::new(&self.stage, bounds.0, bounds.1);
-        let staged = reading.staged.columns();
+        let mut reading = Reading::begin(&self.stage, bounds.0, bounds.1);
+        let Reading { staged, joining } = &mut *reading;
         visit_place(
-            &mut reading.joining,
+            joining,
             &self.branches[at],
             (place, None),
             bounds,
-            staged,
+            staged.columns(),
             &mut collecting(entries),
         );
+        reading.end();
     }
 
     pub(super) fn read_up_below(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
