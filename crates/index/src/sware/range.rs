@@ -6,7 +6,6 @@ use std::ops::RangeBounds;
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
 use super::join::Joining;
-use super::leaf::Leaf;
 use super::near_sorted::NearSortedTree;
 use super::options::LEAF_ENTRIES;
 use super::search::{Columns, NO_KEY, Searching, vectorised};
@@ -51,19 +50,18 @@ impl Reading {
     }
 }
 
-/// Visits the entries of one leaf of a branch between the bounds; those staged are within them. The columns of the leaf that is
-/// to be visited next are asked for.
+/// Visits the entries of one leaf of a branch between the bounds; those staged are within them.
 #[inline(always)]
 fn visit_place(
     joining: &mut Joining,
     branch: &Branch,
-    (place, next): (usize, Option<&Leaf>),
+    place: usize,
     bounds: (u64, u64),
     staged: Columns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
     if let Some(leaf) = branch.leaves().get(place) {
-        joining.visit((leaf, next), bounds, (branch.waiting_for(place), staged), visit);
+        joining.visit(leaf, bounds, (branch.waiting_for(place), staged), visit);
     } else if !staged.0.is_empty() {
         visit(staged.0, staged.1);
     }
@@ -114,6 +112,7 @@ impl BPlusTree {
         let mut reading = Reading::begin(&self.stage, lower, upper);
         let Reading { staged, joining } = &mut *reading;
         let mut staged = staged.columns();
+        self.branches[first_at].prefetch_joined(first, (lower, upper));
         for at in first_at..self.branches.len() {
             let fence = self.index.fence(at).unwrap_or(0);
             if fence > upper {
@@ -130,18 +129,13 @@ impl BPlusTree {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
-                branch.prefetch_behind(first, place, last);
-                let next = if end < upper {
-                    branch.leaves().get(place + 1)
-                } else {
-                    None
-                };
+                branch.prefetch_behind(first, place, last, upper);
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);
                 let (values, more_values) = staged.1.split_at(count);
                 staged = (more_keys, more_values);
                 let staged = (keys, values);
-                visit_place(joining, branch, (place, next), (lower, end), staged, visit);
+                visit_place(joining, branch, place, (lower, end), staged, visit);
                 if end == upper {
                     break;
                 }
@@ -174,7 +168,7 @@ impl BPlusTree {
         visit_place(
             joining,
             &self.branches[at],
-            (place, None),
+            place,
             bounds,
             staged.columns(),
             &mut collecting(entries),
