@@ -187,14 +187,13 @@ impl Branch {
         }
     }
 
-    /// What is needed to merge what waits for a leaf with it: both, and the next leaf.
+    /// What is needed to merge what waits for a leaf with it.
     #[inline(always)]
-    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>, Option<&Leaf>) {
+    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>) {
         let slot = self.slot(place);
         let count = self.count(slot);
-        let (leaves, behind) = self.leaves.split_at_mut(place + 1);
         let waiting = (count > 0).then(|| self.late[slot].waiting(count));
-        (&mut leaves[place], waiting, behind.first())
+        (&mut self.leaves[place], waiting)
     }
 
     /// Asks for the fences, and how many entries wait.
@@ -226,26 +225,51 @@ impl Branch {
         }
     }
 
-    /// Asks for the page of a leaf, and for most of what waits for it.
+    /// Asks for the page of a leaf, and for what waits for it.
     #[inline(always)]
     pub(super) fn prefetch_outline(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
             leaf.prefetch_page();
             let slot = self.slot(place);
-            if self.counts[slot] > 0 {
-                self.late[slot].prefetch_entries();
+            if let Some(room) = self.late.get(slot) {
+                room.prefetch_entries(self.count(slot));
             }
         }
     }
 
-    /// Asks for the pages of leaves up to the last one, and for most of what waits for them, a few at once: the processor looks
-    /// for their pages together. To be called at each leaf from the first on.
+    /// A leaf, if something waits for it: to join them its keys are needed in no order. What is read in order the processor asks
+    /// for itself, and better.
     #[inline(always)]
-    pub(super) fn prefetch_behind(&self, first: usize, place: usize, last: usize) {
+    fn leaf_to_join(&self, place: usize) -> Option<&Leaf> {
+        self.leaves
+            .get(place)
+            .filter(|_| self.count(self.slot(place)) > 0)
+    }
+
+    /// Asks for what is between the bounds in a leaf for which something waits.
+    #[inline(always)]
+    pub(super) fn prefetch_joined(&self, place: usize, (lower, upper): (u64, u64)) {
+        if let Some(leaf) = self.leaf_to_join(place) {
+            leaf.prefetch_between(lower, upper);
+        }
+    }
+
+    /// Asks for what is needed next by whoever reads the leaves up to the last one, and of that the keys up to a bound: for the
+    /// pages of a few at once, which the processor looks for together, and for the next one if something waits for it. To be
+    /// called at each leaf from the first on.
+    #[inline(always)]
+    pub(super) fn prefetch_behind(&self, first: usize, place: usize, last: usize, upper: u64) {
         if (place - first).is_multiple_of(ASKED_AT_ONCE) {
             for behind in place + 1..(place + ASKED_AT_ONCE).min(last) + 1 {
                 self.prefetch_outline(behind);
             }
+        }
+        if place + 1 < last {
+            if let Some(leaf) = self.leaf_to_join(place + 1) {
+                leaf.prefetch_columns();
+            }
+        } else if place + 1 == last {
+            self.prefetch_joined(last, (0, upper));
         }
     }
 

@@ -76,54 +76,52 @@ impl Joining {
     }
 
     /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with what waits for
-    /// it and with newer ones, which ascend and lie between the bounds. Meanwhile the columns of the leaf that is to be joined
-    /// next are asked for.
+    /// it and with newer ones, which ascend and lie between the bounds.
     #[inline(always)]
     pub(super) fn visit(
         &mut self,
-        (leaf, next): (&Leaf, Option<&Leaf>),
+        leaf: &Leaf,
         (lower, upper): (u64, u64),
         (waiting, newer): (Option<Waiting<'_>>, Columns<'_>),
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
         let stretch = leaf.between(lower, upper);
         let Some(waiting) = waiting else {
-            return visit_sorted(&mut self.joined, (leaf, next), stretch, newer, visit);
+            return visit_sorted(&mut self.joined, leaf, stretch, newer, visit);
         };
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (true, Some(wide)) = (newer.0.is_empty(), Wide::detect()) {
             let joined = &mut **self.joined.get_or_insert_with(Joined::new);
             let waiting = waiting_between(waiting, (lower, upper), &mut joined.within, wide);
             if waiting.len() == 0 {
-                return visit_sorted(&mut self.joined, (leaf, next), stretch, newer, visit);
+                return visit_sorted(&mut self.joined, leaf, stretch, newer, visit);
             }
             let target: Target<'_> = (&mut joined.keys, &mut joined.values);
-            if let Some(len) = join_waiting((leaf, next), stretch.clone(), waiting, target, wide) {
+            if let Some(len) = join_waiting(leaf, stretch.clone(), waiting, target, wide) {
                 return visit(&joined.keys[..len], &joined.values[..len]);
             }
         }
         let late = part_between(self.late.of_leaf(Some(waiting), newer), lower, upper);
-        visit_sorted(&mut self.joined, (leaf, next), stretch, late, visit);
+        visit_sorted(&mut self.joined, leaf, stretch, late, visit);
     }
 
     /// Writes the entries of a leaf and those that wait for it to the beginnings of columns; returns how many there are.
-    /// Meanwhile the columns of the leaf that is to be joined next are asked for.
     #[inline(always)]
     pub(super) fn join(
         &mut self,
-        (leaf, next): (&Leaf, Option<&Leaf>),
+        leaf: &Leaf,
         waiting: Option<Waiting<'_>>,
         (keys, values): Target<'_>,
     ) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
             let target: Target<'_> = (&mut *keys, &mut *values);
-            if let Some(len) = join_waiting((leaf, next), 0..leaf.len(), waiting, target, wide) {
+            if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, target, wide) {
                 return len;
             }
         }
         let late = self.late.of_leaf(waiting, (&[], &[]));
-        join_sorted((leaf, next), 0..leaf.len(), late, (keys, values))
+        join_sorted(leaf, 0..leaf.len(), late, (keys, values))
     }
 }
 
@@ -131,7 +129,7 @@ impl Joining {
 #[inline(always)]
 fn visit_sorted(
     joined: &mut Option<Box<Joined>>,
-    (leaf, next): (&Leaf, Option<&Leaf>),
+    leaf: &Leaf,
     stretch: Range<usize>,
     mut late: Columns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
@@ -143,15 +141,12 @@ fn visit_sorted(
             let (keys, more_keys) = late.0.split_at(LATE);
             let (values, more_values) = late.1.split_at(LATE);
             let to = leaf.rank(more_keys[0]).max(from);
-            let len = join_sorted((leaf, None), from..to, (keys, values), joined.target());
+            let len = join_sorted(leaf, from..to, (keys, values), joined.target());
             visit(&joined.keys[..len], &joined.values[..len]);
             (from, late) = (to, (more_keys, more_values));
         }
-        let len = join_sorted((leaf, next), from..stretch.end.max(from), late, joined.target());
+        let len = join_sorted(leaf, from..stretch.end.max(from), late, joined.target());
         return visit(&joined.keys[..len], &joined.values[..len]);
-    }
-    if let Some(next) = next {
-        next.prefetch_columns();
     }
     if !stretch.is_empty() {
         visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
@@ -174,17 +169,9 @@ impl Joined {
 }
 
 /// Writes the entries of a stretch of a leaf, and those that are late, which ascend and win, to the beginnings of columns; returns
-/// how many there are. Meanwhile the columns of the leaf that is to be joined next are asked for.
+/// how many there are.
 #[inline(always)]
-fn join_sorted(
-    (leaf, next): (&Leaf, Option<&Leaf>),
-    stretch: Range<usize>,
-    late: Columns<'_>,
-    target: Target<'_>,
-) -> usize {
-    if let Some(next) = next {
-        next.prefetch_columns();
-    }
+fn join_sorted(leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, target: Target<'_>) -> usize {
     let places = Places::find(leaf, &stretch, late.0);
     copy_between(leaf, stretch, late, &places, target)
 }
@@ -336,18 +323,13 @@ mod tests {
 
             let mut joining = Joining::new();
             let mut visited = Vec::new();
-            joining.visit(
-                (&leaf, Some(&leaf)),
-                (lower, upper),
-                (waiting, newer),
-                &mut |keys, values| {
-                    visited.extend(keys.iter().copied().zip(values.iter().copied()));
-                },
-            );
+            joining.visit(&leaf, (lower, upper), (waiting, newer), &mut |keys, values| {
+                visited.extend(keys.iter().copied().zip(values.iter().copied()));
+            });
             assert_eq!(visited, model, "round {round}");
 
             let (mut keys, mut values) = ([0; JOINED], [0; JOINED]);
-            let len = joining.join((&leaf, None), waiting, (&mut keys, &mut values));
+            let len = joining.join(&leaf, waiting, (&mut keys, &mut values));
             let joined: Vec<(u64, u64)> = keys[..len].iter().copied().zip(values).collect();
             assert_eq!(
                 joined,
@@ -383,7 +365,7 @@ mod tests {
             let (model_keys, model_values): (Vec<u64>, Vec<u64>) = model.into_iter().unzip();
 
             let mut joined = Joined::new();
-            let len = join_sorted((&leaf, Some(&leaf)), from..to, late, joined.target());
+            let len = join_sorted(&leaf, from..to, late, joined.target());
             assert_eq!(joined.keys[..len], model_keys, "keys of round {round}");
             assert_eq!(joined.values[..len], model_values, "values of round {round}");
         }

@@ -42,18 +42,18 @@ struct Places {
 }
 
 /// Writes the entries of a stretch of a leaf and those that wait, which belong between the neighbours of the stretch, to the
-/// beginnings of columns; returns how many there are. Meanwhile the columns of the leaf that is to be joined next are asked
-/// for. If an entry replaces another one, or keys are too near to one another for samples to tell them apart, nothing is written.
+/// beginnings of columns; returns how many there are. If an entry replaces another one, or keys are too near to one another for
+/// samples to tell them apart, nothing is written.
 #[inline(always)]
 pub(super) fn join_waiting(
-    (leaf, next): (&Leaf, Option<&Leaf>),
+    leaf: &Leaf,
     stretch: Range<usize>,
     waiting: Waiting<'_>,
     target: Target<'_>,
     _: Wide,
 ) -> Option<usize> {
     // SAFETY: the processor has the features, or there were no such value.
-    unsafe { join_with_vectors((leaf, next), stretch, waiting, target) }
+    unsafe { join_with_vectors(leaf, stretch, waiting, target) }
 }
 
 /// Those between the bounds, in the same order.
@@ -70,7 +70,7 @@ pub(super) fn waiting_between<'w>(
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn join_with_vectors(
-    (leaf, next): (&Leaf, Option<&Leaf>),
+    leaf: &Leaf,
     stretch: Range<usize>,
     waiting: Waiting<'_>,
     target: Target<'_>,
@@ -83,15 +83,8 @@ fn join_with_vectors(
         return None;
     }
     let len = stretch.len() + waiting.len();
-    // What is not joined is asked for beside what is.
-    let next = next.unwrap_or(leaf);
     let columns = (target.0.as_chunks_mut().0, target.1.as_chunks_mut().0);
-    spread(
-        (leaf, next),
-        stretch.start,
-        &places.masks[..len.div_ceil(LANES)],
-        columns,
-    );
+    spread(leaf, stretch.start, &places.masks[..len.div_ceil(LANES)], columns);
     let (keys, values) = waiting.columns();
     for ((&key, &value), &place) in keys.iter().zip(values).zip(&places.of_waiting) {
         target.0[place] = key;
@@ -162,8 +155,11 @@ fn samples_of_waiting(leaf: &Leaf, waiting: Waiting<'_>) -> __m512i {
     let step_bits = _mm_set_epi64x(0, step_bits.into());
     let most = _mm_set1_epi16(MOST.cast_signed());
     let (keys, _) = waiting.all();
+    // Lines behind the last entry may be far away.
+    let last = waiting.len().saturating_sub(1) / LANES % (LEAF_WAITING / LANES);
     let sample = |group: usize| {
-        let distances = _mm512_sub_epi64(_mm512_max_epu64(load(&keys.as_chunks().0[group]), base), base);
+        let eight = load(&keys.as_chunks().0[group.min(last)]);
+        let distances = _mm512_sub_epi64(_mm512_max_epu64(eight, base), base);
         let steps = _mm512_cvtusepi64_epi16(_mm512_srl_epi64(distances, step_bits));
         _mm_min_epu16(steps, most)
     };
@@ -202,20 +198,18 @@ const SPREAD: [[u8; LANES]; 256] = {
 };
 
 /// Writes the stored entries from this rank on to the places whose bits are not set in the masks, and whatever comes to the
-/// others, and behind the last one. Columns of the next leaf are asked for meanwhile.
+/// others, and behind the last one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn spread(
-    (leaf, next): (&Leaf, &Leaf),
+    leaf: &Leaf,
     start: usize,
     masks: &[u8],
     (keys, values): (&mut [[u64; LANES]], &mut [[u64; LANES]]),
 ) {
     let mut from = start;
     let (stored_keys, stored_values) = (leaf.all_keys(), leaf.all_values());
-    for (number, (&mask, (keys, values))) in masks.iter().zip(keys.iter_mut().zip(values)).enumerate() {
-        // A few lines at a time: asked for at once they would fill the queue of loads, and all that follows waited.
-        next.prefetch_lines(number);
+    for (&mask, (keys, values)) in masks.iter().zip(keys.iter_mut().zip(values)) {
         let (eight_keys, eight_values) = (eight_from(stored_keys, from), eight_from(stored_values, from));
         // SAFETY: as many bytes are read as there are.
         let lanes = unsafe { _mm_loadl_epi64(SPREAD[usize::from(mask)].as_ptr().cast()) };
@@ -223,9 +217,6 @@ fn spread(
         store(keys, _mm512_permutexvar_epi64(lanes, eight_keys));
         store(values, _mm512_permutexvar_epi64(lanes, eight_values));
         from += LANES - mask.count_ones() as usize;
-    }
-    for number in masks.len()..LEAF_ENTRIES / LANES {
-        next.prefetch_lines(number);
     }
 }
 
@@ -263,7 +254,8 @@ fn between_with_vectors<'w>(
     room: &'w mut WaitingRoom,
 ) -> Waiting<'w> {
     let (keys, values) = waiting.all();
-    let (keys, values) = (keys.as_chunks().0, values.as_chunks().0);
+    let groups = waiting.len().div_ceil(LANES).min(LEAF_WAITING / LANES);
+    let (keys, values) = (&keys.as_chunks().0[..groups], &values.as_chunks().0[..groups]);
     let below = _mm512_set1_epi64(lower.cast_signed());
     let width = _mm512_set1_epi64(upper.wrapping_sub(lower).cast_signed());
     let mut outside = 0;

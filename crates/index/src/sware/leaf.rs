@@ -9,6 +9,8 @@ use crate::mem::prefetch::prefetch;
 
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
 
+const _: () = assert!(GROUP == 2 * LANES, "a group has two lines");
+
 /// Stands where there is no group: greater than every sample, and than what keys are taken for.
 pub(super) const NO_SAMPLE: u16 = u16::MAX;
 /// The greatest sample.
@@ -207,29 +209,35 @@ impl Leaf {
         self.page.values[rank] = value;
     }
 
-    /// Asks for keys and values.
+    /// Asks for keys and values, for those who need them in no order. Lines are asked for one after the other, which the processor
+    /// notices: it runs ahead.
     #[inline(always)]
     pub(super) fn prefetch_columns(&self) {
-        for number in 0..LEAF_ENTRIES / LANES {
-            self.prefetch_lines(number);
+        for column in [&self.page.keys, &self.page.values] {
+            column.as_chunks::<LANES>().0.iter().for_each(prefetch);
+        }
+    }
+
+    /// The same for keys between the bounds.
+    #[inline(always)]
+    pub(super) fn prefetch_between(&self, lower: u64, upper: u64) {
+        let (first, last) = (
+            self.likely_group(lower, Compiled),
+            self.likely_group(upper, Compiled),
+        );
+        for column in [&self.page.keys, &self.page.values] {
+            for [low, high] in &column.as_chunks::<LANES>().0.as_chunks().0[first..=last] {
+                prefetch(low);
+                prefetch(high);
+            }
         }
     }
 
     /// Asks for the page: until the processor has found it, it goes on for a few hundred instructions only.
     #[inline(always)]
     pub(super) fn prefetch_page(&self) {
-        self.prefetch_lines(0);
-    }
-
-    /// Asks for the lines of keys and values with this number, if there are such.
-    #[inline(always)]
-    pub(super) fn prefetch_lines(&self, number: usize) {
-        let keys = self.page.keys.as_chunks::<LANES>().0.get(number);
-        let values = self.page.values.as_chunks::<LANES>().0.get(number);
-        if let Some((keys, values)) = keys.zip(values) {
-            prefetch(keys);
-            prefetch(values);
-        }
+        prefetch(&self.page.keys);
+        prefetch(&self.page.values);
     }
 
     /// Adds an entry behind all others.

@@ -58,11 +58,11 @@ pub(super) struct Window {
 
 impl Scratch {
     /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
-    /// once. What is known of the next leaf has been asked for; its columns are asked for meanwhile.
+    /// once.
     #[inline(always)]
-    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>, next: Option<&Leaf>) {
+    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>) {
         let mut merged = self.spare.leaf_to_fill();
-        merged.fill_with(|keys, values| self.joining.join((leaf, next), waiting, (keys, values)));
+        merged.fill_with(|keys, values| self.joining.join(leaf, waiting, (keys, values)));
         self.spare.keep(std::mem::replace(leaf, merged));
     }
 }
@@ -224,11 +224,9 @@ impl BPlusTree {
         packer.packed.push((fence, packer.spare.leaf_to_fill()));
         let mut entries = 0;
         for place in places.clone() {
-            let mut next = None;
             let mut end = NO_KEY;
+            branch.prefetch_behind(places.start, place, places.end - 1, NO_KEY - 1);
             if place + 1 < places.end {
-                branch.prefetch_behind(places.start, place, places.end - 1);
-                next = Some(&branch.leaves()[place + 1]);
                 end = branch.fence(place + 1).unwrap_or(NO_KEY);
             }
             let count = newer.0.iter().take_while(|&&key| key < end).count();
@@ -238,7 +236,7 @@ impl BPlusTree {
             let leaf = &branch.leaves()[place];
             entries += leaf.len();
             let late = (branch.waiting_for(place), (keys, values));
-            joining.visit((leaf, next), (0, NO_KEY - 1), late, &mut |keys, values| {
+            joining.visit(leaf, (0, NO_KEY - 1), late, &mut |keys, values| {
                 met(keys, values);
                 packer.copy((keys, values));
             });
@@ -285,7 +283,7 @@ impl BPlusTree {
         let mut place = 0;
         while self.branches[at].waiting() > 0 && place < self.branches[at].leaves().len() {
             let branch = &self.branches[at];
-            branch.prefetch_behind(0, place, branch.leaves().len());
+            branch.prefetch_behind(0, place, branch.leaves().len(), NO_KEY - 1);
             self.merge_place(at, place);
             place += 1;
         }
@@ -310,9 +308,9 @@ impl BPlusTree {
     #[inline(always)]
     pub(super) fn merge_within(&mut self, at: usize, place: usize) {
         let branch = &mut self.branches[at];
-        let (leaf, waiting, next) = branch.leaf_to_merge(place);
+        let (leaf, waiting) = branch.leaf_to_merge(place);
         let before = leaf.len();
-        self.scratch.merge_leaf(leaf, waiting, next);
+        self.scratch.merge_leaf(leaf, waiting);
         self.entries += leaf.len() - before;
         branch.forget_waiting(place..place + 1);
     }

@@ -1,17 +1,22 @@
 //! Ranges: one leaf at a time from either end, and slices of columns for those who want all of it.
 
+use std::cell::Cell;
 use std::ops::RangeBounds;
 
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
 use super::join::Joining;
-use super::leaf::Leaf;
 use super::near_sorted::NearSortedTree;
 use super::options::LEAF_ENTRIES;
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
 use super::stage::{Run, Stage};
 use crate::mem::{self, End, Leaves};
+
+thread_local! {
+    /// What the last reading of this thread leaves to the next one: to make 8 KiB of it takes as long as to read a leaf.
+    static LEFT: Cell<Option<Box<Reading>>> = const { Cell::new(None) };
+}
 
 /// What is staged between two bounds, and room to join leaves with what is late.
 #[derive(Debug)]
@@ -22,29 +27,41 @@ struct Reading {
 
 impl Reading {
     #[inline(always)]
-    fn new(stage: &Stage, lower: u64, upper: u64) -> Self {
-        let mut staged = Run::default();
-        stage.between(lower, upper, &mut staged);
-        Self {
-            staged,
+    fn begin(stage: &Stage, lower: u64, upper: u64) -> Box<Self> {
+        // There is nothing left in a thread that is about to end.
+        let left = LEFT.try_with(Cell::take).ok().flatten();
+        let mut reading = left.unwrap_or_else(Self::new);
+        reading.staged.clear();
+        stage.between(lower, upper, &mut reading.staged);
+        reading
+    }
+
+    #[cold]
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            staged: Run::new(),
             joining: Joining::new(),
-        }
+        })
+    }
+
+    #[inline(always)]
+    fn end(self: Box<Self>) {
+        let _ = LEFT.try_with(|left| left.set(Some(self)));
     }
 }
 
-/// Visits the entries of one leaf of a branch between the bounds; those staged are within them. The columns of the leaf that is
-/// to be visited next are asked for.
+/// Visits the entries of one leaf of a branch between the bounds; those staged are within them.
 #[inline(always)]
 fn visit_place(
     joining: &mut Joining,
     branch: &Branch,
-    (place, next): (usize, Option<&Leaf>),
+    place: usize,
     bounds: (u64, u64),
     staged: Columns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
     if let Some(leaf) = branch.leaves().get(place) {
-        joining.visit((leaf, next), bounds, (branch.waiting_for(place), staged), visit);
+        joining.visit(leaf, bounds, (branch.waiting_for(place), staged), visit);
     } else if !staged.0.is_empty() {
         visit(staged.0, staged.1);
     }
@@ -92,12 +109,14 @@ impl BPlusTree {
         let first = self.branches[first_at].find(lower);
         // What is staged is looked through while the first leaf comes from memory.
         self.branches[first_at].prefetch_outline(first);
-        let mut reading = Reading::new(&self.stage, lower, upper);
-        let mut staged = reading.staged.columns();
+        let mut reading = Reading::begin(&self.stage, lower, upper);
+        let Reading { staged, joining } = &mut *reading;
+        let mut staged = staged.columns();
+        self.branches[first_at].prefetch_joined(first, (lower, upper));
         for at in first_at..self.branches.len() {
             let fence = self.index.fence(at).unwrap_or(0);
             if fence > upper {
-                return;
+                break;
             }
             let branch = &self.branches[at];
             let branch_end = self
@@ -110,30 +129,19 @@ impl BPlusTree {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
-                branch.prefetch_behind(first, place, last);
-                let next = if end < upper {
-                    branch.leaves().get(place + 1)
-                } else {
-                    None
-                };
+                branch.prefetch_behind(first, place, last, upper);
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);
                 let (values, more_values) = staged.1.split_at(count);
                 staged = (more_keys, more_values);
                 let staged = (keys, values);
-                visit_place(
-                    &mut reading.joining,
-                    branch,
-                    (place, next),
-                    (lower, end),
-                    staged,
-                    visit,
-                );
+                visit_place(joining, branch, place, (lower, end), staged, visit);
                 if end == upper {
                     break;
                 }
             }
         }
+        reading.end();
     }
 }
 
@@ -155,16 +163,17 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
 impl BPlusTree {
     /// Appends the entries of the leaf at this branch and place between the bounds.
     fn read_place(&self, (at, place): (usize, usize), bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
-        let mut reading = Reading::new(&self.stage, bounds.0, bounds.1);
-        let staged = reading.staged.columns();
+        let mut reading = Reading::begin(&self.stage, bounds.0, bounds.1);
+        let Reading { staged, joining } = &mut *reading;
         visit_place(
-            &mut reading.joining,
+            joining,
             &self.branches[at],
-            (place, None),
+            place,
             bounds,
-            staged,
+            staged.columns(),
             &mut collecting(entries),
         );
+        reading.end();
     }
 
     pub(super) fn read_up_below(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {

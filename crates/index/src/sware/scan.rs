@@ -92,12 +92,7 @@ impl BPlusTree {
         let next_branch = self.index.fence(at + 1).filter(|&fence| fence <= upper);
         for place in first..self.branches[at].leaves().len().min(last + 1) {
             let branch = &self.branches[at];
-            branch.prefetch_behind(first, place, last);
-            let next = if place < last {
-                branch.leaves().get(place + 1)
-            } else {
-                None
-            };
+            branch.prefetch_behind(first, place, last, upper);
             let leaf = &branch.leaves()[place];
             let waiting = branch.waiting_for(place);
             if waiting.is_some() && branch.held(place) <= self.options.leaf_entries {
@@ -119,9 +114,7 @@ impl BPlusTree {
                 return next_branch;
             } else {
                 let late: (_, Columns<'_>) = (waiting, (&[], &[]));
-                self.scratch
-                    .joining
-                    .visit((leaf, next), (lower, upper), late, visit);
+                self.scratch.joining.visit(leaf, (lower, upper), late, visit);
             }
         }
         next_branch

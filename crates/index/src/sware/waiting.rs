@@ -1,7 +1,7 @@
 //! Late entries that wait to be merged into a leaf.
 
 use super::options::LEAF_WAITING;
-use super::search::{Columns, Vectors};
+use super::search::{Columns, LANES, Vectors};
 use super::stage::hash;
 use crate::mem::prefetch::prefetch;
 
@@ -87,12 +87,18 @@ impl WaitingRoom {
         prefetch(&self.values[len.min(LEAF_WAITING - 1)]);
     }
 
-    /// Asks for the first half of what may wait.
+    /// Asks for so many entries.
     #[inline(always)]
-    pub(super) fn prefetch_entries(&self) {
-        for line in 0..LEAF_WAITING / 16 {
-            prefetch(&self.keys[line * 8]);
-            prefetch(&self.values[line * 8]);
+    pub(super) fn prefetch_entries(&self, count: usize) {
+        let lines = self
+            .keys
+            .as_chunks::<LANES>()
+            .0
+            .iter()
+            .zip(self.values.as_chunks::<LANES>().0);
+        for (keys, values) in lines.take(count.div_ceil(LANES)) {
+            prefetch(keys);
+            prefetch(values);
         }
     }
 }
