@@ -27,7 +27,7 @@ soak: ## Run the long tests, the benchmarks' among them: more operations, more p
 	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
 		BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 $(CARGO) test --workspace --release --locked
 
-miri: ## Run the unsafe parts of the indexes under Miri (needs a nightly toolchain with miri and rust-src)
+miri: ## Run the unsafe parts of the indexes and of the store's memory under Miri (needs a nightly toolchain with miri and rust-src)
 	./scripts/miri $(MIRI_TESTS)
 
 loom: ## Run the models of the in-memory indexes: all ways in which a few threads may take turns, within bounds

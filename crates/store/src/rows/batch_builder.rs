@@ -527,10 +527,24 @@ fn fixed_array(
     }
     downcast_primitive! {
         data_type => (primitive),
-        DataType::FixedSizeBinary(width) => Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(*width, bytes, valid, rows)?)),
+        DataType::FixedSizeBinary(width) => Ok(Arc::new(binary_array(*width, rows, bytes, valid))),
         _ => {
             let data = ArrayData::builder(data_type.clone()).len(rows).nulls(valid);
             Ok(make_array(data.add_buffer(bytes).build()?))
         }
     }
+}
+
+/// An array of values of so many bytes. Made as what it is, too: what checks them returns an array or an error, and taking the one
+/// out of the other was a twelfth of a range of one row.
+#[expect(unsafe_code, reason = "what is to be checked is checked here")]
+fn binary_array(width: i32, rows: usize, bytes: Buffer, valid: Option<NullBuffer>) -> FixedSizeBinaryArray {
+    let value_bytes = usize::try_from(width).expect("a schema has no widths below zero");
+    assert_eq!(bytes.len(), value_bytes * rows, "bytes of {rows} values");
+    assert!(
+        valid.as_ref().is_none_or(|valid| valid.len() == rows),
+        "a bit for each value"
+    );
+    // SAFETY: the width is not negative, and there are as many values, and bits if any, as the array is long.
+    unsafe { FixedSizeBinaryArray::new_unchecked(width, bytes, valid, rows) }
 }
