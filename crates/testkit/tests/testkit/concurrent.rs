@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
@@ -19,9 +20,15 @@ enum Fault {
     RangeRestarts,
 }
 
+/// What others change while a range that restarts waits: enough that some of it is likely to lie in the range's first part.
+const CHANGES_WITHIN_A_RANGE: u64 = 2_000;
+/// How often it looks whether they have, in case nobody changes anything any more.
+const LOOKS: usize = 50_000;
+
 #[derive(Debug)]
 struct Locked {
     entries: Mutex<BTreeMap<u64, u64>>,
+    changes: AtomicU64,
     fault: Fault,
 }
 
@@ -29,12 +36,23 @@ impl Locked {
     fn new(fault: Fault) -> Self {
         Self {
             entries: Mutex::default(),
+            changes: AtomicU64::new(0),
             fault,
         }
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
         self.entries.lock().expect("nobody panics under the lock")
+    }
+
+    fn let_others_change(&self, changes: u64) {
+        let until = self.changes.load(Ordering::Relaxed) + changes;
+        for _ in 0..LOOKS {
+            if self.changes.load(Ordering::Relaxed) >= until {
+                return;
+            }
+            thread::yield_now();
+        }
     }
 
     fn part(&self, bounds: (Bound<u64>, Bound<u64>), direction: Direction, limit: usize) -> Vec<(u64, u64)> {
@@ -59,6 +77,7 @@ impl ConcurrentIndex for Locked {
 
     fn insert(&self, key: &u64, value: u64) {
         self.entries().insert(*key, value);
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     fn get(&self, key: &u64) -> Option<u64> {
@@ -66,6 +85,7 @@ impl ConcurrentIndex for Locked {
     }
 
     fn remove(&self, key: &u64) -> Removed {
+        self.changes.fetch_add(1, Ordering::Relaxed);
         if self.fault == Fault::RemovesInTwoSteps {
             let seen = self.get(key);
             thread::yield_now();
@@ -82,7 +102,7 @@ impl ConcurrentIndex for Locked {
                 return first;
             };
             let position = first.len();
-            thread::yield_now();
+            self.let_others_change(CHANGES_WITHIN_A_RANGE);
             let everything = self.part(bounds, direction, limit);
             first.extend(
                 everything
