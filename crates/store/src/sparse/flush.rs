@@ -173,7 +173,7 @@ impl TableFlush<'_> {
             .chunk_by(|a, b| a.block == b.block)
             .filter_map(|rows| Some((rows[0].block, named(&map, rows[0].block)?)))
             .collect();
-        self.read_ahead(file, &rewritten)?;
+        self.read_ahead(file, &rewritten);
         // What is written over stays in the store's own cache.
         self.writer.expect(rewritten.len() * shape.block_bytes())?;
         let mut is_changed = false;
@@ -218,8 +218,9 @@ impl TableFlush<'_> {
         Ok(())
     }
 
-    /// Lets the disk begin with blocks of a file that are going to be read, one after another.
-    fn read_ahead(&self, file: i64, blocks: &[(i64, BlockRef)]) -> Result<()> {
+    /// Lets the disk begin with blocks of a file that are likely to be read, one after another. What is wrong with the file is
+    /// said by who reads it, if anybody has to.
+    fn read_ahead(&self, file: i64, blocks: &[(i64, BlockRef)]) {
         let (owner, files) = (self.owner, self.flush.files);
         let mut missing = blocks
             .iter()
@@ -230,9 +231,11 @@ impl TableFlush<'_> {
             })
             .peekable();
         if missing.peek().is_none() {
-            return Ok(());
+            return;
         }
-        let opened = files.open(owner.table, file)?;
+        let Ok(opened) = files.open(owner.table, file) else {
+            return;
+        };
         while let Some((offset, mut bytes)) = missing.next() {
             // Neighbours together.
             while let Some((_, more)) = missing.next_if(|&(next, _)| next == offset + bytes) {
@@ -240,7 +243,6 @@ impl TableFlush<'_> {
             }
             opened.file.read_ahead(offset, bytes);
         }
-        Ok(())
     }
 
     /// The deletions, later than `after`, of rows of a block, with the slots that they cover.
