@@ -55,6 +55,7 @@ mod info;
 mod layout;
 mod options;
 mod pages;
+mod prefetch;
 mod rows;
 mod scan;
 #[cfg(test)]

@@ -7,8 +7,11 @@
 //!    page is handed out without being kept, and belongs to its reader alone.
 //! 3. What a scan reads on its way ([`Cache::offer`]) fills room that nobody has taken, and evicts nothing.
 //! 4. Eviction is CLOCK (Corbató 1968): a hand passes over the slots, sparing once those used since its last visit.
+//! 5. Neighbouring places stand together in the table of one shard, in one entry, which is there while one of them has a
+//!    page: who looks up several ([`Cache::get_each`]) takes one lock, and waits for memory once for all of them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
@@ -16,8 +19,14 @@ use parking_lot::Mutex;
 
 use super::page::Page;
 use super::page_memory::PageMemory;
+use crate::prefetch::prefetch_to_write;
 
-const SHARDS: usize = 16;
+/// The most shards. A cache has fewer if they would be small: neighbours that are read together must have room in one.
+const SHARDS_MAX: usize = 16;
+/// Pages that a shard has room for, at least, if there is more than one.
+const SHARD_PAGES_MIN: usize = 8 * NEIGHBOURS;
+/// Pages that a cache has room for, at least, however few it is to have: a path of a tree must be read once.
+const PAGES_MIN: usize = 16;
 
 /// A cache of so many bytes has its pages in slabs.
 const SLABS_FROM_BYTES: usize = 32 << 20;
@@ -39,7 +48,7 @@ impl From<u32> for CacheKey {
 
 #[derive(Debug)]
 pub(crate) struct Cache {
-    shards: [Mutex<Shard>; SHARDS],
+    shards: Box<[Mutex<Shard>]>,
     /// None for a small cache, of which slabs would be too large a part.
     memory: Option<PageMemory>,
 }
@@ -48,91 +57,101 @@ pub(crate) struct Cache {
 struct Shard {
     capacity: usize,
     bytes: usize,
-    /// The page stands in the table itself: who finds it has waited for memory once.
-    places: HashMap<CacheKey, Held, BuildHasherDefault<PlaceHasher>>,
+    /// The pages stand in the table itself: who finds one has waited for memory once.
+    table: HashMap<GroupKey, Group, BuildHasherDefault<GroupHasher>>,
     /// What the hand passes over.
-    slots: Vec<CacheKey>,
+    slots: Vec<(GroupKey, usize)>,
     hand: usize,
 }
 
-/// Places of a shard that stand side by side in its table: whoever reads them in order finds the next one near the last.
-const NEIGHBOURS: u64 = 16;
+/// Places that stand side by side in the table.
+const NEIGHBOURS: usize = 8;
+
+/// Whose places they are, and the number of the first, of [`NEIGHBOURS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct GroupKey {
+    owner: u64,
+    group: u64,
+}
+
+/// What there is at neighbouring places.
+#[derive(Debug, Default)]
+struct Group {
+    pages: [Option<Arc<Page>>; NEIGHBOURS],
+    /// The slot of each page.
+    slots: [u32; NEIGHBOURS],
+    /// Those that were used since the hand passed over them.
+    used: [bool; NEIGHBOURS],
+}
 
 impl CacheKey {
-    /// Whose place it is, and the place.
-    fn parts(self) -> (u64, u64) {
-        match self {
+    /// The places around it, and which of them it is.
+    fn group(self) -> (GroupKey, usize) {
+        let (owner, place) = match self {
             Self::Page(place) => (0, place.into()),
             Self::Block(table, block, layer) => (
                 1 + (u64::from(table) << 8 | u64::from(layer)),
-                block.cast_unsigned().wrapping_add(layer.into()),
+                block.cast_unsigned(),
             ),
-        }
-    }
-}
-
-impl Hash for CacheKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let (owner, place) = self.parts();
-        let in_shard = place / SHARDS as u64;
-        state.write_u64(owner);
-        state.write_u64(in_shard / NEIGHBOURS);
-        state.write_u8(in_shard.to_le_bytes()[0] % NEIGHBOURS.to_le_bytes()[0]);
+        };
+        let neighbours = NEIGHBOURS as u64;
+        let number = usize::try_from(place % neighbours).expect("less than there are neighbours");
+        let group = place / neighbours;
+        (GroupKey { owner, group }, number)
     }
 }
 
 /// Mixes the numbers of a place by multiplication: nobody outside chooses them, and the standard library's hash takes
 /// longer than all else that a hit does.
 #[derive(Debug, Default)]
-struct PlaceHasher {
-    mixed: u64,
-    /// Which of its neighbours it is.
-    near: u64,
-}
+struct GroupHasher(u64);
 
 /// 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4).
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-impl Hasher for PlaceHasher {
+impl Hasher for GroupHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
     }
 
-    fn write_u8(&mut self, number: u8) {
-        self.near = number.into();
-    }
-
     fn write_u64(&mut self, number: u64) {
-        self.mixed = (self.mixed.rotate_left(23) ^ number).wrapping_mul(GOLDEN);
+        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(GOLDEN);
     }
 
     fn finish(&self) -> u64 {
-        // The high bits depend on all others. The table begins with the low ones, and tells neighbours apart by the highest.
-        let mixed = self.mixed.rotate_left(32);
-        (mixed - mixed % NEIGHBOURS + self.near) ^ (self.near << 58)
+        // The high bits depend on all others. The table begins with the low ones.
+        self.0.rotate_left(32)
     }
 }
 
-#[derive(Debug)]
-struct Held {
-    page: Arc<Page>,
-    slot: usize,
-    used: bool,
+impl Group {
+    fn get(&mut self, number: usize) -> Option<Arc<Page>> {
+        let page = self.pages[number].clone()?;
+        self.used[number] = true;
+        Some(page)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.pages.iter().all(Option::is_none)
+    }
 }
 
 impl Cache {
-    /// A cache of at most `capacity` bytes, and at least one page of `page_bytes` in each shard.
+    /// A cache of at most `capacity` bytes, and at least [`PAGES_MIN`] pages of `page_bytes`.
     pub(crate) fn new(capacity: usize, page_bytes: usize) -> Self {
         let memory = (capacity >= SLABS_FROM_BYTES).then(PageMemory::default);
-        let capacity = (capacity / SHARDS).max(page_bytes);
+        let capacity = capacity.max(PAGES_MIN * page_bytes);
+        let shards = capacity / (SHARD_PAGES_MIN * page_bytes.max(1));
+        let shards = 1 << shards.clamp(1, SHARDS_MAX).ilog2();
+        let shard = || {
+            Mutex::new(Shard {
+                capacity: capacity / shards,
+                ..Shard::default()
+            })
+        };
         Self {
             memory,
-            shards: std::array::from_fn(|_| {
-                Mutex::new(Shard {
-                    capacity,
-                    ..Shard::default()
-                })
-            }),
+            shards: (0..shards).map(|_| shard()).collect(),
         }
     }
 
@@ -144,100 +163,143 @@ impl Cache {
 
     /// Whether it has the page, which does not count as a use of it.
     pub(crate) fn has(&self, key: impl Into<CacheKey>) -> bool {
-        let key = key.into();
-        self.shard(key).lock().places.contains_key(&key)
+        let (group, number) = key.into().group();
+        self.shard(group).lock().find(group, number).is_some()
     }
 
     pub(crate) fn get(&self, key: impl Into<CacheKey>) -> Option<Arc<Page>> {
-        let key = key.into();
-        let mut shard = self.shard(key).lock();
-        let held = shard.places.get_mut(&key)?;
-        held.used = true;
-        Some(held.page.clone())
+        let (group, number) = key.into().group();
+        self.shard(group).lock().table.get_mut(&group)?.get(number)
+    }
+
+    /// Looks up several pages, at best neighbours (rule 5); gives each in its turn, if it is there.
+    pub(crate) fn get_each(
+        &self,
+        keys: impl Iterator<Item = CacheKey>,
+        mut give: impl FnMut(Option<Arc<Page>>),
+    ) {
+        let mut keys = keys.map(CacheKey::group).peekable();
+        while let Some((group, number)) = keys.next() {
+            let mut numbers = [number; NEIGHBOURS];
+            let mut len = 1;
+            while len < NEIGHBOURS
+                && let Some((_, number)) = keys.next_if(|(of, _)| *of == group)
+            {
+                numbers[len] = number;
+                len += 1;
+            }
+            let numbers = &numbers[..len];
+            let mut shard = self.shard(group).lock();
+            let Some(found) = shard.table.get_mut(&group) else {
+                drop(shard);
+                numbers.iter().for_each(|_| give(None));
+                continue;
+            };
+            // Each is counted, and so written: all of them are asked for before the first is waited for.
+            for page in numbers.iter().filter_map(|&number| found.pages[number].as_ref()) {
+                prefetch_to_write(Arc::as_ptr(page).cast());
+            }
+            numbers.iter().for_each(|&number| give(found.get(number)));
+        }
     }
 
     /// Keeps the page, evicting others if need be (rule 2). If two readers loaded it at once, the first one's stays.
     pub(crate) fn insert(&self, key: impl Into<CacheKey>, page: Arc<Page>) -> Arc<Page> {
-        let key = key.into();
-        let mut shard = self.shard(key).lock();
-        if let Some(held) = shard.places.get(&key) {
-            return held.page.clone();
+        let (group, number) = key.into().group();
+        let mut shard = self.shard(group).lock();
+        if let Some(held) = shard.find(group, number) {
+            return held.clone();
         }
         let len = page.bytes().len();
         if len > shard.capacity {
             return page;
         }
         while shard.bytes + len > shard.capacity {
-            let Some(victim) = shard.victim() else {
+            let Some((group, number)) = shard.victim() else {
                 return page;
             };
-            shard.remove(victim);
+            shard.remove(group, number);
         }
-        shard.add(key, page.clone());
+        shard.add(group, number, page.clone());
         page
     }
 
     /// Keeps a copy of a page that is not in the cache, if there is room (rule 3).
     pub(crate) fn offer(&self, key: impl Into<CacheKey>, bytes: &[u8]) {
-        let key = key.into();
+        let (group, number) = key.into().group();
         let has_room = |shard: &Shard| shard.bytes + bytes.len() <= shard.capacity;
-        if !has_room(&self.shard(key).lock()) {
+        if !has_room(&self.shard(group).lock()) {
             return;
         }
         let mut page = self.page(bytes.len());
         page.bytes_mut().copy_from_slice(bytes);
         let page = Arc::new(page);
-        let mut shard = self.shard(key).lock();
-        if has_room(&shard) && !shard.places.contains_key(&key) {
-            shard.add(key, page);
+        let mut shard = self.shard(group).lock();
+        if has_room(&shard) && shard.find(group, number).is_none() {
+            shard.add(group, number, page);
         }
     }
 
     /// Forgets the page at a place that is about to be free (rule 1).
     pub(crate) fn remove(&self, key: impl Into<CacheKey>) {
-        let key = key.into();
-        self.shard(key).lock().remove(key);
+        let (group, number) = key.into().group();
+        self.shard(group).lock().remove(group, number);
     }
 
-    fn shard(&self, key: CacheKey) -> &Mutex<Shard> {
-        // Neighbouring places are read together; spread them over the shards.
-        let (_, number) = key.parts();
-        &self.shards[usize::try_from(number % SHARDS as u64).unwrap_or_default()]
+    fn shard(&self, group: GroupKey) -> &Mutex<Shard> {
+        // Other layers of the same blocks are in other shards.
+        let number = usize::from(group.group.wrapping_add(group.owner).to_le_bytes()[0]);
+        // Their number is a power of two, and at most 256.
+        &self.shards[number & (self.shards.len() - 1)]
     }
 }
 
 impl Shard {
-    fn add(&mut self, key: CacheKey, page: Arc<Page>) {
-        self.bytes += page.bytes().len();
-        let held = Held {
-            page,
-            slot: self.slots.len(),
-            used: false,
-        };
-        self.places.insert(key, held);
-        self.slots.push(key);
+    fn find(&self, group: GroupKey, number: usize) -> Option<&Arc<Page>> {
+        self.table.get(&group)?.pages[number].as_ref()
     }
 
-    fn remove(&mut self, key: CacheKey) {
-        let Some(removed) = self.places.remove(&key) else {
+    /// Adds a page that is not there.
+    fn add(&mut self, group: GroupKey, number: usize, page: Arc<Page>) {
+        self.bytes += page.bytes().len();
+        let found = self.table.entry(group).or_default();
+        found.pages[number] = Some(page);
+        found.slots[number] = u32::try_from(self.slots.len()).expect("fewer pages than memory has room for");
+        found.used[number] = false;
+        self.slots.push((group, number));
+    }
+
+    fn remove(&mut self, group: GroupKey, number: usize) {
+        let Entry::Occupied(mut found) = self.table.entry(group) else {
             return;
         };
-        self.bytes -= removed.page.bytes().len();
-        self.slots.swap_remove(removed.slot);
-        let moved = self.slots.get(removed.slot);
-        if let Some(moved) = moved.and_then(|key| self.places.get_mut(key)) {
-            moved.slot = removed.slot;
+        let Some(page) = found.get_mut().pages[number].take() else {
+            return;
+        };
+        let slot = found.get().slots[number];
+        if found.get().is_empty() {
+            found.remove();
+        }
+        self.bytes -= page.bytes().len();
+        self.slots.swap_remove(slot as usize);
+        if let Some(&(group, number)) = self.slots.get(slot as usize)
+            && let Some(moved) = self.table.get_mut(&group)
+        {
+            moved.slots[number] = slot;
         }
     }
 
     /// The page to give up: one pass clears every mark, so a second finds whatever nobody holds.
-    fn victim(&mut self) -> Option<CacheKey> {
+    fn victim(&mut self) -> Option<(GroupKey, usize)> {
         for _ in 0..2 * self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();
-            let key = self.slots[self.hand];
-            let held = self.places.get_mut(&key)?;
-            if Arc::strong_count(&held.page) == 1 && !std::mem::take(&mut held.used) {
-                return Some(key);
+            let (group, number) = self.slots[self.hand];
+            let found = self.table.get_mut(&group)?;
+            let is_held = found.pages[number]
+                .as_ref()
+                .is_none_or(|page| Arc::strong_count(page) > 1);
+            if !is_held && !std::mem::take(&mut found.used[number]) {
+                return Some((group, number));
             }
         }
         None
@@ -285,19 +347,20 @@ mod tests {
         }
         assert!(Arc::ptr_eq(&cache.get(16).expect("held, so still there"), &held));
         drop(held);
-        cache.insert(48_000, page());
-        cache.insert(64_000, page());
+        for place in 48_000..48_032 {
+            cache.insert(place, page());
+        }
         assert!(cache.get(16).is_none(), "no longer held, it makes room");
     }
 
     #[test]
     fn recently_used_pages_outlive_a_scan() {
-        let cache = Cache::new(4 * SHARDS * 4096, 4096);
+        let cache = Cache::new(PAGES_MIN * 4096, 4096);
         let places: Vec<u32> = (1..=3).map(|i| i * 16).collect();
         for &place in &places {
             cache.insert(place, page());
         }
-        for place in (10_000..10_160).step_by(16) {
+        for place in 10_000..10_160 {
             for &hot in &places {
                 cache.get(hot);
             }
@@ -315,5 +378,44 @@ mod tests {
         cache.remove(17);
         assert!(cache.get(17).is_none());
         assert_eq!((1..=64).filter(|&place| cache.get(place).is_some()).count(), 63);
+    }
+
+    #[test]
+    fn several_are_found_in_their_order_whoever_their_neighbours_are() {
+        let cache = Cache::new(SHARDS_MAX * SHARD_PAGES_MIN * 4096, 4096);
+        assert_eq!(cache.shards.len(), SHARDS_MAX);
+        let key = |n: i64| CacheKey::Block(7, n, u8::from(n % 5 == 0));
+        let keys = || (-40..40).chain([3, 3, -17]).map(key);
+        let pages: HashMap<usize, Arc<Page>> = keys()
+            .enumerate()
+            .filter(|(n, _)| n % 3 != 0)
+            .map(|(n, key)| (n, cache.insert(key, page())))
+            .collect();
+        let mut found = Vec::new();
+        cache.get_each(keys(), |page| found.push(page));
+        assert_eq!(found.len(), keys().count());
+        for (n, (found, key)) in found.iter().zip(keys()).enumerate() {
+            let alone = cache.get(key);
+            assert_eq!(found.as_ref().map(Arc::as_ptr), alone.as_ref().map(Arc::as_ptr));
+            if let Some(page) = pages.get(&n) {
+                assert!(
+                    found.as_ref().is_some_and(|found| Arc::ptr_eq(found, page)),
+                    "{key:?}"
+                );
+            }
+        }
+        assert_eq!(
+            found.iter().filter(|page| page.is_none()).count(),
+            (0..80).step_by(3).filter(|n| ![43, 23].contains(n)).count()
+        );
+        keys().for_each(|key| cache.remove(key));
+        let is_empty = |shard: &Mutex<Shard>| {
+            let shard = shard.lock();
+            (shard.bytes, shard.table.len(), shard.slots.len()) == (0, 0, 0)
+        };
+        assert!(
+            cache.shards.iter().all(is_empty),
+            "nothing is left of those removed"
+        );
     }
 }

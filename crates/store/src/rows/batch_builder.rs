@@ -298,6 +298,7 @@ impl<'s> BatchBuilder<'s> {
         let (values, bits) = whole.map(|whole| (whole.values, whole.bits)).unzip();
         let mut bits = bits.into_iter().flatten().peekable();
         let mut begin = 0;
+        self.columns.reserve_exact(self.projection.arrow().fields().len());
         for (number, layout) in self.projection.layouts().enumerate() {
             let mut column = Column::new(layout);
             if let Some(width) = layout.width() {

@@ -5,6 +5,8 @@ use std::slice;
 
 use arrow_buffer::MutableBuffer;
 
+use crate::prefetch::{prefetch, prefetch_to_write};
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Bytes between what is copied and what is asked for: what is on its way at once. From farther ahead it was slower on one
@@ -93,41 +95,6 @@ pub(crate) fn approach(bytes: &[u8]) {
     // The last byte may be on a line of its own.
     if let Some(last) = bytes.last() {
         prefetch(last);
-    }
-}
-
-/// Asks for the line at an address.
-#[inline]
-#[cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "a hint that the language has no word for")
-)]
-fn prefetch(_address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(_address.cast()) };
-    }
-}
-
-/// Asks for the line at an address, which is about to be written.
-#[inline]
-#[cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "a hint that the language has no word for")
-)]
-fn prefetch_to_write(_address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        // SAFETY: a prefetch is a hint and faults on no address; processors without this one do nothing.
-        unsafe {
-            std::arch::asm!(
-                "prefetchw [{address}]",
-                address = in(reg) _address,
-                options(nostack, readonly, preserves_flags)
-            );
-        }
     }
 }
 

@@ -8,6 +8,7 @@ mod blocks;
 mod damage;
 mod faults;
 mod power;
+mod rewritten;
 mod spares;
 mod workload;
 

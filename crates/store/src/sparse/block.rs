@@ -422,31 +422,19 @@ impl RowSource for BlockRows<'_> {
 }
 
 /// Stretches of rows of several blocks, end to end.
-#[derive(Default)]
-pub(super) struct Runs<'b> {
-    runs: Vec<(BlockRows<'b>, Range<usize>)>,
-    len: usize,
+pub(super) struct Runs<'b>(Vec<(BlockRows<'b>, Range<usize>)>);
+
+impl<'b> FromIterator<(BlockRows<'b>, Range<usize>)> for Runs<'b> {
+    fn from_iter<I: IntoIterator<Item = (BlockRows<'b>, Range<usize>)>>(runs: I) -> Self {
+        Self(runs.into_iter().collect())
+    }
 }
 
 impl<'b> Runs<'b> {
-    pub(super) fn push(&mut self, rows: BlockRows<'b>, run: Range<usize>) {
-        self.len += run.len();
-        self.runs.push((rows, run));
-    }
-
-    /// How many rows there are.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(BlockRows<'b>, Range<usize>)> {
-        self.runs.iter()
-    }
-
     /// What some of the rows are in their blocks.
     fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (&BlockRows<'b>, Range<usize>)> {
         let mut begin = 0;
-        self.runs.iter().filter_map(move |(block, run)| {
+        self.0.iter().filter_map(move |(block, run)| {
             let before = begin;
             begin += run.len();
             let (first, end) = (rows.start.max(before), rows.end.min(begin));

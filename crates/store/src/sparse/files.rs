@@ -464,6 +464,23 @@ impl BlockFiles {
             .map(BlockBytes::of_page)
     }
 
+    /// As [`cached`](Self::cached), for blocks that are named together; gives each in its turn.
+    pub(super) fn cached_each<'b>(
+        &self,
+        owner: Owner<'_>,
+        mut blocks: impl Iterator<Item = (i64, &'b BlockRef)> + Clone,
+        mut give: impl FnMut(Option<BlockBytes>),
+    ) {
+        let key = |(block, named): (i64, &BlockRef)| CacheKey::Block(owner.table, block, named.layer);
+        self.cache.get_each(blocks.clone().map(key), |page| {
+            let (block, named) = blocks.next().expect("one for each key");
+            give(
+                page.or_else(|| self.unwritten.get(owner, block, named))
+                    .map(BlockBytes::of_page),
+            );
+        });
+    }
+
     /// The block that the map names, from the disk if it is written, checked.
     pub(super) fn read(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<Page> {
         if !owner.shape.admits(named) {

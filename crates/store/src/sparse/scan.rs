@@ -45,18 +45,16 @@ pub(crate) struct BlocksAhead(VecDeque<(i64, BlockBytes)>);
 /// A block as a scan finds it: what its rows count as, and where it stands.
 type Found = (u64, BlockRef);
 
-/// A block in memory, and what a scan wants of it.
-struct Piece {
+/// A block that is there, and what a scan wants of it.
+struct Wanted {
     block: i64,
     sequence: u64,
-    bytes: BlockBytes,
+    named: BlockRef,
     /// The first and the last slot.
     slots: (usize, usize),
-    /// Every slot has a row.
-    is_full: bool,
 }
 
-impl Piece {
+impl Wanted {
     /// Slots of the block that are wanted.
     fn count(&self) -> usize {
         self.slots.1 - self.slots.0 + 1
@@ -152,18 +150,19 @@ impl<'s> BlockScan<'s> {
         of_heads: Option<i64>,
         output: &mut Output<'_>,
     ) -> Result<Option<i64>> {
-        let Some(first) = self.piece(begin, end, of_heads, true)? else {
+        let Some(first) = self.wanted(begin, end, of_heads)? else {
             return Ok(None);
         };
         let mut last = first.block;
         let is_all = of_heads.is_none();
         if is_all && self.behind(last, end).is_none() {
             // Most short ranges: one stretch of one block.
-            let rows = self.rows_of(&first);
+            let bytes = self.bytes(&first)?;
+            let rows = self.rows_of(&first, &bytes);
             let numbers = rows.numbers(first.slots);
             output.approach(&rows, numbers.clone());
             // Of a full block nobody waits for its bitmap.
-            let run = Some(numbers.clone()).filter(|_| first.is_full);
+            let run = Some(numbers.clone()).filter(|_| self.is_full(&first));
             if let Some(run) = run.or_else(|| rows.next_run(numbers.start, numbers.end))
                 && (run.end == numbers.end || rows.next_run(run.end, numbers.end).is_none())
             {
@@ -173,56 +172,44 @@ impl<'s> BlockScan<'s> {
             }
         }
         let mut slots = first.count();
-        let mut pieces = vec![first];
-        let mut is_end = false;
-        while pieces.len() < TOGETHER && slots < output.room() && !is_end {
-            let next = self.behind(last, end);
-            let next = next.map_or(Ok(None), |next| self.piece(next, end, of_heads, false))?;
-            match next {
-                Some(piece) => {
-                    last = piece.block;
-                    slots += piece.count();
-                    pieces.push(piece);
-                }
-                // Or there is more, on the disk: then the next piece is read.
-                None => is_end = true,
-            }
+        let mut wanted = Vec::with_capacity(TOGETHER);
+        wanted.push(first);
+        while wanted.len() < TOGETHER
+            && slots < output.room()
+            && let Some(next) = self.behind(last, end)
+            && let Some(next) = self.wanted(next, end, of_heads)?
+        {
+            last = next.block;
+            slots += next.count();
+            wanted.push(next);
         }
+        let bytes = self.bytes_of(&wanted)?;
+        // Or there are more, on the disk: then the next are read.
+        wanted.truncate(bytes.len());
+        let last = wanted.last().map_or(last, |wanted| wanted.block);
         let is_all = is_all && self.behind(last, end).is_none();
-        let mut runs = Runs::default();
-        for piece in &pieces {
-            let rows = self.rows_of(piece);
-            let numbers = rows.numbers(piece.slots);
-            if piece.is_full {
-                runs.push(rows, numbers);
-                continue;
-            }
-            let mut at = numbers.start;
-            while let Some(run) = rows.next_run(at, numbers.end) {
-                at = run.end;
-                runs.push(rows, run);
-            }
-        }
+        let blocks = || wanted.iter().zip(&bytes);
+        let runs = || blocks().flat_map(|(wanted, bytes)| self.runs_of(wanted, bytes));
+        let len = runs().map(|(_, run)| run.len()).sum();
         if is_all {
-            output.expect(runs.len());
+            output.expect(len);
         }
-        if output.takes_whole(runs.len()) {
-            output.take(&runs, 0..runs.len(), &[])?;
+        if output.takes_whole(len) {
+            output.take(&runs().collect::<Runs<'_>>(), 0..len, &[])?;
             return Ok(Some(last));
         }
-        let mut runs = runs.iter().peekable();
+        let mut runs = runs().peekable();
         while let Some((rows, run)) = runs.next().filter(|_| !output.is_full()) {
             if let Some((next, run)) = runs.peek() {
                 output.approach(next, run.clone());
             }
-            output.take(rows, run.clone(), &[])?;
+            output.take(&rows, run, &[])?;
         }
         Ok(Some(last))
     }
 
-    /// The first block from `begin` on that is there, up to `end` and before `of_heads`; if it must not be `read` from the
-    /// disk, only one that is in memory.
-    fn piece(&mut self, begin: i64, end: i64, of_heads: Option<i64>, read: bool) -> Result<Option<Piece>> {
+    /// The first block from `begin` on that is there, up to `end` and before `of_heads`.
+    fn wanted(&mut self, begin: i64, end: i64, of_heads: Option<i64>) -> Result<Option<Wanted>> {
         let Some((block, (sequence, named))) = self.next_found(begin, end)? else {
             return Ok(None);
         };
@@ -230,33 +217,82 @@ impl<'s> BlockScan<'s> {
         if !of_heads.is_none_or(is_before) {
             return Ok(None);
         }
-        let shape = self.owner.shape;
-        let Some(slots) = slots_in(shape, block, self.ticks) else {
-            return Ok(None);
-        };
-        let bytes = match self.at_hand(block, &named) {
-            Some(bytes) => bytes,
-            None if read => self.read(block, &named)?,
-            None => return Ok(None),
-        };
-        Ok(Some(Piece {
+        let slots = slots_in(self.owner.shape, block, self.ticks);
+        Ok(slots.map(|slots| Wanted {
             block,
             sequence,
-            bytes,
+            named,
             slots,
-            is_full: usize::from(named.rows) == shape.rows_per_block(),
         }))
     }
 
-    fn rows_of<'b>(&self, piece: &'b Piece) -> BlockRows<'b>
+    /// The bytes of a block, from memory or from the disk.
+    fn bytes(&mut self, Wanted { block, named, .. }: &Wanted) -> Result<BlockBytes> {
+        match self.at_hand(*block, named) {
+            Some(bytes) => Ok(bytes),
+            None => self.read(*block, named),
+        }
+    }
+
+    /// The bytes of the first of some blocks, and of those behind it that are in memory.
+    fn bytes_of(&mut self, wanted: &[Wanted]) -> Result<Vec<BlockBytes>> {
+        let mut bytes = Vec::with_capacity(wanted.len());
+        if self.ahead.0.is_empty() {
+            let mut is_end = false;
+            let named = wanted.iter().map(|wanted| (wanted.block, &wanted.named));
+            self.view.blocks.cached_each(self.owner, named, |found| {
+                is_end |= found.is_none();
+                bytes.extend(found.filter(|_| !is_end));
+            });
+        }
+        if bytes.is_empty()
+            && let Some((first, rest)) = wanted.split_first()
+        {
+            bytes.push(self.bytes(first)?);
+            let rest = rest
+                .iter()
+                .map_while(|wanted| self.at_hand(wanted.block, &wanted.named));
+            bytes.extend(rest);
+        }
+        Ok(bytes)
+    }
+
+    fn is_full(&self, wanted: &Wanted) -> bool {
+        usize::from(wanted.named.rows) == self.owner.shape.rows_per_block()
+    }
+
+    /// Stretches of rows of a block.
+    fn runs_of<'b>(
+        &self,
+        wanted: &Wanted,
+        bytes: &'b BlockBytes,
+    ) -> impl Iterator<Item = (BlockRows<'b>, Range<usize>)> + use<'b, 's>
+    where
+        's: 'b,
+    {
+        let rows = self.rows_of(wanted, bytes);
+        let mut left = rows.numbers(wanted.slots);
+        let is_full = self.is_full(wanted);
+        std::iter::from_fn(move || {
+            let run = if is_full {
+                Some(left.clone()).filter(|run| !run.is_empty())
+            } else {
+                rows.next_run(left.start, left.end)
+            };
+            left.start = run.as_ref()?.end;
+            run.map(|run| (rows, run))
+        })
+    }
+
+    fn rows_of<'b>(&self, wanted: &Wanted, bytes: &'b BlockBytes) -> BlockRows<'b>
     where
         's: 'b,
     {
         BlockRows {
-            view: piece.bytes.view(self.owner.shape),
+            view: bytes.view(self.owner.shape),
             grid: self.owner.grid,
-            first_tick: self.owner.shape.first_tick(piece.block),
-            sequence: piece.sequence,
+            first_tick: self.owner.shape.first_tick(wanted.block),
+            sequence: wanted.sequence,
             reverse: self.reverse,
         }
     }

@@ -71,6 +71,8 @@ struct State {
     /// What was done, if it is recorded.
     record: Option<Vec<Event>>,
     calls: u64,
+    /// Bytes of each request to fetch some ahead.
+    read_ahead: Vec<u64>,
     fault: Option<Fault>,
     /// Bytes that all files together may have.
     capacity: u64,
@@ -98,6 +100,7 @@ impl SimDisk {
             locked: BTreeMap::new(),
             record: None,
             calls: 0,
+            read_ahead: Vec::new(),
             fault: None,
             capacity: u64::MAX,
             has_holes: false,
@@ -163,6 +166,11 @@ impl SimDisk {
             std::fs::write(target, &state.files[inode])?;
         }
         Ok(())
+    }
+
+    /// The requests since the last time to fetch bytes ahead: how many bytes each.
+    pub(crate) fn take_read_ahead(&self) -> Vec<u64> {
+        std::mem::take(&mut self.state.lock().read_ahead)
     }
 
     /// The number of calls so far.
@@ -362,6 +370,10 @@ impl DiskFile for SimFile {
         let bytes = bytes.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(bytes);
         Ok(())
+    }
+
+    fn read_ahead(&self, _offset: u64, len: u64) {
+        self.disk.state.lock().read_ahead.push(len);
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
