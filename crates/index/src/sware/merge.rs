@@ -46,7 +46,7 @@ impl Packer<'_> {
 }
 
 /// Leaves of a branch that are written anew together.
-pub(super) struct Window {
+struct Window {
     places: Range<usize>,
     /// How many newer entries belong to them.
     newer: usize,
@@ -153,7 +153,7 @@ impl BPlusTree {
         }
         let window = self.window_around(at, self.branches[at].find(newer.0[0]), newer.0);
         let here = (&newer.0[..window.newer], &newer.1[..window.newer]);
-        self.write_anew(at, &window, here, &mut |_, _| {});
+        self.write_anew(at, &window, here);
         window.newer
     }
 
@@ -179,7 +179,7 @@ impl BPlusTree {
 
     /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
     #[inline(always)]
-    pub(super) fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
+    fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
         let branch = &self.branches[at];
         let all_leaves = branch.leaves().len();
         let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
@@ -203,15 +203,9 @@ impl BPlusTree {
         }
     }
 
-    /// Writes leaves anew, with what waits for them and newer entries, and calls `met` with all of it.
+    /// Writes leaves anew, with what waits for them and newer entries.
     #[inline(always)]
-    pub(super) fn write_anew(
-        &mut self,
-        at: usize,
-        window: &Window,
-        mut newer: Columns<'_>,
-        met: &mut impl FnMut(&[u64], &[u64]),
-    ) {
+    fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) {
         let Scratch { spare, joining, .. } = &mut self.scratch;
         let branch = &mut self.branches[at];
         let places = window.places.clone();
@@ -237,7 +231,6 @@ impl BPlusTree {
             entries += leaf.len();
             let late = (branch.waiting_for(place), (keys, values));
             joining.visit(leaf, (0, NO_KEY - 1), late, &mut |keys, values| {
-                met(keys, values);
                 packer.copy((keys, values));
             });
         }
@@ -299,7 +292,7 @@ impl BPlusTree {
         }
         if self.branches[at].held(place) > self.options.leaf_entries {
             let window = self.window_around(at, place, &[]);
-            return self.write_anew(at, &window, (&[], &[]), &mut |_, _| {});
+            return self.write_anew(at, &window, (&[], &[]));
         }
         self.merge_within(at, place);
     }
