@@ -201,13 +201,14 @@ impl Branch {
         }
     }
 
-    /// What is needed to merge what waits for a leaf with it.
+    /// What is needed to merge what waits for a leaf with it, and the next leaf.
     #[inline(always)]
-    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>) {
+    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>, Option<&Leaf>) {
         let slot = self.slot(place);
         let count = self.count(slot);
         let waiting = (count > 0).then(|| self.late[slot].waiting(count));
-        (&mut self.leaves[place], waiting)
+        let (before, behind) = self.leaves.split_at_mut(place + 1);
+        (&mut before[place], waiting, behind.first())
     }
 
     /// Asks for the fences, and how many entries wait.
@@ -269,22 +270,29 @@ impl Branch {
     }
 
     /// Asks for what is needed next by whoever reads the leaves up to the last one, and of that the keys up to a bound: for the
-    /// pages of a few at once, which the processor looks for together, and for the next one if something waits for it. To be
-    /// called at each leaf from the first on.
+    /// pages of a few at once, which the processor looks for together, and for the next one if something waits for it. If all of
+    /// that one is needed it is not asked for, but returned: who joins this leaf asks for it meanwhile. To be called at each
+    /// leaf from the first on.
     #[inline(always)]
-    pub(super) fn prefetch_behind(&self, first: usize, place: usize, last: usize, upper: u64) {
+    pub(super) fn prefetch_behind(
+        &self,
+        first: usize,
+        place: usize,
+        last: usize,
+        upper: u64,
+    ) -> Option<&Leaf> {
         if (place - first).is_multiple_of(ASKED_AT_ONCE) {
             for behind in place + 1..(place + ASKED_AT_ONCE).min(last) + 1 {
                 self.prefetch_outline(behind);
             }
         }
-        if place + 1 < last {
-            if let Some(leaf) = self.leaf_to_join(place + 1) {
-                leaf.prefetch_columns();
-            }
-        } else if place + 1 == last {
-            self.prefetch_joined(last, (0, upper));
+        let next = self.leaf_to_join(place + 1).filter(|_| place < last)?;
+        let end = self.fence(last + 1).unwrap_or(NO_KEY);
+        if place + 1 == last && end - 1 > upper {
+            next.prefetch_between(0, upper);
+            return None;
         }
+        Some(next)
     }
 
     /// Puts other leaves, which begin with the same fence, in the place of some for which nothing waits. There must be room.

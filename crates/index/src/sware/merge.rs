@@ -60,9 +60,9 @@ impl Scratch {
     /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
     /// once.
     #[inline(always)]
-    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>) {
+    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>, next: Option<&Leaf>) {
         let mut merged = self.spare.leaf_to_fill();
-        merged.fill_with(|keys, values| self.joining.join(leaf, waiting, (keys, values)));
+        merged.fill_with(|keys, values| self.joining.join(leaf, waiting, next, (keys, values)));
         self.spare.keep(std::mem::replace(leaf, merged));
     }
 }
@@ -219,7 +219,7 @@ impl BPlusTree {
         let mut entries = 0;
         for place in places.clone() {
             let mut end = NO_KEY;
-            branch.prefetch_behind(places.start, place, places.end - 1, NO_KEY - 1);
+            let next = branch.prefetch_behind(places.start, place, places.end - 1, NO_KEY - 1);
             if place + 1 < places.end {
                 end = branch.fence(place + 1).unwrap_or(NO_KEY);
             }
@@ -230,7 +230,7 @@ impl BPlusTree {
             let leaf = &branch.leaves()[place];
             entries += leaf.len();
             let late = (branch.waiting_for(place), (keys, values));
-            joining.visit(leaf, (0, NO_KEY - 1), late, &mut |keys, values| {
+            joining.visit(leaf, (0, NO_KEY - 1), late, next, &mut |keys, values| {
                 packer.copy((keys, values));
             });
         }
@@ -276,34 +276,40 @@ impl BPlusTree {
         let mut place = 0;
         while self.branches[at].waiting() > 0 && place < self.branches[at].leaves().len() {
             let branch = &self.branches[at];
-            branch.prefetch_behind(0, place, branch.leaves().len(), NO_KEY - 1);
-            self.merge_place(at, place);
+            let last = branch.leaves().len() - 1;
+            let joins_next = branch.prefetch_behind(0, place, last, NO_KEY - 1).is_some();
+            self.merge_place(at, place, joins_next);
             place += 1;
         }
         self.branches[at].shrink();
     }
 
     /// Merges what waits for the leaf at this branch and place, if anything does. Leaves around it, and other branches, may
-    /// move if it has no room.
+    /// move if it has no room. The next leaf may be asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_place(&mut self, at: usize, place: usize) {
-        if self.branches[at].waiting_for(place).is_none() {
+    pub(super) fn merge_place(&mut self, at: usize, place: usize, joins_next: bool) {
+        let branch = &self.branches[at];
+        if branch.waiting_for(place).is_none() {
+            if joins_next {
+                branch.leaves()[place + 1].prefetch_columns();
+            }
             return;
         }
-        if self.branches[at].held(place) > self.options.leaf_entries {
+        if branch.held(place) > self.options.leaf_entries {
             let window = self.window_around(at, place, &[]);
             return self.write_anew(at, &window, (&[], &[]));
         }
-        self.merge_within(at, place);
+        self.merge_within(at, place, joins_next);
     }
 
-    /// Merges what waits for a leaf that has room for it.
+    /// Merges what waits for a leaf that has room for it. The next leaf may be asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_within(&mut self, at: usize, place: usize) {
+    pub(super) fn merge_within(&mut self, at: usize, place: usize, joins_next: bool) {
         let branch = &mut self.branches[at];
-        let (leaf, waiting) = branch.leaf_to_merge(place);
+        let (leaf, waiting, next) = branch.leaf_to_merge(place);
         let before = leaf.len();
-        self.scratch.merge_leaf(leaf, waiting);
+        self.scratch
+            .merge_leaf(leaf, waiting, next.filter(|_| joins_next));
         self.entries += leaf.len() - before;
         branch.forget_waiting(place..place + 1);
     }

@@ -122,7 +122,7 @@ impl BPlusTree {
         let next_branch = self.index.fence(at + 1).filter(|&fence| fence <= upper);
         for place in first..self.branches[at].leaves().len().min(last + 1) {
             let branch = &mut self.branches[at];
-            branch.prefetch_behind(first, place, last, upper);
+            let mut joins_next = branch.prefetch_behind(first, place, last, upper).is_some();
             if branch.waiting_for(place).is_some() {
                 let is_due = branch.pass(place) >= passes;
                 let fence = branch.fence(place).unwrap_or(0);
@@ -130,19 +130,21 @@ impl BPlusTree {
                 if branch.held(place) <= self.options.leaf_entries {
                     // All of the leaf is read and joined in any case, and it makes no odds where that is written.
                     if is_due || is_whole {
-                        self.merge_within(at, place);
+                        self.merge_within(at, place, joins_next);
+                        joins_next = false;
                     }
                 } else if is_due {
-                    self.merge_place(at, place);
+                    self.merge_place(at, place, false);
                     // Leaves have moved.
                     return Some(lower.max(fence));
                 }
             }
             let branch = &self.branches[at];
             let late: (_, Columns<'_>) = (branch.waiting_for(place), (&[], &[]));
+            let next = branch.leaves().get(place + 1).filter(|_| joins_next);
             self.scratch
                 .joining
-                .visit(&branch.leaves()[place], (lower, upper), late, visit);
+                .visit(&branch.leaves()[place], (lower, upper), late, next, visit);
         }
         next_branch
     }

@@ -201,7 +201,7 @@ fn ranges_visit_what_lies_between_the_bounds() {
 fn scans_merge_what_they_meet() {
     const KEYS: u64 = 200_000;
     let mut tree = NearSortedTree::new();
-    for key in scrambled(KEYS as usize, 3) {
+    for key in scrambled(200_000, 3) {
         tree.insert(key, !key);
     }
     let slices = |tree: &NearSortedTree, range: Range<u64>| {
