@@ -2,8 +2,8 @@
 //! buffer (Raman et al., ICDE 2023, §IV-C): who reads the same keys again finds them in order.
 //!
 //! To merge costs once, to join costs each time, and how often a leaf will be read nobody knows. So what waits is joined, as if
-//! rented, until that has cost what merging does, and merged then, as if bought: all in all at most twice what it costs
-//! who knows (Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
+//! rented, until that has cost about what merging does, and merged then, as if bought: whatever comes, both cost at most about
+//! twice what they cost who knows it (Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
 
 use std::ops::RangeBounds;
 
