@@ -166,12 +166,17 @@ impl Ahead {
         }
     }
 
-    /// Visits all entries between the bounds, ascending, and merges what waits among them.
-    pub(super) fn scan(&mut self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+    /// Visits all entries between the bounds, ascending, and [merges](BPlusTree::scan_between) what waits among them.
+    pub(super) fn scan(
+        &mut self,
+        (lower, upper): (u64, u64),
+        passes: u8,
+        visit: &mut impl FnMut(&[u64], &[u64]),
+    ) {
         self.visit_near(lower, upper, visit);
         let from = lower.max(self.near_end + 1);
         if from <= upper {
-            self.far.scan_between(from, upper, visit);
+            self.far.scan_between((from, upper), passes, visit);
         }
     }
 

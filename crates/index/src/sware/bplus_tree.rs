@@ -193,7 +193,7 @@ impl BPlusTree {
 
     fn remove_from_branch(&mut self, key: u64) -> Option<u64> {
         let at = self.index.find(key);
-        self.merge_place(at, self.branches[at].find(key));
+        self.merge_place(at, self.branches[at].find(key), false);
         let at = self.index.find(key);
         let branch = &mut self.branches[at];
         let place = branch.find(key);
@@ -229,8 +229,8 @@ impl BPlusTree {
         } else {
             return;
         };
-        self.merge_place(at, left);
-        self.merge_place(at, left + 1);
+        self.merge_place(at, left, false);
+        self.merge_place(at, left + 1, false);
         let branch = &mut self.branches[at];
         let right = branch.remove(left + 1);
         branch.leaf_mut(left).extend(right.keys(), right.values());

@@ -10,7 +10,8 @@ use crate::mem::prefetch::prefetch;
 
 /// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf, of which there are some, and of what waits for it,
 /// are at least its fence and below the next; the first fence is that of the branch; `late[slots[place]]` waits for the leaf
-/// at that place, each slot is there once, and what belongs to none is empty; `waiting` is how many wait in all.
+/// at that place, each slot is there once, and what belongs to none is empty; `waiting` is how many wait in all; `passes` is 0
+/// where nothing waits.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Branch {
@@ -20,6 +21,8 @@ pub(super) struct Branch {
     slots: [u8; BRANCH_LEAVES],
     /// How many entries wait, by slot.
     counts: [u8; BRANCH_LEAVES],
+    /// How many scans have joined what waits since something does, by slot.
+    passes: [u8; BRANCH_LEAVES],
     waiting: usize,
     /// Of what waits, by slot.
     fingerprints: Vec<Fingerprints>,
@@ -49,6 +52,7 @@ impl Branch {
             fences: [NO_KEY; BRANCH_LEAVES],
             slots: SLOTS,
             counts: [0; BRANCH_LEAVES],
+            passes: [0; BRANCH_LEAVES],
             waiting: 0,
             fingerprints: Vec::new(),
             late: Vec::new(),
@@ -139,6 +143,15 @@ impl Branch {
         usize::from(self.counts[slot])
     }
 
+    /// A scan passes a leaf for which something waits; returns how many have done so before, since something does.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, place: usize) -> u8 {
+        let slot = self.slot(place);
+        let before = self.passes[slot];
+        self.passes[slot] = before.saturating_add(1);
+        before
+    }
+
     /// How many entries are in a leaf and wait for it.
     #[inline(always)]
     pub(super) fn held(&self, place: usize) -> usize {
@@ -175,6 +188,7 @@ impl Branch {
             let slot = self.slot(place);
             self.waiting -= self.count(slot);
             self.counts[slot] = 0;
+            self.passes[slot] = 0;
             self.fingerprints[slot] = Fingerprints::NONE;
         }
     }
@@ -187,13 +201,14 @@ impl Branch {
         }
     }
 
-    /// What is needed to merge what waits for a leaf with it.
+    /// What is needed to merge what waits for a leaf with it, and the next leaf.
     #[inline(always)]
-    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>) {
+    pub(super) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>, Option<&Leaf>) {
         let slot = self.slot(place);
         let count = self.count(slot);
         let waiting = (count > 0).then(|| self.late[slot].waiting(count));
-        (&mut self.leaves[place], waiting)
+        let (before, behind) = self.leaves.split_at_mut(place + 1);
+        (&mut before[place], waiting, behind.first())
     }
 
     /// Asks for the fences, and how many entries wait.
@@ -255,22 +270,29 @@ impl Branch {
     }
 
     /// Asks for what is needed next by whoever reads the leaves up to the last one, and of that the keys up to a bound: for the
-    /// pages of a few at once, which the processor looks for together, and for the next one if something waits for it. To be
-    /// called at each leaf from the first on.
+    /// pages of a few at once, which the processor looks for together, and for the next one if something waits for it. If all of
+    /// that one is needed it is not asked for, but returned: who joins this leaf asks for it meanwhile. To be called at each
+    /// leaf from the first on.
     #[inline(always)]
-    pub(super) fn prefetch_behind(&self, first: usize, place: usize, last: usize, upper: u64) {
+    pub(super) fn prefetch_behind(
+        &self,
+        first: usize,
+        place: usize,
+        last: usize,
+        upper: u64,
+    ) -> Option<&Leaf> {
         if (place - first).is_multiple_of(ASKED_AT_ONCE) {
             for behind in place + 1..(place + ASKED_AT_ONCE).min(last) + 1 {
                 self.prefetch_outline(behind);
             }
         }
-        if place + 1 < last {
-            if let Some(leaf) = self.leaf_to_join(place + 1) {
-                leaf.prefetch_columns();
-            }
-        } else if place + 1 == last {
-            self.prefetch_joined(last, (0, upper));
+        let next = self.leaf_to_join(place + 1).filter(|_| place < last)?;
+        let end = self.fence(last + 1).unwrap_or(NO_KEY);
+        if place + 1 == last && end - 1 > upper {
+            next.prefetch_between(0, upper);
+            return None;
         }
+        Some(next)
     }
 
     /// Puts other leaves, which begin with the same fence, in the place of some for which nothing waits. There must be room.
@@ -398,6 +420,14 @@ impl Branch {
         slots.sort_unstable();
         if slots != SLOTS {
             return Err(format!("slots of a branch are no permutation: {:?}", self.slots));
+        }
+        if self
+            .counts
+            .iter()
+            .zip(self.passes)
+            .any(|(&count, passes)| count == 0 && passes > 0)
+        {
+            return Err("scans have joined what does not wait".into());
         }
         let of_leaves: usize = (0..self.leaves.len())
             .filter_map(|place| self.waiting_for(place))

@@ -76,17 +76,20 @@ impl Joining {
     }
 
     /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with what waits for
-    /// it and with newer ones, which ascend and lie between the bounds.
+    /// it and with newer ones, which ascend and lie between the bounds. Meanwhile the next leaf is asked for, if it is to be
+    /// joined.
     #[inline(always)]
     pub(super) fn visit(
         &mut self,
         leaf: &Leaf,
         (lower, upper): (u64, u64),
         (waiting, newer): (Option<Waiting<'_>>, Columns<'_>),
+        next: Option<&Leaf>,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
         let stretch = leaf.between(lower, upper);
         let Some(waiting) = waiting else {
+            prefetch_columns(next);
             return visit_sorted(&mut self.joined, leaf, stretch, newer, visit);
         };
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -94,34 +97,60 @@ impl Joining {
             let joined = &mut **self.joined.get_or_insert_with(Joined::new);
             let waiting = waiting_between(waiting, (lower, upper), &mut joined.within, wide);
             if waiting.len() == 0 {
+                prefetch_columns(next);
                 return visit_sorted(&mut self.joined, leaf, stretch, newer, visit);
             }
             let target: Target<'_> = (&mut joined.keys, &mut joined.values);
-            if let Some(len) = join_waiting(leaf, stretch.clone(), waiting, target, wide) {
-                return visit(&joined.keys[..len], &joined.values[..len]);
+            if let Some(len) = join_waiting(leaf, stretch.clone(), waiting, next, target, wide) {
+                visit(&joined.keys[..len], &joined.values[..len]);
+                prefetch_keys(next);
+                return;
             }
         }
+        prefetch_columns(next);
         let late = part_between(self.late.of_leaf(Some(waiting), newer), lower, upper);
         visit_sorted(&mut self.joined, leaf, stretch, late, visit);
     }
 
-    /// Writes the entries of a leaf and those that wait for it to the beginnings of columns; returns how many there are.
+    /// Writes the entries of a leaf and those that wait for it to the beginnings of columns; returns how many there are. Meanwhile
+    /// the next leaf is asked for, if it is to be joined.
     #[inline(always)]
     pub(super) fn join(
         &mut self,
         leaf: &Leaf,
         waiting: Option<Waiting<'_>>,
+        next: Option<&Leaf>,
         (keys, values): Target<'_>,
     ) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
             let target: Target<'_> = (&mut *keys, &mut *values);
-            if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, target, wide) {
+            if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, next, target, wide) {
+                prefetch_keys(next);
                 return len;
             }
         }
+        prefetch_columns(next);
         let late = self.late.of_leaf(waiting, (&[], &[]));
         join_sorted(leaf, 0..leaf.len(), late, (keys, values))
+    }
+}
+
+/// Asks for all of the next leaf at once, where no join goes on meanwhile.
+#[inline(always)]
+fn prefetch_columns(next: Option<&Leaf>) {
+    if let Some(next) = next {
+        next.prefetch_columns();
+    }
+}
+
+/// Asks for the keys of the next leaf once more: all of it is on its way to the second-level cache, and these are needed in no
+/// order.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn prefetch_keys(next: Option<&Leaf>) {
+    if let Some(next) = next {
+        next.prefetch_keys();
     }
 }
 
@@ -322,14 +351,21 @@ mod tests {
                 .collect();
 
             let mut joining = Joining::new();
+            let next = (round % 2 == 0).then_some(&leaf);
             let mut visited = Vec::new();
-            joining.visit(&leaf, (lower, upper), (waiting, newer), &mut |keys, values| {
-                visited.extend(keys.iter().copied().zip(values.iter().copied()));
-            });
+            joining.visit(
+                &leaf,
+                (lower, upper),
+                (waiting, newer),
+                next,
+                &mut |keys, values| {
+                    visited.extend(keys.iter().copied().zip(values.iter().copied()));
+                },
+            );
             assert_eq!(visited, model, "round {round}");
 
             let (mut keys, mut values) = ([0; JOINED], [0; JOINED]);
-            let len = joining.join(&leaf, waiting, (&mut keys, &mut values));
+            let len = joining.join(&leaf, waiting, next, (&mut keys, &mut values));
             let joined: Vec<(u64, u64)> = keys[..len].iter().copied().zip(values).collect();
             assert_eq!(
                 joined,

@@ -24,6 +24,9 @@ use super::search::{GROUP, LANES};
 use super::waiting::{Waiting, WaitingRoom};
 use super::wide::{Wide, load};
 
+/// Lines of keys that are asked for at once: those of a leaf while as many entries as wait on average find their places.
+const ASKED: usize = 2;
+
 /// Joined entries whose places have bits: a vector of them.
 const PLACES: usize = 512;
 
@@ -42,18 +45,20 @@ struct Places {
 }
 
 /// Writes the entries of a stretch of a leaf and those that wait, which belong between the neighbours of the stretch, to the
-/// beginnings of columns; returns how many there are. If an entry replaces another one, or keys are too near to one another for
-/// samples to tell them apart, nothing is written.
+/// beginnings of columns, and asks for the next leaf meanwhile, a few lines at a time: of all at once most would wait for the
+/// first ones, and the join with them. Returns how many there are. If an entry replaces another one, or keys are too near to
+/// one another for samples to tell them apart, nothing is written.
 #[inline(always)]
 pub(super) fn join_waiting(
     leaf: &Leaf,
     stretch: Range<usize>,
     waiting: Waiting<'_>,
+    next: Option<&Leaf>,
     target: Target<'_>,
     _: Wide,
 ) -> Option<usize> {
     // SAFETY: the processor has the features, or there were no such value.
-    unsafe { join_with_vectors(leaf, stretch, waiting, target) }
+    unsafe { join_with_vectors(leaf, stretch, waiting, next, target) }
 }
 
 /// Those between the bounds, in the same order.
@@ -73,18 +78,41 @@ fn join_with_vectors(
     leaf: &Leaf,
     stretch: Range<usize>,
     waiting: Waiting<'_>,
+    next: Option<&Leaf>,
     target: Target<'_>,
+) -> Option<usize> {
+    match next {
+        None => join_asking(leaf, stretch, waiting, target, |_| {}, |_| {}),
+        Some(next) => {
+            let ask_for_keys = |line| next.prefetch_key_line(line);
+            let ask_for_values = |line| next.prefetch_value_line(line);
+            join_asking(leaf, stretch, waiting, target, ask_for_keys, ask_for_values)
+        }
+    }
+}
+
+/// Joins, and calls the others with the numbers of the lines of a column.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
+fn join_asking(
+    leaf: &Leaf,
+    stretch: Range<usize>,
+    waiting: Waiting<'_>,
+    target: Target<'_>,
+    ask_for_keys: impl Fn(usize),
+    ask_for_values: impl Fn(usize),
 ) -> Option<usize> {
     let mut places = Places {
         of_waiting: [0; LEAF_WAITING],
         masks: [0; PLACES / LANES],
     };
-    if !places.find(leaf, stretch.start, waiting) {
+    if !places.find(leaf, stretch.start, waiting, ask_for_keys) {
         return None;
     }
     let len = stretch.len() + waiting.len();
     let columns = (target.0.as_chunks_mut().0, target.1.as_chunks_mut().0);
-    spread(leaf, stretch.start, &places.masks[..len.div_ceil(LANES)], columns);
+    let masks = &places.masks[..len.div_ceil(LANES)];
+    spread(leaf, stretch.start, masks, columns, ask_for_values);
     let (keys, values) = waiting.columns();
     for ((&key, &value), &place) in keys.iter().zip(values).zip(&places.of_waiting) {
         target.0[place] = key;
@@ -95,10 +123,10 @@ fn join_with_vectors(
 
 impl Places {
     /// Finds the places of what waits in a stretch of a leaf from this rank on; says whether no entry replaces another one, and
-    /// samples tell all of them apart.
+    /// samples tell all of them apart. Calls `ask` with numbers of lines.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-    fn find(&mut self, leaf: &Leaf, start: usize, waiting: Waiting<'_>) -> bool {
+    fn find(&mut self, leaf: &Leaf, start: usize, waiting: Waiting<'_>, ask: impl Fn(usize)) -> bool {
         let samples = samples_of_waiting(leaf, waiting);
         let mut each_sample = [0_u16; LEAF_WAITING];
         // SAFETY: there are as many as the vector has.
@@ -110,7 +138,10 @@ impl Places {
         let mut masks = _mm512_setzero_si512();
         let (mut is_there, mut before_others) = (false, 0);
         let (keys, _) = waiting.columns();
+        let mut asked = 0;
         for ((&key, &sample), place) in keys.iter().zip(&each_sample).zip(&mut self.of_waiting) {
+            (asked..asked + ASKED).for_each(&ask);
+            asked += ASKED;
             let sample = _mm512_set1_epi16(sample.cast_signed());
             let begun = _mm256_cmple_epu16_mask(of_groups, _mm512_castsi512_si256(sample));
             let group = (begun.count_ones() as usize).saturating_sub(1) % groups.len();
@@ -131,6 +162,7 @@ impl Places {
             let bits = _mm512_sub_epi64(_mm512_set1_epi64(place.cast_signed() as i64), firsts);
             masks = _mm512_or_si512(masks, _mm512_sllv_epi64(_mm512_set1_epi64(1), bits));
         }
+        (asked..LEAF_ENTRIES / LANES).for_each(ask);
         // SAFETY: there are as many bytes as the vector has.
         unsafe { _mm512_storeu_epi64(self.masks.as_mut_ptr().cast(), masks) };
         // Of each two one is before the other.
@@ -198,7 +230,7 @@ const SPREAD: [[u8; LANES]; 256] = {
 };
 
 /// Writes the stored entries from this rank on to the places whose bits are not set in the masks, and whatever comes to the
-/// others, and behind the last one.
+/// others, and behind the last one. Calls `ask` with numbers of lines.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn spread(
@@ -206,10 +238,12 @@ fn spread(
     start: usize,
     masks: &[u8],
     (keys, values): (&mut [[u64; LANES]], &mut [[u64; LANES]]),
+    ask: impl Fn(usize),
 ) {
     let mut from = start;
     let (stored_keys, stored_values) = (leaf.all_keys(), leaf.all_values());
-    for (&mask, (keys, values)) in masks.iter().zip(keys.iter_mut().zip(values)) {
+    for (eight, (&mask, (keys, values))) in masks.iter().zip(keys.iter_mut().zip(values)).enumerate() {
+        ask(eight);
         let (eight_keys, eight_values) = (eight_from(stored_keys, from), eight_from(stored_values, from));
         // SAFETY: as many bytes are read as there are.
         let lanes = unsafe { _mm_loadl_epi64(SPREAD[usize::from(mask)].as_ptr().cast()) };
@@ -218,6 +252,7 @@ fn spread(
         store(values, _mm512_permutexvar_epi64(lanes, eight_values));
         from += LANES - mask.count_ones() as usize;
     }
+    (masks.len()..LEAF_ENTRIES / LANES).for_each(ask);
 }
 
 /// Eight entries of a column from this one on, or as many as there are.

@@ -46,7 +46,7 @@ impl Packer<'_> {
 }
 
 /// Leaves of a branch that are written anew together.
-pub(super) struct Window {
+struct Window {
     places: Range<usize>,
     /// How many newer entries belong to them.
     newer: usize,
@@ -60,9 +60,9 @@ impl Scratch {
     /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
     /// once.
     #[inline(always)]
-    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>) {
+    pub(super) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>, next: Option<&Leaf>) {
         let mut merged = self.spare.leaf_to_fill();
-        merged.fill_with(|keys, values| self.joining.join(leaf, waiting, (keys, values)));
+        merged.fill_with(|keys, values| self.joining.join(leaf, waiting, next, (keys, values)));
         self.spare.keep(std::mem::replace(leaf, merged));
     }
 }
@@ -153,7 +153,7 @@ impl BPlusTree {
         }
         let window = self.window_around(at, self.branches[at].find(newer.0[0]), newer.0);
         let here = (&newer.0[..window.newer], &newer.1[..window.newer]);
-        self.write_anew(at, &window, here, &mut |_, _| {});
+        self.write_anew(at, &window, here);
         window.newer
     }
 
@@ -179,7 +179,7 @@ impl BPlusTree {
 
     /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
     #[inline(always)]
-    pub(super) fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
+    fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
         let branch = &self.branches[at];
         let all_leaves = branch.leaves().len();
         let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
@@ -203,15 +203,9 @@ impl BPlusTree {
         }
     }
 
-    /// Writes leaves anew, with what waits for them and newer entries, and calls `met` with all of it.
+    /// Writes leaves anew, with what waits for them and newer entries.
     #[inline(always)]
-    pub(super) fn write_anew(
-        &mut self,
-        at: usize,
-        window: &Window,
-        mut newer: Columns<'_>,
-        met: &mut impl FnMut(&[u64], &[u64]),
-    ) {
+    fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) {
         let Scratch { spare, joining, .. } = &mut self.scratch;
         let branch = &mut self.branches[at];
         let places = window.places.clone();
@@ -225,7 +219,7 @@ impl BPlusTree {
         let mut entries = 0;
         for place in places.clone() {
             let mut end = NO_KEY;
-            branch.prefetch_behind(places.start, place, places.end - 1, NO_KEY - 1);
+            let next = branch.prefetch_behind(places.start, place, places.end - 1, NO_KEY - 1);
             if place + 1 < places.end {
                 end = branch.fence(place + 1).unwrap_or(NO_KEY);
             }
@@ -236,8 +230,7 @@ impl BPlusTree {
             let leaf = &branch.leaves()[place];
             entries += leaf.len();
             let late = (branch.waiting_for(place), (keys, values));
-            joining.visit(leaf, (0, NO_KEY - 1), late, &mut |keys, values| {
-                met(keys, values);
+            joining.visit(leaf, (0, NO_KEY - 1), late, next, &mut |keys, values| {
                 packer.copy((keys, values));
             });
         }
@@ -283,34 +276,40 @@ impl BPlusTree {
         let mut place = 0;
         while self.branches[at].waiting() > 0 && place < self.branches[at].leaves().len() {
             let branch = &self.branches[at];
-            branch.prefetch_behind(0, place, branch.leaves().len(), NO_KEY - 1);
-            self.merge_place(at, place);
+            let last = branch.leaves().len() - 1;
+            let joins_next = branch.prefetch_behind(0, place, last, NO_KEY - 1).is_some();
+            self.merge_place(at, place, joins_next);
             place += 1;
         }
         self.branches[at].shrink();
     }
 
     /// Merges what waits for the leaf at this branch and place, if anything does. Leaves around it, and other branches, may
-    /// move if it has no room.
+    /// move if it has no room. The next leaf may be asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_place(&mut self, at: usize, place: usize) {
-        if self.branches[at].waiting_for(place).is_none() {
+    pub(super) fn merge_place(&mut self, at: usize, place: usize, joins_next: bool) {
+        let branch = &self.branches[at];
+        if branch.waiting_for(place).is_none() {
+            if joins_next {
+                branch.leaves()[place + 1].prefetch_columns();
+            }
             return;
         }
-        if self.branches[at].held(place) > self.options.leaf_entries {
+        if branch.held(place) > self.options.leaf_entries {
             let window = self.window_around(at, place, &[]);
-            return self.write_anew(at, &window, (&[], &[]), &mut |_, _| {});
+            return self.write_anew(at, &window, (&[], &[]));
         }
-        self.merge_within(at, place);
+        self.merge_within(at, place, joins_next);
     }
 
-    /// Merges what waits for a leaf that has room for it.
+    /// Merges what waits for a leaf that has room for it. The next leaf may be asked for meanwhile.
     #[inline(always)]
-    pub(super) fn merge_within(&mut self, at: usize, place: usize) {
+    pub(super) fn merge_within(&mut self, at: usize, place: usize, joins_next: bool) {
         let branch = &mut self.branches[at];
-        let (leaf, waiting) = branch.leaf_to_merge(place);
+        let (leaf, waiting, next) = branch.leaf_to_merge(place);
         let before = leaf.len();
-        self.scratch.merge_leaf(leaf, waiting);
+        self.scratch
+            .merge_leaf(leaf, waiting, next.filter(|_| joins_next));
         self.entries += leaf.len() - before;
         branch.forget_waiting(place..place + 1);
     }

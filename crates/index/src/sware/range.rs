@@ -6,6 +6,7 @@ use std::ops::RangeBounds;
 use super::bplus_tree::BPlusTree;
 use super::branch::Branch;
 use super::join::Joining;
+use super::leaf::Leaf;
 use super::near_sorted::NearSortedTree;
 use super::options::LEAF_ENTRIES;
 use super::search::{Columns, NO_KEY, Searching, vectorised};
@@ -50,7 +51,7 @@ impl Reading {
     }
 }
 
-/// Visits the entries of one leaf of a branch between the bounds; those staged are within them.
+/// Visits the entries of one leaf of a branch between the bounds; those staged are within them. Asks for the next leaf meanwhile.
 #[inline(always)]
 fn visit_place(
     joining: &mut Joining,
@@ -58,10 +59,11 @@ fn visit_place(
     place: usize,
     bounds: (u64, u64),
     staged: Columns<'_>,
+    next: Option<&Leaf>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
     if let Some(leaf) = branch.leaves().get(place) {
-        joining.visit(leaf, bounds, (branch.waiting_for(place), staged), visit);
+        joining.visit(leaf, bounds, (branch.waiting_for(place), staged), next, visit);
     } else if !staged.0.is_empty() {
         visit(staged.0, staged.1);
     }
@@ -129,13 +131,13 @@ impl BPlusTree {
                 let end = branch
                     .fence(place + 1)
                     .map_or(branch_end, |fence| upper.min(fence - 1));
-                branch.prefetch_behind(first, place, last, upper);
+                let next = branch.prefetch_behind(first, place, last, upper);
                 let count = staged.0.iter().take_while(|&&key| key <= end).count();
                 let (keys, more_keys) = staged.0.split_at(count);
                 let (values, more_values) = staged.1.split_at(count);
                 staged = (more_keys, more_values);
                 let staged = (keys, values);
-                visit_place(joining, branch, place, (lower, end), staged, visit);
+                visit_place(joining, branch, place, (lower, end), staged, next, visit);
                 if end == upper {
                     break;
                 }
@@ -171,6 +173,7 @@ impl BPlusTree {
             place,
             bounds,
             staged.columns(),
+            None,
             &mut collecting(entries),
         );
         reading.end();

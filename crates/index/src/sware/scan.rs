@@ -1,23 +1,28 @@
 //! Ranges that merge what waits in the leaves they pass, as a query of the SWARE paper sorts what it meets unsorted in the
 //! buffer (Raman et al., ICDE 2023, §IV-C): who reads the same keys again finds them in order.
+//!
+//! To merge costs once, to join costs each time, and how often a leaf will be read nobody knows. So what waits is joined, as if
+//! rented, until that has cost about what merging does, and merged then, as if bought: whatever comes, both cost at most about
+//! twice what they cost who knows it (Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
 
 use std::ops::RangeBounds;
 
 use super::bplus_tree::BPlusTree;
-use super::join::part_between;
 use super::near_sorted::NearSortedTree;
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::serial_map::inclusive;
 
-/// Where a leaf has no room for what waits for it, and not more leaves of its branch than this follow in the range, it is
-/// joined and left as it is: to write its neighbours anew takes longer than to read the range.
-const FEW_LEAVES: usize = 8;
+/// So many scans join what waits for a leaf before one merges it. Where the leaf has no room its neighbours are written anew
+/// with it, for 3.1 µs, and to join it costs a scan 0.6 to 0.7 µs more than to read it merged; where a scan needs a part of it
+/// these are 0.2 and 0.1 µs.
+const PASSES: u8 = 4;
 
 impl NearSortedTree {
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time, as
-    /// [`visit`](Self::visit) does, and merges what waits for the leaves that it passes; a few that have no room for it stay as
-    /// they are. That takes up to half as long again as joining both, which is what `visit` does, and the next range, of either
-    /// kind, that passes these leaves before more keys come late pays nothing for it. Time O(log n) and that of the leaves.
+    /// [`visit`](Self::visit) does, and merges what waits for the leaves that it passes, if that pays: at once where it costs no
+    /// more than joining both, which is what `visit` does, and otherwise when some scans have joined them. The next range, of
+    /// either kind, that passes what was merged before more keys come late pays nothing for it. Time O(log n) and that of the
+    /// leaves.
     ///
     /// ```
     /// use bedload_index::sware::NearSortedTree;
@@ -31,51 +36,75 @@ impl NearSortedTree {
     /// assert_eq!(sum, (100..200).sum());
     /// ```
     pub fn scan(&mut self, bounds: impl RangeBounds<u64>, mut visit: impl FnMut(&[u64], &[u64])) {
-        let Some((lower, upper)) = inclusive(bounds) else {
-            return;
-        };
-        if lower < self.tail.fence {
-            self.tree
-                .scan_between(lower, upper.min(self.tail.fence - 1), &mut visit);
+        if let Some(bounds) = inclusive(bounds) {
+            self.scan_between(bounds, PASSES, &mut visit);
         }
-        if upper >= self.tail.fence && lower <= self.tail.end {
-            self.tail.merge_late(&mut self.tree.scratch.run);
-            self.tail.visit(lower, upper, &mut visit);
-        }
-        self.ahead
-            .scan(lower.max(self.tail.end), upper.min(NO_KEY - 1), &mut visit);
-        self.visit_greatest(upper, &mut visit);
     }
 
     /// Merges what waits in the leaves of a range, so that to read it takes, from now on and until more keys come late, what it
     /// takes where nothing waits: for those who are about to read it many times, or from several threads. Time O(n) for the n
     /// entries of the range. There is no need to call it.
     pub fn prepare_range(&mut self, bounds: impl RangeBounds<u64>) {
-        self.scan(bounds, |_, _| {});
+        if let Some(bounds) = inclusive(bounds) {
+            self.scan_between(bounds, 0, &mut |_, _| {});
+        }
+    }
+
+    fn scan_between(
+        &mut self,
+        (lower, upper): (u64, u64),
+        passes: u8,
+        visit: &mut impl FnMut(&[u64], &[u64]),
+    ) {
+        if lower < self.tail.fence {
+            let upper = upper.min(self.tail.fence - 1);
+            self.tree.scan_between((lower, upper), passes, visit);
+        }
+        if upper >= self.tail.fence && lower <= self.tail.end {
+            self.tail.merge_late(&mut self.tree.scratch.run);
+            self.tail.visit(lower, upper, visit);
+        }
+        let ahead = (lower.max(self.tail.end), upper.min(NO_KEY - 1));
+        self.ahead.scan(ahead, passes, visit);
+        self.visit_greatest(upper, visit);
     }
 }
 
 impl BPlusTree {
-    /// Visits all but the greatest of all keys, and merges what waits among them.
-    pub(super) fn scan_between(&mut self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+    /// Visits all but the greatest of all keys. What waits for a leaf is merged if so many scans have joined it before, and where
+    /// that costs no more than to join it once more.
+    pub(super) fn scan_between(
+        &mut self,
+        (lower, upper): (u64, u64),
+        passes: u8,
+        visit: &mut impl FnMut(&[u64], &[u64]),
+    ) {
         if lower < NO_KEY {
             vectorised(Scan {
                 tree: self,
                 bounds: (lower, upper.min(NO_KEY - 1)),
+                passes,
                 visit,
             });
         }
     }
 
     #[inline(always)]
-    fn scan_between_here(&mut self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
+    fn scan_between_here(
+        &mut self,
+        (lower, upper): (u64, u64),
+        passes: u8,
+        visit: &mut impl FnMut(&[u64], &[u64]),
+    ) {
         // What is staged is looked through while the first leaf comes from memory.
         let first = &self.branches[self.index.find(lower)];
         first.prefetch_outline(first.find(lower));
         self.insert_staged(lower, upper);
+        let first = &self.branches[self.index.find(lower)];
+        first.prefetch_joined(first.find(lower), (lower, upper));
         let mut from = Some(lower);
         while let Some(lower) = from {
-            from = self.scan_branch((lower, upper), visit);
+            from = self.scan_branch((lower, upper), passes, visit);
         }
     }
 
@@ -85,37 +114,37 @@ impl BPlusTree {
     fn scan_branch(
         &mut self,
         (lower, upper): (u64, u64),
+        passes: u8,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) -> Option<u64> {
         let at = self.index.find(lower);
         let (first, last) = (self.branches[at].find(lower), self.branches[at].find(upper));
         let next_branch = self.index.fence(at + 1).filter(|&fence| fence <= upper);
         for place in first..self.branches[at].leaves().len().min(last + 1) {
-            let branch = &self.branches[at];
-            branch.prefetch_behind(first, place, last, upper);
-            let leaf = &branch.leaves()[place];
-            let waiting = branch.waiting_for(place);
-            if waiting.is_some() && branch.held(place) <= self.options.leaf_entries {
-                self.merge_within(at, place);
-                let leaf = &self.branches[at].leaves()[place];
-                let stretch = leaf.between(lower, upper);
-                if !stretch.is_empty() {
-                    visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
-                }
-            } else if waiting.is_some() && last - place >= FEW_LEAVES {
-                let window = self.window(at, place..last + 1, &[]);
-                let from = lower.max(branch.fence(place).unwrap_or(0));
-                self.write_anew(at, &window, (&[], &[]), &mut |keys, values| {
-                    let (keys, values) = part_between((keys, values), from, upper);
-                    if !keys.is_empty() {
-                        visit(keys, values);
+            let branch = &mut self.branches[at];
+            let mut joins_next = branch.prefetch_behind(first, place, last, upper).is_some();
+            if branch.waiting_for(place).is_some() {
+                let is_due = branch.pass(place) >= passes;
+                let fence = branch.fence(place).unwrap_or(0);
+                let is_whole = lower <= fence && (place < last || next_branch.is_some());
+                if branch.held(place) <= self.options.leaf_entries {
+                    // All of the leaf is read and joined in any case, and it makes no odds where that is written.
+                    if is_due || is_whole {
+                        self.merge_within(at, place, joins_next);
+                        joins_next = false;
                     }
-                });
-                return next_branch;
-            } else {
-                let late: (_, Columns<'_>) = (waiting, (&[], &[]));
-                self.scratch.joining.visit(leaf, (lower, upper), late, visit);
+                } else if is_due {
+                    self.merge_place(at, place, false);
+                    // Leaves have moved.
+                    return Some(lower.max(fence));
+                }
             }
+            let branch = &self.branches[at];
+            let late: (_, Columns<'_>) = (branch.waiting_for(place), (&[], &[]));
+            let next = branch.leaves().get(place + 1).filter(|_| joins_next);
+            self.scratch
+                .joining
+                .visit(&branch.leaves()[place], (lower, upper), late, next, visit);
         }
         next_branch
     }
@@ -135,6 +164,7 @@ impl BPlusTree {
 struct Scan<'t, V> {
     tree: &'t mut BPlusTree,
     bounds: (u64, u64),
+    passes: u8,
     visit: &'t mut V,
 }
 
@@ -143,6 +173,6 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Scan<'_, V> {
 
     #[inline(always)]
     fn run(self) {
-        self.tree.scan_between_here(self.bounds, self.visit);
+        self.tree.scan_between_here(self.bounds, self.passes, self.visit);
     }
 }

@@ -195,10 +195,11 @@ fn ranges_visit_what_lies_between_the_bounds() {
     }
 }
 
-/// What a scan has merged is visited where it stands; what has to be joined is visited where it was joined, all of it in the
-/// same place.
+/// What was merged is visited where it stands; what has to be joined is visited where it was joined, all of it in the same
+/// place.
 #[test]
-fn what_a_scan_has_met_is_in_order() {
+fn scans_merge_what_they_meet() {
+    const KEYS: u64 = 200_000;
     let mut tree = NearSortedTree::new();
     for key in scrambled(200_000, 3) {
         tree.insert(key, !key);
@@ -212,9 +213,14 @@ fn what_a_scan_has_met_is_in_order() {
         assert!(keys.is_empty());
         slices
     };
-    let joined = |slices: &[*const u64]| slices.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    assert!(joined(&slices(&tree, 0..200_000)) > 500);
-    for range in [70_000..71_000, 50_000..150_000, 0..200_000] {
+    let all = slices(&tree, 0..KEYS);
+    let twice = all.windows(2).find(|pair| pair[0] == pair[1]);
+    let place = twice.expect("neighbours are joined")[0];
+    let joined = |tree: &NearSortedTree, range: &Range<u64>| {
+        let slices = slices(tree, range.clone());
+        slices.into_iter().filter(|&slice| slice == place).count()
+    };
+    let scan = |tree: &mut NearSortedTree, range: &Range<u64>| {
         let mut keys = range.clone();
         tree.scan(range.clone(), |visited, values| {
             assert!(visited.iter().all(|&key| keys.next() == Some(key)));
@@ -222,17 +228,32 @@ fn what_a_scan_has_met_is_in_order() {
         });
         assert!(keys.is_empty());
         tree.check_structure().unwrap();
-        let met = slices(&tree, range.clone());
-        // The last leaves of a branch may have had no room.
-        let leaves = met.len();
-        assert!(
-            joined(&met) <= leaves / 16 + 8,
-            "{} of {leaves} are joined",
-            joined(&met)
-        );
-        if leaves > 100 {
-            assert!(tree.fill() > 0.9, "{} filled", tree.fill());
-        }
+    };
+    assert!(joined(&tree, &(0..KEYS)) > 500);
+    // Leaves with room at once; the others, and the first and the last one, when four scans have joined them.
+    let long = 50_000..150_000;
+    let before = joined(&tree, &long);
+    scan(&mut tree, &long);
+    let costly = joined(&tree, &long);
+    assert!(0 < costly && costly < before * 2 / 3, "{costly} of {before}");
+    for _ in 0..3 {
+        scan(&mut tree, &long);
+        assert_eq!(joined(&tree, &long), costly);
     }
-    slices(&tree, 0..200_000);
+    scan(&mut tree, &long);
+    assert_eq!(joined(&tree, &long), 0);
+    // A part of a leaf. That more keys come late meanwhile is no reason to begin to count anew.
+    let short = 10_000..10_050;
+    for key in short.clone().take(4) {
+        assert!(joined(&tree, &short) > 0);
+        scan(&mut tree, &short);
+        tree.insert(key, !key);
+    }
+    assert!(joined(&tree, &short) > 0);
+    scan(&mut tree, &short);
+    assert_eq!(joined(&tree, &short), 0);
+    tree.prepare_range(..);
+    tree.check_structure().unwrap();
+    assert_eq!(joined(&tree, &(0..KEYS)), 0);
+    assert!(tree.fill() > 0.9, "{} filled", tree.fill());
 }
