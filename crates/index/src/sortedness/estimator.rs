@@ -202,21 +202,37 @@ impl Estimator {
     /// Takes the next key to arrive. Time O(1) for a key in order, O(log displacement) for others.
     #[inline]
     pub fn observe(&mut self, key: u64) {
+        if key >= self.max && self.rows + 1 < self.next_event {
+            self.rows += 1;
+            self.observe_max(key);
+        } else {
+            self.observe_otherwise(key);
+        }
+    }
+
+    /// Takes a key below the greatest one, or with which something is due.
+    #[inline(never)]
+    fn observe_otherwise(&mut self, key: u64) {
         self.rows += 1;
         if key >= self.max {
-            let below = self.rows - 1 - self.max_arrival;
-            if below > 0 && below >= self.runner_up.1 {
-                self.runner_up = (self.max, below);
-            }
-            self.max = key;
-            self.max_arrival = self.rows;
-            self.push_pile(key);
+            self.observe_max(key);
         } else {
             self.observe_below_max(key);
         }
         if self.rows == self.next_event {
             self.note_event(key);
         }
+    }
+
+    #[inline(always)]
+    fn observe_max(&mut self, key: u64) {
+        let below = self.rows - 1 - self.max_arrival;
+        if below > 0 && below >= self.runner_up.1 {
+            self.runner_up = (self.max, below);
+        }
+        self.max = key;
+        self.max_arrival = self.rows;
+        self.push_pile(key);
     }
 
     /// All keys so far.

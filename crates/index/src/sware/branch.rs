@@ -91,9 +91,9 @@ impl Branch {
 
     #[inline(always)]
     fn find_with(&self, key: u64, vectors: impl Vectors) -> usize {
-        let group = vectors.up_to(&self.samples, key).saturating_sub(1);
+        let group = vectors.last_up_to(&self.samples, key);
         let (groups, _) = self.fences.as_chunks::<LANES>();
-        group * LANES + vectors.up_to(&groups[group], key).saturating_sub(1)
+        group * LANES + vectors.last_up_to(&groups[group], key)
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ impl FenceIndex {
     pub(super) fn find_with(&self, key: u64, vectors: impl Vectors) -> usize {
         let mut place = 0;
         for level in self.levels.iter().rev() {
-            place = place * LANES + (vectors.up_to(&level[place], key) - 1);
+            place = place * LANES + vectors.last_up_to(&level[place], key);
         }
         place
     }

@@ -125,9 +125,7 @@ impl Leaf {
     /// The last group whose sample is at most that of a key.
     #[inline(always)]
     fn likely_group(&self, key: u64, vectors: impl Vectors) -> usize {
-        vectors
-            .samples_up_to(&self.samples, self.sample_of(key))
-            .saturating_sub(1)
+        vectors.last_sample_up_to(&self.samples, self.sample_of(key))
     }
 
     /// The last group that begins up to a key, which is not [`NO_KEY`], or the first one.
@@ -187,11 +185,13 @@ impl Leaf {
     #[inline(always)]
     pub(super) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
         let group = self.likely_group(key, vectors);
-        let value = self.get_in(group, key, vectors);
-        if value.is_none() && group > 0 && self.key_groups()[group][0] > key {
+        if let Some(value) = self.get_in(group, key, vectors) {
+            return Some(value);
+        }
+        if group > 0 && self.key_groups()[group][0] > key {
             return self.get_before(group, key);
         }
-        value
+        None
     }
 
     #[cold]

@@ -50,8 +50,6 @@ const PATIENCE: usize = 64;
 pub struct NearSortedTree {
     pub(super) tree: BPlusTree,
     pub(super) tail: Tail,
-    /// A key above the tail's end and up to this one is in order.
-    in_order_to: u64,
     pub(super) ahead: Ahead,
     /// How far a key in order may lead the last one; 0 until the distance of neighbours is known.
     reach: u64,
@@ -93,7 +91,6 @@ impl NearSortedTree {
         Self {
             tree: BPlusTree::with_options(options),
             tail: Tail::new(&options),
-            in_order_to: 0,
             ahead: Ahead::new(options),
             reach: 0,
             misfits: 0,
@@ -108,24 +105,30 @@ impl NearSortedTree {
     /// Puts a value in place, whether or not the key was there. Time O(1) in order; amortised O(log n) otherwise.
     #[inline]
     pub fn insert(&mut self, key: u64, value: u64) {
+        // Calls come last or not at all, and instructions are few: while a lookup before this waits for memory, the processor
+        // goes on for some hundred only, and the next lookup should be among them.
+        if !self.is_in_order(key) || !self.tail.push_in_place(key, value) {
+            return self.insert_otherwise(key, value);
+        }
+        self.misfits = 0;
+        self.order.observe(key);
+    }
+
+    /// Whether a key lies above the tail's end, leads it by no more than the reach, and comes before what is ahead.
+    #[inline(always)]
+    fn is_in_order(&self, key: u64) -> bool {
+        key > self.tail.end && key - self.tail.end <= self.reach && key < self.ahead.first()
+    }
+
+    /// Inserts a key that cannot just be appended.
+    #[inline(never)]
+    fn insert_otherwise(&mut self, key: u64, value: u64) {
         self.order.observe(key);
         if key > self.tail.end {
-            if key <= self.in_order_to && self.tail.has_room() {
-                self.push(key, value);
-                self.misfits = 0;
-            } else {
-                self.insert_above(key, value);
-            }
+            self.insert_above(key, value);
         } else {
             self.insert_late(key, value);
         }
-    }
-
-    /// Adds a key in order to the tail.
-    #[inline(always)]
-    fn push(&mut self, key: u64, value: u64) {
-        self.tail.push(key, value);
-        self.in_order_to = self.limit_after(key);
     }
 
     /// The value of a key. Time O(log n).
@@ -167,9 +170,7 @@ impl NearSortedTree {
         if key <= self.tail.end {
             return self.tail.remove(key);
         }
-        let removed = self.ahead.remove(key);
-        self.in_order_to = self.limit_after(self.tail.end);
-        removed
+        self.ahead.remove(key)
     }
 
     /// Merges what is pending, so that reads meet leaves alone, but for those of the last leaf. Time O(n) if anything is. There
@@ -206,12 +207,6 @@ impl NearSortedTree {
     #[must_use]
     pub fn fill(&self) -> f64 {
         self.tree.fill()
-    }
-
-    /// Up to where a key is in order after this one.
-    #[inline(always)]
-    fn limit_after(&self, key: u64) -> u64 {
-        key.saturating_add(self.reach).min(self.ahead.first() - 1)
     }
 
     /// Inserts a key up to the tail's end.
@@ -260,7 +255,6 @@ impl NearSortedTree {
         }
         self.arrivals.ahead += 1;
         self.ahead.insert(key, value);
-        self.in_order_to = self.limit_after(self.tail.end);
         self.misfits += 1;
         if self.put_ahead.len() == 2 * PATIENCE {
             self.put_ahead.drain(..PATIENCE);
@@ -312,7 +306,7 @@ impl NearSortedTree {
                 return;
             }
         }
-        self.push(key, value);
+        self.tail.push(key, value);
     }
 
     /// Packs leaves from what late keys do not reach any more.
@@ -357,7 +351,6 @@ impl NearSortedTree {
         }
         self.tail.forget_first(leaves * fill, &options);
         self.too_late = 0;
-        self.in_order_to = self.limit_after(self.tail.end);
     }
 
     /// Entries in the upper half of the tail that lead their neighbour by more than the reach are put ahead, and what follows.

@@ -52,16 +52,16 @@ const fn usize_of(count: u64) -> usize {
 
 /// How nodes are searched for a key.
 pub(super) trait Vectors: Copy {
-    /// How many keys of the column are at most `probe`, which is not [`NO_KEY`].
-    fn up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize;
+    /// The place of the last of up to 64 keys that is at most `probe`, which is not [`NO_KEY`]; 0 if none is.
+    fn last_up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize;
 
-    /// How many samples are at most `probe`.
-    fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize;
+    /// The place of the last sample that is at most `probe`; 0 if none is.
+    fn last_sample_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize;
 
     /// Whether a fingerprint is among others.
     fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool;
 
-    /// The value beside a key, if it is there. All values are read, so that they come from memory together with the keys.
+    /// The value beside a key, if it is there. All values come from memory together with the keys.
     fn value_of(self, keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64>;
 }
 
@@ -71,14 +71,14 @@ pub(super) struct Compiled;
 
 impl Vectors for Compiled {
     #[inline(always)]
-    fn up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize {
-        count_up_to(column, probe)
+    fn last_up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize {
+        count_up_to(column, probe).saturating_sub(1)
     }
 
     #[inline(always)]
-    fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize {
+    fn last_sample_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize {
         let up_to: u16 = samples.iter().map(|&sample| u16::from(sample <= probe)).sum();
-        up_to.into()
+        usize::from(up_to).saturating_sub(1)
     }
 
     #[inline(always)]

@@ -78,6 +78,12 @@ impl Run {
         self.values.clear();
     }
 
+    /// Whether there is room for another entry where the others are.
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.keys.len() < self.keys.capacity() && self.values.len() < self.values.capacity()
+    }
+
     #[inline(always)]
     pub(super) fn push(&mut self, (key, value): (u64, u64)) {
         self.keys.push(key);
@@ -188,6 +194,9 @@ impl Stage {
     /// Whether a key may be staged, which is not [`NO_KEY`].
     #[inline(always)]
     pub(super) fn may_have(&self, key: u64) -> bool {
+        if self.is_empty() {
+            return false;
+        }
         let (word, bit) = self.filter_of(key);
         self.filter.get(word).is_some_and(|bits| bits & bit != 0)
     }

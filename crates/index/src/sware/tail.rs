@@ -59,6 +59,16 @@ impl Tail {
         self.sorted.keys.len() < self.limit
     }
 
+    /// Adds an entry above all others, if there is room and none has to move for it; says whether it did.
+    #[inline(always)]
+    pub(super) fn push_in_place(&mut self, key: u64, value: u64) -> bool {
+        let has_room = self.has_room() && self.sorted.has_room();
+        if has_room {
+            self.push(key, value);
+        }
+        has_room
+    }
+
     /// Adds an entry above all others.
     #[inline(always)]
     pub(super) fn push(&mut self, key: u64, value: u64) {

@@ -6,14 +6,14 @@
 )]
 
 use std::arch::x86_64::{
-    __m512i, _mm_cvtsi128_si64, _mm256_cmple_epu16_mask, _mm256_loadu_epi16, _mm256_set1_epi16,
-    _mm512_castsi512_si128, _mm512_cmpeq_epu16_mask, _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask,
-    _mm512_cmplt_epu64_mask, _mm512_loadu_epi16, _mm512_loadu_epi64, _mm512_maskz_compress_epi64,
-    _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi64,
+    __m512i, _mm256_cmple_epu16_mask, _mm256_loadu_epi16, _mm256_set1_epi16, _mm512_cmpeq_epu16_mask,
+    _mm512_cmpeq_epu64_mask, _mm512_cmple_epu64_mask, _mm512_cmplt_epu64_mask, _mm512_loadu_epi16,
+    _mm512_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi64,
 };
 
 use super::options::LEAF_WAITING;
 use super::search::{GROUP, LANES, Vectors};
+use crate::mem::prefetch::prefetch;
 
 const _: () = assert!(LEAF_WAITING == 32, "fingerprints fill a vector");
 
@@ -35,15 +35,15 @@ impl Wide {
 
 impl Vectors for Wide {
     #[inline(always)]
-    fn up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize {
+    fn last_up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize {
         // SAFETY: the processor has the features, or there were no such value.
-        unsafe { up_to(column.as_chunks().0, probe) }
+        unsafe { last_up_to(column.as_chunks().0, probe) }
     }
 
     #[inline(always)]
-    fn samples_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize {
+    fn last_sample_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize {
         // SAFETY: as above.
-        unsafe { samples_up_to(samples, probe) }
+        unsafe { last_sample_up_to(samples, probe) }
     }
 
     #[inline(always)]
@@ -67,16 +67,16 @@ pub(super) fn load(keys: &[u64; LANES]) -> __m512i {
     unsafe { _mm512_loadu_epi64(keys.as_ptr().cast()) }
 }
 
-/// How many keys of up to eight groups are at most `probe`.
+/// The place of the last key of up to eight groups that is at most `probe`, or 0: how many are, but for the first.
 #[inline]
 #[target_feature(enable = "avx512f,popcnt")]
-fn up_to(groups: &[[u64; LANES]], probe: u64) -> usize {
+fn last_up_to(groups: &[[u64; LANES]], probe: u64) -> usize {
     let probe = _mm512_set1_epi64(probe.cast_signed());
     let mut up_to = 0_u64;
     for group in groups.iter().rev() {
         up_to = up_to << LANES | u64::from(_mm512_cmple_epu64_mask(load(group), probe));
     }
-    up_to.count_ones() as usize
+    (up_to & !1).count_ones() as usize
 }
 
 /// How many keys of the groups lie below `probe`.
@@ -90,11 +90,11 @@ pub(super) fn count_below_with_vectors(groups: &[[u64; LANES]], probe: u64) -> u
 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,popcnt")]
-fn samples_up_to(samples: &[u16; GROUP], probe: u16) -> usize {
+fn last_sample_up_to(samples: &[u16; GROUP], probe: u16) -> usize {
     // SAFETY: as many lanes are read as there are samples.
     let samples = unsafe { _mm256_loadu_epi16(samples.as_ptr().cast()) };
     let up_to = _mm256_cmple_epu16_mask(samples, _mm256_set1_epi16(probe.cast_signed()));
-    up_to.count_ones() as usize
+    (up_to & !1).count_ones() as usize
 }
 
 #[inline]
@@ -105,22 +105,17 @@ fn is_among(fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
     _mm512_cmpeq_epu16_mask(fingerprints, _mm512_set1_epi16(one.cast_signed())) != 0
 }
 
+/// Values are asked for before the keys have come, and only one is read: of what waits for keys the processor holds little.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[target_feature(enable = "avx512f,bmi1")]
 fn value_of(keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64> {
     let probe = _mm512_set1_epi64(key.cast_signed());
     let [low_keys, high_keys] = keys.as_chunks().0 else {
         return None;
     };
-    let [low_values, high_values] = values.as_chunks().0 else {
-        return None;
-    };
+    values.as_chunks::<LANES>().0.iter().for_each(prefetch);
     let low = _mm512_cmpeq_epu64_mask(load(low_keys), probe);
     let high = _mm512_cmpeq_epu64_mask(load(high_keys), probe);
-    let value = _mm512_or_si512(
-        _mm512_maskz_compress_epi64(low, load(low_values)),
-        _mm512_maskz_compress_epi64(high, load(high_values)),
-    );
-    let value = _mm_cvtsi128_si64(_mm512_castsi512_si128(value)).cast_unsigned();
-    (low | high != 0).then_some(value)
+    let there = u32::from(high) << LANES | u32::from(low);
+    values.get(there.trailing_zeros() as usize).copied()
 }
