@@ -14,7 +14,9 @@ use super::options::LEAF_ENTRIES;
 use super::search::Columns;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::search::Wide;
-use super::waiting::{Waiting, WaitingRoom};
+use super::waiting::Waiting;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::waiting::WaitingRoom;
 
 /// Late entries that are joined at once.
 const LATE: usize = 64;
@@ -42,6 +44,7 @@ struct Joined {
     keys: [u64; JOINED],
     values: [u64; JOINED],
     /// Room for what waits within the bounds.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     within: WaitingRoom,
 }
 
@@ -188,6 +191,7 @@ impl Joined {
         Box::new(Self {
             keys: [0; JOINED],
             values: [0; JOINED],
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
             within: WaitingRoom::EMPTY,
         })
     }
@@ -276,7 +280,7 @@ mod tests {
 
     use super::super::leaf_pages::PagePool;
     use super::super::options::LEAF_WAITING;
-    use super::super::waiting::Fingerprints;
+    use super::super::waiting::{Fingerprints, WaitingRoom};
     use super::*;
 
     /// As many keys below `end`, ascending, of this residue modulo 2.
