@@ -210,6 +210,39 @@ impl Estimator {
         }
     }
 
+    /// Takes keys that arrive one behind the other and ascend, as [`observe`](Self::observe) would each of them. Where they are
+    /// greater than all before, that takes no time for those between the first and the last few, but for every `stride`-th.
+    pub(crate) fn observe_run(&mut self, mut keys: &[u64]) {
+        debug_assert!(keys.is_sorted(), "a run ascends");
+        while let Some(&first) = keys.first() {
+            let eventless = usize::try_from(self.next_event - self.rows - 1).unwrap_or(usize::MAX);
+            if first < self.max || eventless == 0 {
+                self.observe_otherwise(first);
+                keys = &keys[1..];
+                continue;
+            }
+            let (run, rest) = keys.split_at(eventless.min(keys.len()));
+            self.rows += 1;
+            self.observe_max(first);
+            self.extend_max(&run[1..]);
+            keys = rest;
+        }
+    }
+
+    /// Takes keys that ascend from the greatest one on, which came last, up to the next event at most.
+    fn extend_max(&mut self, run: &[u64]) {
+        let Some(&last) = run.last() else {
+            return;
+        };
+        self.rows += run.len() as u64;
+        self.max = last;
+        self.max_arrival = self.rows;
+        // Each begins a pile, and only the last of these are kept.
+        let (unkept, kept) = run.split_at(run.len().saturating_sub(PILES));
+        self.pile_count += unkept.len() as u64;
+        kept.iter().for_each(|&key| self.push_pile(key));
+    }
+
     /// Takes a key below the greatest one, or with which something is due.
     #[inline(never)]
     fn observe_otherwise(&mut self, key: u64) {

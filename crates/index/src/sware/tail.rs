@@ -53,6 +53,12 @@ impl Tail {
         self.sorted.columns()
     }
 
+    /// The last keys in order, so many of them.
+    pub(super) fn last_keys(&self, count: usize) -> &[u64] {
+        let keys = &self.sorted.keys;
+        &keys[keys.len() - count..]
+    }
+
     /// Whether there is room for another key in order.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {

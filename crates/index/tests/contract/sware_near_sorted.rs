@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 
+use bedload_index::sortedness::Estimator;
 use bedload_index::sware::NearSortedTree;
 use bedload_testkit::Rng;
 use bedload_testkit::workload::{NearlySorted, scrambled};
@@ -111,6 +112,30 @@ fn a_scan_sorts_the_tail_once() {
     assert_eq!(scan(&mut tree), once);
     tree.insert(9_990, 0);
     assert!(scan(&mut tree) > once);
+}
+
+/// Runs in order are counted late, but what is told is that of all keys, whatever else moves entries meanwhile.
+#[test]
+fn the_order_is_that_of_all_keys() {
+    for ranks in arrivals(30_000) {
+        let mut tree = NearSortedTree::with_options(small());
+        let mut order = Estimator::new();
+        let mut rng = Rng::new(3);
+        for (number, &rank) in ranks.iter().enumerate() {
+            tree.insert(rank, rank);
+            order.observe(rank);
+            match rng.below(400) {
+                0 => tree.scan(rank.saturating_sub(50)..=rank, |_, _| {}),
+                1 => _ = tree.remove(ranks[rng.index(number + 1)]),
+                2 => tree.prepare_range(..),
+                3 => tree.drain(),
+                4..10 => {}
+                _ => continue,
+            }
+            assert_eq!(tree.order().save(), order.save(), "after {number} keys");
+        }
+        assert_eq!(tree.order().save(), order.save());
+    }
 }
 
 #[test]
