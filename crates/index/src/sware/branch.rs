@@ -102,19 +102,19 @@ impl Branch {
         // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
         // much is found, it does not.
         if self.waiting > 0 {
-            let fingerprint = fingerprint(key);
-            if self.fingerprints[self.slot(place)].have(fingerprint, vectors) {
-                return self.get_waiting(place, key);
+            let matching = self.fingerprints[self.slot(place)].matching(fingerprint(key), vectors);
+            if matching != 0 {
+                return self.get_waiting(place, key, matching);
             }
         }
         self.leaves.get(place)?.get(key, vectors)
     }
 
-    /// Looks a key up that seems to wait for its leaf.
-    #[cold]
+    /// Looks a key up that seems to be that of one of these entries that wait for its leaf. Of the newest keys most do: so which
+    /// entry it is tells the fingerprint, and no search whose end nobody can predict.
     #[inline(never)]
-    fn get_waiting(&self, place: usize, key: u64) -> Option<u64> {
-        let waiting = self.waiting_for(place).and_then(|waiting| waiting.get(key));
+    fn get_waiting(&self, place: usize, key: u64, matching: u32) -> Option<u64> {
+        let waiting = self.late[self.slot(place)].newest(key, matching);
         waiting.or_else(|| self.leaves.get(place)?.get(key, Compiled))
     }
 

@@ -58,8 +58,8 @@ pub(super) trait Vectors: Copy {
     /// The place of the last sample that is at most `probe`; 0 if none is.
     fn last_sample_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize;
 
-    /// Whether a fingerprint is among others.
-    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool;
+    /// Bits of the fingerprints that are this one, the lowest that of the first.
+    fn matching(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32;
 
     /// The value beside a key, if it is there. All values come from memory together with the keys.
     fn value_of(self, keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64>;
@@ -82,12 +82,19 @@ impl Vectors for Compiled {
     }
 
     #[inline(always)]
-    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
+    fn matching(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32 {
         let mut is_there = 0;
         for &fingerprint in fingerprints {
             is_there |= u16::from(fingerprint == one);
         }
-        is_there != 0
+        if is_there == 0 {
+            return 0;
+        }
+        // Seldom: no vector gathers bits without instructions of its own.
+        let bits = fingerprints.iter().enumerate();
+        bits.fold(0, |bits, (place, &fingerprint)| {
+            bits | u32::from(fingerprint == one) << place
+        })
     }
 
     #[inline(always)]

@@ -41,10 +41,10 @@ pub(super) fn fingerprint(key: u64) -> u16 {
 impl Fingerprints {
     pub(super) const NONE: Self = Self([0; LEAF_WAITING]);
 
-    /// Whether this is among them.
+    /// Bits of those that are this one, the lowest that of the oldest entry.
     #[inline(always)]
-    pub(super) fn have(&self, fingerprint: u16, vectors: impl Vectors) -> bool {
-        vectors.is_among(&self.0, fingerprint)
+    pub(super) fn matching(&self, fingerprint: u16, vectors: impl Vectors) -> u32 {
+        vectors.matching(&self.0, fingerprint)
     }
 
     /// Asks for them.
@@ -78,6 +78,18 @@ impl WaitingRoom {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     pub(super) fn columns_mut(&mut self) -> (&mut [u64; LEAF_WAITING], &mut [u64; LEAF_WAITING]) {
         (&mut self.keys, &mut self.values)
+    }
+
+    /// The value of a key, if one of these entries has it: that of the newest.
+    #[inline(always)]
+    pub(super) fn newest(&self, key: u64, mut entries: u32) -> Option<u64> {
+        while let Some(place) = entries.checked_ilog2() {
+            if self.keys[place as usize] == key {
+                return Some(self.values[place as usize]);
+            }
+            entries ^= 1 << place;
+        }
+        None
     }
 
     /// Asks for the place of an entry behind so many.
@@ -120,13 +132,6 @@ impl<'b> Waiting<'b> {
     #[inline(always)]
     pub(super) fn all(self) -> (&'b [u64; LEAF_WAITING], &'b [u64; LEAF_WAITING]) {
         (&self.room.keys, &self.room.values)
-    }
-
-    /// The value of a key, if it waits: that of the newest entry.
-    pub(super) fn get(self, key: u64) -> Option<u64> {
-        let (keys, values) = self.columns();
-        let newest = keys.iter().rposition(|&waiting| waiting == key);
-        newest.map(|newest| values[newest])
     }
 
     /// What does not hold of the fingerprints.

@@ -47,9 +47,9 @@ impl Vectors for Wide {
     }
 
     #[inline(always)]
-    fn is_among(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
+    fn matching(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32 {
         // SAFETY: as above.
-        unsafe { is_among(fingerprints, one) }
+        unsafe { matching(fingerprints, one) }
     }
 
     #[inline(always)]
@@ -99,10 +99,10 @@ fn last_sample_up_to(samples: &[u16; GROUP], probe: u16) -> usize {
 
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn is_among(fingerprints: &[u16; LEAF_WAITING], one: u16) -> bool {
+fn matching(fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32 {
     // SAFETY: as many lanes are read as there are fingerprints.
     let fingerprints = unsafe { _mm512_loadu_epi16(fingerprints.as_ptr().cast()) };
-    _mm512_cmpeq_epu16_mask(fingerprints, _mm512_set1_epi16(one.cast_signed())) != 0
+    _mm512_cmpeq_epu16_mask(fingerprints, _mm512_set1_epi16(one.cast_signed()))
 }
 
 /// Values are asked for before the keys have come, and only one is read: of what waits for keys the processor holds little.
