@@ -188,18 +188,19 @@ impl Cache {
                 numbers[len] = number;
                 len += 1;
             }
-            let numbers = &numbers[..len];
-            let mut shard = self.shard(group).lock();
-            let Some(found) = shard.table.get_mut(&group) else {
-                drop(shard);
-                numbers.iter().for_each(|_| give(None));
-                continue;
-            };
-            // Each is counted, and so written: all of them are asked for before the first is waited for.
-            for page in numbers.iter().filter_map(|&number| found.pages[number].as_ref()) {
-                prefetch_to_write(Arc::as_ptr(page).cast());
+            let mut pages: [Option<Arc<Page>>; NEIGHBOURS] = Default::default();
+            if let Some(found) = self.shard(group).lock().table.get_mut(&group) {
+                let numbers = &numbers[..len];
+                // Each is counted, and so written: all of them are asked for before the first is waited for.
+                for page in numbers.iter().filter_map(|&number| found.pages[number].as_ref()) {
+                    prefetch_to_write(Arc::as_ptr(page).cast());
+                }
+                for (page, &number) in pages.iter_mut().zip(numbers) {
+                    *page = found.get(number);
+                }
             }
-            numbers.iter().for_each(|&number| give(found.get(number)));
+            // Whoever gets them may need locks of its own: this one is given up before.
+            pages.into_iter().take(len).for_each(&mut give);
         }
     }
 
