@@ -276,7 +276,7 @@ fn scan_round<S: SerialSubject>(input: &Input, rng: &mut Rng) -> Vec<Figure> {
         let each = |sum: &mut dyn FnMut(u64, u64) -> (usize, u64)| -> Vec<f64> {
             ranges.iter().map(|keys| scan_ns(keys, &mut *sum)).collect()
         };
-        // What lies where in memory differs between the first tree of a process and later ones.
+        // The first tree lies otherwise in memory than those that are made beside it: it is loaded, and not measured.
         subject = loaded::<S>(input);
         let as_it_is = each(&mut |lower, upper| subject.sum(lower, upper));
         add(format!("{metric}, leaving it as it is"), as_it_is.clone());

@@ -149,3 +149,45 @@ impl<'b> Waiting<'b> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bedload_testkit::Rng;
+
+    use super::super::search::Compiled;
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    use super::super::search::Wide;
+    use super::*;
+
+    #[test]
+    fn the_newest_of_equal_keys_is_found_by_its_fingerprint() {
+        let mut rng = Rng::new(1);
+        for round in 0..if cfg!(miri) { 10 } else { 2_000 } {
+            let (mut room, mut fingerprints) = (WaitingRoom::EMPTY, Fingerprints::NONE);
+            let count = round % (LEAF_WAITING + 1);
+            let mut entries = Vec::new();
+            for place in 0..count {
+                let entry = (rng.below(40), place as u64);
+                room.push(&mut fingerprints, place, entry);
+                entries.push(entry);
+            }
+            for key in 0..40 {
+                let entries = entries.iter().enumerate();
+                let there = entries.filter(|(_, entry)| entry.0 == key);
+                let newest = there.clone().next_back().map(|(_, entry)| entry.1);
+                let bits = there.fold(0, |bits, (place, _)| bits | 1_u32 << place);
+                let fingerprint = fingerprint(key);
+                let matching = fingerprints.matching(fingerprint, Compiled);
+                assert_eq!(matching & bits, bits, "each that has the key has its fingerprint");
+                assert_eq!(room.newest(key, matching), newest);
+                // One that has the fingerprint of another key is not taken for it.
+                let all = (1_u64 << count) - 1;
+                assert_eq!(room.newest(key, u32::try_from(all).expect("32 bits")), newest);
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                if let Some(wide) = Wide::detect() {
+                    assert_eq!(fingerprints.matching(fingerprint, wide), matching);
+                }
+            }
+        }
+    }
+}
