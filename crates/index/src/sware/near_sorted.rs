@@ -134,8 +134,9 @@ impl NearSortedTree {
         }
     }
 
-    /// Counts what was in order, before the tail's last keys may be others.
-    pub(super) fn count_run(&mut self) {
+    /// Counts what was in order, before the tail's last keys may be others. To merge what is late leaves them as they are: it
+    /// came before them, and lies below.
+    fn count_run(&mut self) {
         if self.uncounted > 0 {
             self.order.observe_run(self.tail.last_keys(self.uncounted));
             self.uncounted = 0;

@@ -61,7 +61,6 @@ impl NearSortedTree {
             self.tree.scan_between((lower, upper), passes, visit);
         }
         if upper >= self.tail.fence && lower <= self.tail.end {
-            self.count_run();
             self.tail.merge_late(&mut self.tree.scratch.run);
             self.tail.visit(lower, upper, visit);
         }
