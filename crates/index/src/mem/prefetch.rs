@@ -15,16 +15,6 @@ pub(crate) fn prefetch<T>(_what: &T) {
     }
 }
 
-/// The same, but only as far as the second-level cache: few lines may be on their way to the first, many to this.
-#[inline]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[expect(unsafe_code, reason = "a hint that the language has no word for")]
-pub(crate) fn prefetch_to_second_level<T>(what: &T) {
-    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-    // SAFETY: a prefetch is a hint and faults on no address.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(what).cast()) };
-}
-
 /// Asks for the cache line in which something begins, so that it may be written: other processors give it up at once, not
 /// only their sole right to it.
 #[inline]

@@ -1,13 +1,13 @@
 //! Joining the entries of a leaf with those that come late.
 //!
-//! Where the processor has vectors of 512 bits, what waits for a leaf is [joined](super::join_wide) as it is. Otherwise, and
-//! where entries replace others or still newer ones come, it is sorted, and what lies between two late entries is copied as a
-//! whole.
+//! Where the processor has vectors of 512 bits, what waits for a leaf, and the few entries that are newer still, are
+//! [joined](super::join_wide) with it in the order in which they came. Otherwise, and where entries replace others, they are
+//! sorted, and what lies between two late entries is copied as a whole.
 
 use std::ops::Range;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::join_wide::{join_waiting, waiting_between};
+use super::join_wide::{join_waiting, late_between};
 use super::late::Late;
 use super::leaf::Leaf;
 use super::options::LEAF_ENTRIES;
@@ -43,7 +43,7 @@ pub(super) struct Joining {
 struct Joined {
     keys: [u64; JOINED],
     values: [u64; JOINED],
-    /// Room for what waits within the bounds.
+    /// Room for what is late within the bounds.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     within: WaitingRoom,
 }
@@ -91,27 +91,27 @@ impl Joining {
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
         let stretch = leaf.between(lower, upper);
-        let Some(waiting) = waiting else {
+        if waiting.is_none() && newer.0.is_empty() {
             prefetch_columns(next);
-            return visit_sorted(&mut self.joined, leaf, stretch, newer, visit);
-        };
+            return visit_stored(leaf, stretch, visit);
+        }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if let (true, Some(wide)) = (newer.0.is_empty(), Wide::detect()) {
+        if let Some(wide) = Wide::detect() {
             let joined = &mut **self.joined.get_or_insert_with(Joined::new);
-            let waiting = waiting_between(waiting, (lower, upper), &mut joined.within, wide);
-            if waiting.len() == 0 {
-                prefetch_columns(next);
-                return visit_sorted(&mut self.joined, leaf, stretch, newer, visit);
-            }
-            let target: Target<'_> = (&mut joined.keys, &mut joined.values);
-            if let Some(len) = join_waiting(leaf, stretch.clone(), waiting, next, target, wide) {
-                visit(&joined.keys[..len], &joined.values[..len]);
-                prefetch_keys(next);
-                return;
+            let late = late_between((waiting, newer), (lower, upper), &mut joined.within, wide);
+            if let Some(late) = late {
+                if late.len() == 0 {
+                    prefetch_columns(next);
+                    return visit_stored(leaf, stretch, visit);
+                }
+                let target: Target<'_> = (&mut joined.keys, &mut joined.values);
+                if let Some(len) = join_waiting(leaf, stretch.clone(), late, next, target, wide) {
+                    return visit(&joined.keys[..len], &joined.values[..len]);
+                }
             }
         }
         prefetch_columns(next);
-        let late = part_between(self.late.of_leaf(Some(waiting), newer), lower, upper);
+        let late = part_between(self.late.of_leaf(waiting, newer), lower, upper);
         visit_sorted(&mut self.joined, leaf, stretch, late, visit);
     }
 
@@ -129,7 +129,6 @@ impl Joining {
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
             let target: Target<'_> = (&mut *keys, &mut *values);
             if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, next, target, wide) {
-                prefetch_keys(next);
                 return len;
             }
         }
@@ -147,16 +146,6 @@ fn prefetch_columns(next: Option<&Leaf>) {
     }
 }
 
-/// Asks for the keys of the next leaf once more: all of it is on its way to the second-level cache, and these are needed in no
-/// order.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn prefetch_keys(next: Option<&Leaf>) {
-    if let Some(next) = next {
-        next.prefetch_keys();
-    }
-}
-
 /// As [`Joining::visit`], of a stretch of a leaf; late entries ascend and belong between the neighbours of the stretch.
 #[inline(always)]
 fn visit_sorted(
@@ -166,20 +155,26 @@ fn visit_sorted(
     mut late: Columns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
-    let mut from = stretch.start;
-    if !late.0.is_empty() {
-        let joined = joined.get_or_insert_with(Joined::new);
-        while late.0.len() > LATE {
-            let (keys, more_keys) = late.0.split_at(LATE);
-            let (values, more_values) = late.1.split_at(LATE);
-            let to = leaf.rank(more_keys[0]).max(from);
-            let len = join_sorted(leaf, from..to, (keys, values), joined.target());
-            visit(&joined.keys[..len], &joined.values[..len]);
-            (from, late) = (to, (more_keys, more_values));
-        }
-        let len = join_sorted(leaf, from..stretch.end.max(from), late, joined.target());
-        return visit(&joined.keys[..len], &joined.values[..len]);
+    if late.0.is_empty() {
+        return visit_stored(leaf, stretch, visit);
     }
+    let joined = joined.get_or_insert_with(Joined::new);
+    let mut from = stretch.start;
+    while late.0.len() > LATE {
+        let (keys, more_keys) = late.0.split_at(LATE);
+        let (values, more_values) = late.1.split_at(LATE);
+        let to = leaf.rank(more_keys[0]).max(from);
+        let len = join_sorted(leaf, from..to, (keys, values), joined.target());
+        visit(&joined.keys[..len], &joined.values[..len]);
+        (from, late) = (to, (more_keys, more_values));
+    }
+    let len = join_sorted(leaf, from..stretch.end.max(from), late, joined.target());
+    visit(&joined.keys[..len], &joined.values[..len]);
+}
+
+/// Visits a stretch of a leaf for which nothing is late.
+#[inline(always)]
+fn visit_stored(leaf: &Leaf, stretch: Range<usize>, visit: &mut impl FnMut(&[u64], &[u64])) {
     if !stretch.is_empty() {
         visit(&leaf.keys()[stretch.clone()], &leaf.values()[stretch]);
     }

@@ -9,7 +9,7 @@
 use std::arch::x86_64::{
     __m512i, _mm_loadl_epi64, _mm_min_epu16, _mm_set_epi64x, _mm_set1_epi16, _mm256_cmple_epu16_mask,
     _mm256_loadu_epi16, _mm256_set_m128i, _mm512_castsi256_si512, _mm512_castsi512_si256,
-    _mm512_cmpgt_epu64_mask, _mm512_cmplt_epu16_mask, _mm512_cmplt_epu64_mask, _mm512_cvtepu8_epi64,
+    _mm512_cmple_epu64_mask, _mm512_cmplt_epu16_mask, _mm512_cmplt_epu64_mask, _mm512_cvtepu8_epi64,
     _mm512_cvtusepi64_epi16, _mm512_inserti64x4, _mm512_mask_blend_epi16, _mm512_maskz_compress_epi64,
     _mm512_max_epu64, _mm512_or_si512, _mm512_permutexvar_epi64, _mm512_set1_epi16, _mm512_set1_epi64,
     _mm512_setr_epi64, _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srl_epi64, _mm512_storeu_epi16,
@@ -20,11 +20,12 @@ use std::ops::Range;
 use super::join::Target;
 use super::leaf::{Leaf, MOST, NO_SAMPLE, Sampling};
 use super::options::{LEAF_ENTRIES, LEAF_WAITING};
-use super::search::{GROUP, LANES};
+use super::search::{Columns, GROUP, LANES};
 use super::waiting::{Waiting, WaitingRoom};
 use super::wide::{Wide, load};
+use crate::mem::prefetch::prefetch;
 
-/// Lines of keys that are asked for at once: those of a leaf while as many entries as wait on average find their places.
+/// Lines of keys that are asked for with each entry that finds its place: those of a leaf with as many as wait on average.
 const ASKED: usize = 2;
 
 /// Joined entries whose places have bits: a vector of them.
@@ -61,16 +62,17 @@ pub(super) fn join_waiting(
     unsafe { join_with_vectors(leaf, stretch, waiting, next, target) }
 }
 
-/// Those between the bounds, in the same order.
+/// What waits between the bounds, in the same order, and newer entries behind it; in `room` if it is not just what waits. Nothing
+/// if there are more than may wait.
 #[inline(always)]
-pub(super) fn waiting_between<'w>(
-    waiting: Waiting<'w>,
-    (lower, upper): (u64, u64),
+pub(super) fn late_between<'w>(
+    late: (Option<Waiting<'w>>, Columns<'_>),
+    bounds: (u64, u64),
     room: &'w mut WaitingRoom,
     _: Wide,
-) -> Waiting<'w> {
+) -> Option<Waiting<'w>> {
     // SAFETY: the processor has the features, or there were no such value.
-    unsafe { between_with_vectors(waiting, (lower, upper), room) }
+    unsafe { late_with_vectors(late, bounds, room) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
@@ -81,38 +83,18 @@ fn join_with_vectors(
     next: Option<&Leaf>,
     target: Target<'_>,
 ) -> Option<usize> {
-    match next {
-        None => join_asking(leaf, stretch, waiting, target, |_| {}, |_| {}),
-        Some(next) => {
-            let ask_for_keys = |line| next.prefetch_key_line(line);
-            let ask_for_values = |line| next.prefetch_value_line(line);
-            join_asking(leaf, stretch, waiting, target, ask_for_keys, ask_for_values)
-        }
-    }
-}
-
-/// Joins, and calls the others with the numbers of the lines of a column.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-fn join_asking(
-    leaf: &Leaf,
-    stretch: Range<usize>,
-    waiting: Waiting<'_>,
-    target: Target<'_>,
-    ask_for_keys: impl Fn(usize),
-    ask_for_values: impl Fn(usize),
-) -> Option<usize> {
+    let (next_keys, next_values) = next.map_or((&[][..], &[][..]), Leaf::lines);
     let mut places = Places {
         of_waiting: [0; LEAF_WAITING],
         masks: [0; PLACES / LANES],
     };
-    if !places.find(leaf, stretch.start, waiting, ask_for_keys) {
+    if !places.find(leaf, stretch.start, waiting, next_keys) {
         return None;
     }
     let len = stretch.len() + waiting.len();
     let columns = (target.0.as_chunks_mut().0, target.1.as_chunks_mut().0);
     let masks = &places.masks[..len.div_ceil(LANES)];
-    spread(leaf, stretch.start, masks, columns, ask_for_values);
+    spread(leaf, stretch.start, masks, columns, next_values);
     let (keys, values) = waiting.columns();
     for ((&key, &value), &place) in keys.iter().zip(values).zip(&places.of_waiting) {
         target.0[place] = key;
@@ -123,10 +105,10 @@ fn join_asking(
 
 impl Places {
     /// Finds the places of what waits in a stretch of a leaf from this rank on; says whether no entry replaces another one, and
-    /// samples tell all of them apart. Calls `ask` with numbers of lines.
+    /// samples tell all of them apart. Asks for the next lines meanwhile.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-    fn find(&mut self, leaf: &Leaf, start: usize, waiting: Waiting<'_>, ask: impl Fn(usize)) -> bool {
+    fn find(&mut self, leaf: &Leaf, start: usize, waiting: Waiting<'_>, next: &[[u64; LANES]]) -> bool {
         let samples = samples_of_waiting(leaf, waiting);
         let mut each_sample = [0_u16; LEAF_WAITING];
         // SAFETY: there are as many as the vector has.
@@ -138,10 +120,9 @@ impl Places {
         let mut masks = _mm512_setzero_si512();
         let (mut is_there, mut before_others) = (false, 0);
         let (keys, _) = waiting.columns();
-        let mut asked = 0;
+        let mut next = next.iter();
         for ((&key, &sample), place) in keys.iter().zip(&each_sample).zip(&mut self.of_waiting) {
-            (asked..asked + ASKED).for_each(&ask);
-            asked += ASKED;
+            next.by_ref().take(ASKED).for_each(prefetch);
             let sample = _mm512_set1_epi16(sample.cast_signed());
             let begun = _mm256_cmple_epu16_mask(of_groups, _mm512_castsi512_si256(sample));
             let group = (begun.count_ones() as usize).saturating_sub(1) % groups.len();
@@ -162,7 +143,7 @@ impl Places {
             let bits = _mm512_sub_epi64(_mm512_set1_epi64(place.cast_signed() as i64), firsts);
             masks = _mm512_or_si512(masks, _mm512_sllv_epi64(_mm512_set1_epi64(1), bits));
         }
-        (asked..LEAF_ENTRIES / LANES).for_each(ask);
+        next.for_each(prefetch);
         // SAFETY: there are as many bytes as the vector has.
         unsafe { _mm512_storeu_epi64(self.masks.as_mut_ptr().cast(), masks) };
         // Of each two one is before the other.
@@ -230,7 +211,7 @@ const SPREAD: [[u8; LANES]; 256] = {
 };
 
 /// Writes the stored entries from this rank on to the places whose bits are not set in the masks, and whatever comes to the
-/// others, and behind the last one. Calls `ask` with numbers of lines.
+/// others, and behind the last one. Asks for the next lines meanwhile.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn spread(
@@ -238,12 +219,13 @@ fn spread(
     start: usize,
     masks: &[u8],
     (keys, values): (&mut [[u64; LANES]], &mut [[u64; LANES]]),
-    ask: impl Fn(usize),
+    next: &[[u64; LANES]],
 ) {
     let mut from = start;
     let (stored_keys, stored_values) = (leaf.all_keys(), leaf.all_values());
-    for (eight, (&mask, (keys, values))) in masks.iter().zip(keys.iter_mut().zip(values)).enumerate() {
-        ask(eight);
+    let mut next = next.iter();
+    for (&mask, (keys, values)) in masks.iter().zip(keys.iter_mut().zip(values)) {
+        next.next().into_iter().for_each(prefetch);
         let (eight_keys, eight_values) = (eight_from(stored_keys, from), eight_from(stored_values, from));
         // SAFETY: as many bytes are read as there are.
         let lanes = unsafe { _mm_loadl_epi64(SPREAD[usize::from(mask)].as_ptr().cast()) };
@@ -252,7 +234,7 @@ fn spread(
         store(values, _mm512_permutexvar_epi64(lanes, eight_values));
         from += LANES - mask.count_ones() as usize;
     }
-    (masks.len()..LEAF_ENTRIES / LANES).for_each(ask);
+    next.for_each(prefetch);
 }
 
 /// Eight entries of a column from this one on, or as many as there are.
@@ -281,41 +263,62 @@ fn store(eight: &mut [u64; LANES], entries: __m512i) {
     unsafe { _mm512_storeu_epi64(eight.as_mut_ptr().cast(), entries) };
 }
 
-/// Those that wait with keys between the bounds, in the same order; in `room` if these are not all.
 #[target_feature(enable = "avx512f,bmi1,bmi2,popcnt")]
-fn between_with_vectors<'w>(
-    waiting: Waiting<'w>,
-    (lower, upper): (u64, u64),
+fn late_with_vectors<'w>(
+    (waiting, newer): (Option<Waiting<'w>>, Columns<'_>),
+    bounds: (u64, u64),
     room: &'w mut WaitingRoom,
-) -> Waiting<'w> {
-    let (keys, values) = waiting.all();
+) -> Option<Waiting<'w>> {
+    let mut len = 0;
+    if let Some(waiting) = waiting {
+        let inside = inside(waiting, bounds);
+        if newer.0.is_empty() && inside == lowest_bits(waiting.len()) {
+            return Some(waiting);
+        }
+        len = copy_inside(waiting, inside, room);
+    }
+    let (late_keys, late_values) = room.columns_mut();
+    for (&key, &value) in newer.0.iter().zip(newer.1) {
+        *late_keys.get_mut(len)? = key;
+        *late_values.get_mut(len)? = value;
+        len += 1;
+    }
+    Some(room.waiting(len))
+}
+
+/// Bits of those that wait with keys between the bounds.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+fn inside(waiting: Waiting<'_>, (lower, upper): (u64, u64)) -> u32 {
+    let (keys, _) = waiting.all();
     let groups = waiting.len().div_ceil(LANES).min(LEAF_WAITING / LANES);
-    let (keys, values) = (&keys.as_chunks().0[..groups], &values.as_chunks().0[..groups]);
     let below = _mm512_set1_epi64(lower.cast_signed());
     let width = _mm512_set1_epi64(upper.wrapping_sub(lower).cast_signed());
-    let mut outside = 0;
-    for keys in keys.iter().rev() {
+    let mut inside = 0;
+    for keys in keys.as_chunks().0[..groups].iter().rev() {
         let distances = _mm512_sub_epi64(load(keys), below);
-        outside = outside << LANES | u32::from(_mm512_cmpgt_epu64_mask(distances, width));
+        inside = inside << LANES | u32::from(_mm512_cmple_epu64_mask(distances, width));
     }
-    outside &= lowest_bits(waiting.len());
-    if outside == 0 {
-        return waiting;
-    }
-    let mut inside = !outside & lowest_bits(waiting.len());
-    let len = inside.count_ones() as usize;
-    let (keys_within, values_within) = room.columns_mut();
-    let mut at = 0;
-    for (keys, values) in keys.iter().zip(values) {
+    inside & lowest_bits(waiting.len())
+}
+
+/// Copies those that wait and have bits, in the same order; returns how many there are.
+#[inline]
+#[target_feature(enable = "avx512f,popcnt")]
+fn copy_inside(waiting: Waiting<'_>, mut inside: u32, room: &mut WaitingRoom) -> usize {
+    let (keys, values) = waiting.all();
+    let (keys_inside, values_inside) = room.columns_mut();
+    let mut len = 0;
+    for (keys, values) in keys.as_chunks().0.iter().zip(values.as_chunks().0) {
         let [mask, ..] = inside.to_le_bytes();
         inside >>= LANES;
         // No more are written before the last ones than there are in all groups before these.
-        for (column, eight) in [(&mut *keys_within, keys), (&mut *values_within, values)] {
-            if let Some(room) = column.get_mut(at..).and_then(|column| column.first_chunk_mut()) {
+        for (column, eight) in [(&mut *keys_inside, keys), (&mut *values_inside, values)] {
+            if let Some(room) = column.get_mut(len..).and_then(|column| column.first_chunk_mut()) {
                 store(room, _mm512_maskz_compress_epi64(mask, load(eight)));
             }
         }
-        at += mask.count_ones() as usize;
+        len += mask.count_ones() as usize;
     }
-    room.waiting(len)
+    len
 }

@@ -6,8 +6,6 @@ use super::leaf_pages::LeafPage;
 use super::options::LEAF_ENTRIES;
 use super::search::{Columns, Compiled, GROUP, LANES, NO_KEY, Vectors, count_below};
 use crate::mem::prefetch::prefetch;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::mem::prefetch::prefetch_to_second_level;
 
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
 
@@ -220,33 +218,12 @@ impl Leaf {
         }
     }
 
-    /// Asks for a line of keys, or the last one if there are not so many, into the second-level cache.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    /// The lines of both columns that have entries.
     #[inline(always)]
-    pub(super) fn prefetch_key_line(&self, line: usize) {
-        prefetch_to_second_level(&self.page.keys[self.begin_of(line)]);
-    }
-
-    /// The same for values.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline(always)]
-    pub(super) fn prefetch_value_line(&self, line: usize) {
-        prefetch_to_second_level(&self.page.values[self.begin_of(line)]);
-    }
-
-    /// Where a line of a column begins.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline(always)]
-    fn begin_of(&self, line: usize) -> usize {
-        (line * LANES).min(self.len().saturating_sub(1)) % LEAF_ENTRIES
-    }
-
-    /// Asks for the keys.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline(always)]
-    pub(super) fn prefetch_keys(&self) {
-        let (lines, _) = self.page.keys.as_chunks::<LANES>();
-        lines[..self.len().div_ceil(LANES)].iter().for_each(prefetch);
+    pub(super) fn lines(&self) -> (&[[u64; LANES]], &[[u64; LANES]]) {
+        let lines = self.len().div_ceil(LANES);
+        let (keys, values) = (self.page.keys.as_chunks().0, self.page.values.as_chunks().0);
+        (&keys[..lines], &values[..lines])
     }
 
     /// Asks for keys and values between the bounds, for those who need them in no order.
