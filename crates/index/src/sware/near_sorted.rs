@@ -31,7 +31,7 @@ const PATIENCE: usize = 64;
 /// A key in order costs an append. Those a little late are gathered in the tail, a thousand or more, then sorted, and merged
 /// with it; leaves are packed from what none of them reaches any more. Those ahead are appended when the tail comes to them.
 /// Those too late for the tail are staged, a thousand of them at most, sorted, and go to their branch together. In the
-/// branch, 16 Ki entries of the tree, up to 32 wait for each leaf, until one more comes or [scans](Self::scan) are worth
+/// branch, 16 Ki entries of the tree, up to 31 wait for each leaf, until one more comes or [scans](Self::scan) are worth
 /// it; then they are merged into it, or into it and those around it if it has no room. Where none wait nothing is looked
 /// for. So what waits is bounded by an eighth of the leaves, whatever the order.
 ///

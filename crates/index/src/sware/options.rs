@@ -15,8 +15,11 @@ pub(super) const LATE_ENTRIES: usize = 32 * 1024;
 /// Entries that the tail of nearly sorted keys keeps when leaves are packed, at most.
 pub(super) const TAIL_ENTRIES: usize = 64 * 1024;
 
-/// Entries that may wait to be merged into a leaf.
+/// Late entries that a leaf is joined with as they are, and places there are for them to wait.
 pub(super) const LEAF_WAITING: usize = 32;
+
+/// Entries that may wait to be merged into a leaf. When another one comes all of them are joined with the leaf.
+const MOST_WAITING: usize = LEAF_WAITING - 1;
 
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
 ///
@@ -44,7 +47,7 @@ impl TreeOptions {
         Self {
             leaf_entries: LEAF_ENTRIES,
             branch_leaves: BRANCH_LEAVES,
-            pending_entries: LEAF_WAITING,
+            pending_entries: MOST_WAITING,
             staged_entries: STAGE_ENTRIES,
             fill_percent: 95,
             split_percent: 50,
@@ -70,12 +73,12 @@ impl TreeOptions {
         }
     }
 
-    /// Late entries that may wait to be merged into a leaf, 1 to 32. Default: 32. A plain [`BPlusTree`](super::BPlusTree) has
+    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`BPlusTree`](super::BPlusTree) has
     /// none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {
-            pending_entries: entries.clamp(1, LEAF_WAITING),
+            pending_entries: entries.clamp(1, MOST_WAITING),
             ..self
         }
     }
