@@ -1,5 +1,6 @@
 //! Branches: the fences of up to 64 leaves, the leaves, and what waits to be merged into them.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::leaf::Leaf;
@@ -24,6 +25,8 @@ pub(super) struct Branch {
     /// How many scans have joined what waits since something does, by slot.
     passes: [u8; BRANCH_LEAVES],
     waiting: usize,
+    /// How many leaves scans had passed when the last one came here; 0 if none has.
+    pub(super) passed_at: u64,
     /// Of what waits, by slot.
     fingerprints: Vec<Fingerprints>,
     /// Entries that hide those of the same key in the leaves, by slot; nothing until there are some.
@@ -54,6 +57,7 @@ impl Branch {
             counts: [0; BRANCH_LEAVES],
             passes: [0; BRANCH_LEAVES],
             waiting: 0,
+            passed_at: 0,
             fingerprints: Vec::new(),
             late: Vec::new(),
             leaves: Vec::with_capacity(BRANCH_LEAVES),
@@ -143,13 +147,17 @@ impl Branch {
         usize::from(self.counts[slot])
     }
 
-    /// A scan passes a leaf for which something waits; returns how many have done so before, since something does.
+    /// A scan joins what waits for a leaf with it.
     #[inline(always)]
-    pub(super) fn pass(&mut self, place: usize) -> u8 {
+    pub(super) fn pass(&mut self, place: usize) {
         let slot = self.slot(place);
-        let before = self.passes[slot];
-        self.passes[slot] = before.saturating_add(1);
-        before
+        self.passes[slot] = self.passes[slot].saturating_add(1);
+    }
+
+    /// How many scans have joined what waits for a leaf with it, since something does.
+    #[inline(always)]
+    pub(super) fn passes(&self, place: usize) -> usize {
+        usize::from(self.passes[self.slot(place)])
     }
 
     /// How many entries are in a leaf and wait for it.
@@ -295,12 +303,25 @@ impl Branch {
         Some(next)
     }
 
-    /// Puts other leaves, which begin with the same fence, in the place of some for which nothing waits. There must be room.
-    pub(super) fn replace(&mut self, places: Range<usize>, fenced: Vec<(u64, Leaf)>) -> Vec<Leaf> {
+    /// Puts another leaf in the place of one that is written anew; returns that one. Until the whole window has been
+    /// [replaced](Self::replace), the fences are those of both, and nothing can be found by them.
+    #[inline(always)]
+    pub(super) fn exchange(&mut self, place: usize, fence: u64, leaf: Leaf) -> Leaf {
+        self.fences[place] = fence;
+        std::mem::replace(&mut self.leaves[place], leaf)
+    }
+
+    /// Puts other leaves in the place of some for which nothing waits, and which belong to the same range. There must be room.
+    pub(super) fn replace(
+        &mut self,
+        places: Range<usize>,
+        fenced: &mut VecDeque<(u64, Leaf)>,
+        replaced: impl FnMut(Leaf),
+    ) {
         let (old_len, added) = (self.leaves.len(), fenced.len());
         let removed = places.len();
         self.fences.copy_within(places.end..old_len, places.start + added);
-        for (fence, (new, _)) in self.fences[places.start..].iter_mut().zip(&fenced) {
+        for (fence, (new, _)) in self.fences[places.start..].iter_mut().zip(&*fenced) {
             *fence = *new;
         }
         if added > removed {
@@ -308,12 +329,11 @@ impl Branch {
         } else {
             self.slots[places.start + added..old_len].rotate_left(removed - added);
         }
-        let leaves = fenced.into_iter().map(|(_, leaf)| leaf);
-        let replaced = self.leaves.splice(places, leaves).collect();
+        let leaves = fenced.drain(..).map(|(_, leaf)| leaf);
+        self.leaves.splice(places, leaves).for_each(replaced);
         let len = self.leaves.len();
         self.fences[len..old_len.max(len)].fill(NO_KEY);
         self.sample_fences();
-        replaced
     }
 
     /// Adds a leaf behind all others.

@@ -1,60 +1,15 @@
 //! Where late entries go: from the stage to the branches in which they wait for their leaves, and from there into these. If a
 //! leaf has no room for them, some of its neighbours are merged too, and divide all that they have.
 
-use std::ops::Range;
-
 use super::bplus_tree::BPlusTree;
-use super::branch::Branch;
 use super::leaf::Leaf;
-use super::scratch::{Route, Scratch, SpareLeaves};
+use super::scratch::{Route, Scratch};
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::stage::Run;
 use super::waiting::Waiting;
 
 /// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
 const ROUTED_AT_ONCE: usize = 64;
-
-/// Writes leaves anew, from left to right, each as full as the others.
-struct Packer<'t> {
-    /// The last one is being filled.
-    packed: Vec<(u64, Leaf)>,
-    fill: usize,
-    spare: &'t mut SpareLeaves,
-}
-
-impl Packer<'_> {
-    /// Streams entries into the last leaf and, when it is full, into the next.
-    #[inline(always)]
-    fn copy(&mut self, mut entries: Columns<'_>) {
-        while let Some(&first) = entries.0.first() {
-            if self.packed.last().is_none_or(|(_, open)| open.len() >= self.fill) {
-                self.close();
-                self.packed.push((first, self.spare.leaf_to_fill()));
-            }
-            if let Some((_, open)) = self.packed.last_mut() {
-                let count = open.fill_up(entries, self.fill);
-                entries = (&entries.0[count..], &entries.1[count..]);
-            }
-        }
-    }
-
-    fn close(&mut self) {
-        if let Some((_, open)) = self.packed.last_mut() {
-            open.end_filling();
-        }
-    }
-}
-
-/// Leaves of a branch that are written anew together.
-struct Window {
-    places: Range<usize>,
-    /// How many newer entries belong to them.
-    newer: usize,
-    /// How many leaves come of it.
-    leaves: usize,
-    /// Entries of each of these; the last may have fewer.
-    fill: usize,
-}
 
 impl Scratch {
     /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
@@ -151,119 +106,11 @@ impl BPlusTree {
             let fence = self.index.fence(at).unwrap_or(0);
             self.branches[at].push(fence, self.scratch.spare.leaf());
         }
-        let window = self.window_around(at, self.branches[at].find(newer.0[0]), newer.0);
+        let place = self.branches[at].find(newer.0[0]);
+        let window = self.window_around(at, place..place + 1, newer.0);
         let here = (&newer.0[..window.newer], &newer.1[..window.newer]);
         self.write_anew(at, &window, here);
         window.newer
-    }
-
-    /// So many leaves around one that they either have room enough, or are about as full as leaves are made when there is one
-    /// more.
-    /// Newer keys do not belong before that leaf.
-    #[inline(always)]
-    fn window_around(&self, at: usize, place: usize, newer: &[u64]) -> Window {
-        let leaves = self.branches[at].leaves().len();
-        let filled = self.options.filled_leaf();
-        let mut places = place..place + 1;
-        loop {
-            let window = self.window(at, places.clone(), newer);
-            let is_full = window.leaves <= places.len() || window.fill * 16 >= filled * 15;
-            if is_full || window.places.len() == leaves {
-                return window;
-            }
-            // By half as many again, as far as there are leaves on either side.
-            let more = places.len().div_ceil(4);
-            places = places.start.saturating_sub(more)..(places.end + more).min(leaves);
-        }
-    }
-
-    /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
-    #[inline(always)]
-    fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
-        let branch = &self.branches[at];
-        let all_leaves = branch.leaves().len();
-        let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
-        let end = end.unwrap_or(NO_KEY);
-        let newer_here = newer.iter().take_while(|&&key| key < end).count();
-        let held: usize = places.clone().map(|place| branch.held(place)).sum();
-        let entries = held + newer_here;
-        let (filled, room) = (self.options.filled_leaf(), self.options.leaf_entries);
-        let mut leaves = entries.div_ceil(filled).max(1);
-        if entries * 2 <= places.len() * (filled + room) {
-            leaves = leaves.min(places.len());
-        }
-        if all_leaves - places.len() + leaves > self.options.branch_leaves && places.len() < all_leaves {
-            return self.window(at, 0..all_leaves, newer);
-        }
-        Window {
-            places,
-            newer: newer_here,
-            leaves,
-            fill: entries.div_ceil(leaves),
-        }
-    }
-
-    /// Writes leaves anew, with what waits for them and newer entries.
-    #[inline(always)]
-    fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) {
-        let Scratch { spare, joining, .. } = &mut self.scratch;
-        let branch = &mut self.branches[at];
-        let places = window.places.clone();
-        let fence = branch.fence(places.start).unwrap_or(0);
-        let mut packer = Packer {
-            packed: Vec::with_capacity(window.leaves),
-            fill: window.fill,
-            spare,
-        };
-        packer.packed.push((fence, packer.spare.leaf_to_fill()));
-        let mut entries = 0;
-        for place in places.clone() {
-            let mut end = NO_KEY;
-            let next = branch.prefetch_behind(places.start, place, places.end - 1, NO_KEY - 1);
-            if place + 1 < places.end {
-                end = branch.fence(place + 1).unwrap_or(NO_KEY);
-            }
-            let count = newer.0.iter().take_while(|&&key| key < end).count();
-            let (keys, more_keys) = newer.0.split_at(count);
-            let (values, more_values) = newer.1.split_at(count);
-            newer = (more_keys, more_values);
-            let leaf = &branch.leaves()[place];
-            entries += leaf.len();
-            let late = (branch.waiting_for(place), (keys, values));
-            joining.visit(leaf, (0, NO_KEY - 1), late, next, &mut |keys, values| {
-                packer.copy((keys, values));
-            });
-        }
-        packer.close();
-        let packed = packer.packed;
-        let packed_entries: usize = packed.iter().map(|(_, leaf)| leaf.len()).sum();
-        self.entries = self.entries - entries + packed_entries;
-        branch.forget_waiting(places.clone());
-        if branch.leaves().len() - places.len() + packed.len() <= self.options.branch_leaves {
-            let replaced = branch.replace(places, packed);
-            replaced.into_iter().for_each(|leaf| spare.keep(leaf));
-        } else {
-            branch.take().for_each(|(_, leaf)| spare.keep(leaf));
-            self.divide(at, packed);
-        }
-    }
-
-    /// Gives these leaves to an empty branch that has no room for them, and to new ones behind it.
-    #[cold]
-    fn divide(&mut self, at: usize, packed: Vec<(u64, Leaf)>) {
-        let branches = packed.len().div_ceil(self.options.branch_leaves * 3 / 4);
-        let share = packed.len().div_ceil(branches);
-        let mut packed = packed.into_iter();
-        for (fence, leaf) in packed.by_ref().take(share) {
-            self.branches[at].push(fence, leaf);
-        }
-        for new in 1..branches {
-            let branch = Branch::of(packed.by_ref().take(share));
-            if let Some(fence) = branch.fence(0) {
-                self.branches.insert(at + new, Box::new(branch));
-                self.index.insert(at + new, fence);
-            }
-        }
     }
 
     /// Merges what waits in a branch into its leaves. Time O(entries of leaves for which some wait).
@@ -278,8 +125,14 @@ impl BPlusTree {
             let branch = &self.branches[at];
             let last = branch.leaves().len() - 1;
             let joins_next = branch.prefetch_behind(0, place, last, NO_KEY - 1).is_some();
-            self.merge_place(at, place, joins_next);
-            place += 1;
+            if self.has_room(at, place) {
+                self.merge_place(at, place, joins_next);
+                place += 1;
+            } else {
+                let stretch = self.stretch(at, place, last);
+                let window = self.window_around(at, stretch.places, &[]);
+                place = self.write_anew(at, &window, (&[], &[]));
+            }
         }
         self.branches[at].shrink();
     }
@@ -295,11 +148,11 @@ impl BPlusTree {
             }
             return;
         }
-        if branch.held(place) > self.options.leaf_entries {
-            let window = self.window_around(at, place, &[]);
-            return self.write_anew(at, &window, (&[], &[]));
+        if self.has_room(at, place) {
+            return self.merge_within(at, place, joins_next);
         }
-        self.merge_within(at, place, joins_next);
+        let window = self.window_around(at, place..place + 1, &[]);
+        self.write_anew(at, &window, (&[], &[]));
     }
 
     /// Merges what waits for a leaf that has room for it. The next leaf may be asked for meanwhile.

@@ -53,6 +53,7 @@ mod tail;
 mod waiting;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide;
+mod window;
 
 pub use bplus_tree::BPlusTree;
 pub use buffer::{BaseTree, BufferOptions, Drained, Filters, LatchedSaTree, SaTree};

@@ -5,6 +5,7 @@ use super::leaf::Leaf;
 use super::leaf_pages::PagePool;
 use super::search::Columns;
 use super::stage::Run;
+use super::window::Packed;
 
 /// Room to sort and to join, and leaves for the next use.
 #[derive(Debug)]
@@ -13,6 +14,7 @@ pub(super) struct Scratch {
     pub(super) joining: Joining,
     pub(super) run: Run,
     pub(super) routes: Vec<Route>,
+    pub(super) packed: Packed,
 }
 
 /// Leaves of one tree that are not in use, and where others come from.
@@ -40,6 +42,7 @@ impl Scratch {
             joining: Joining::new(),
             run: Run::new(),
             routes: Vec::new(),
+            packed: Packed::new(),
         }
     }
 
