@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::bplus_tree::BPlusTree;
 use super::options::TreeOptions;
-use super::scan::Merging;
 use super::search::NO_KEY;
 use super::stage::Run;
 
@@ -171,13 +170,13 @@ impl Ahead {
     pub(super) fn scan(
         &mut self,
         (lower, upper): (u64, u64),
-        merging: Merging,
+        passes: u8,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
         self.visit_near(lower, upper, visit);
         let from = lower.max(self.near_end + 1);
         if from <= upper {
-            self.far.scan_between((from, upper), merging, visit);
+            self.far.scan_between((from, upper), passes, visit);
         }
     }
 

@@ -4,7 +4,6 @@ use super::branch::Branch;
 use super::fence_index::FenceIndex;
 use super::leaf::Leaf;
 use super::options::TreeOptions;
-use super::scan::LATELY;
 use super::scratch::Scratch;
 use super::search::{Compiled, LookingUp, NO_KEY, Searching, Vectors, Wide, look_up, vectorised};
 use super::stage::Stage;
@@ -42,8 +41,6 @@ pub struct BPlusTree {
     pub(super) greatest: Option<u64>,
     /// Entries in leaves.
     pub(super) entries: usize,
-    /// Leaves that scans have passed in all, and more than [`LATELY`].
-    pub(super) passed: u64,
     pub(super) options: TreeOptions,
     pub(super) scratch: Scratch,
     pub(super) wide: Option<Wide>,
@@ -65,7 +62,6 @@ impl BPlusTree {
             stage: Stage::new(options.staged_entries),
             greatest: None,
             entries: 0,
-            passed: LATELY + 1,
             options,
             scratch: Scratch::new(),
             wide: Wide::detect(),

@@ -25,8 +25,6 @@ pub(super) struct Branch {
     /// How many scans have joined what waits since something does, by slot.
     passes: [u8; BRANCH_LEAVES],
     waiting: usize,
-    /// How many leaves scans had passed when the last one came here; 0 if none has.
-    pub(super) passed_at: u64,
     /// Of what waits, by slot.
     fingerprints: Vec<Fingerprints>,
     /// Entries that hide those of the same key in the leaves, by slot; nothing until there are some.
@@ -57,7 +55,6 @@ impl Branch {
             counts: [0; BRANCH_LEAVES],
             passes: [0; BRANCH_LEAVES],
             waiting: 0,
-            passed_at: 0,
             fingerprints: Vec::new(),
             late: Vec::new(),
             leaves: Vec::with_capacity(BRANCH_LEAVES),
@@ -147,17 +144,13 @@ impl Branch {
         usize::from(self.counts[slot])
     }
 
-    /// A scan joins what waits for a leaf with it.
+    /// A scan passes a leaf for which something waits; returns how many have done so before, since something does.
     #[inline(always)]
-    pub(super) fn pass(&mut self, place: usize) {
+    pub(super) fn pass(&mut self, place: usize) -> u8 {
         let slot = self.slot(place);
-        self.passes[slot] = self.passes[slot].saturating_add(1);
-    }
-
-    /// How many scans have joined what waits for a leaf with it, since something does.
-    #[inline(always)]
-    pub(super) fn passes(&self, place: usize) -> usize {
-        usize::from(self.passes[self.slot(place)])
+        let before = self.passes[slot];
+        self.passes[slot] = before.saturating_add(1);
+        before
     }
 
     /// How many entries are in a leaf and wait for it.

@@ -129,8 +129,7 @@ impl BPlusTree {
                 self.merge_place(at, place, joins_next);
                 place += 1;
             } else {
-                let stretch = self.stretch(at, place, last);
-                let window = self.window_around(at, stretch.places, &[]);
+                let window = self.window_around(at, self.stretch(at, place, last), &[]);
                 place = self.write_anew(at, &window, (&[], &[]));
             }
         }

@@ -5,69 +5,21 @@
 //! rented, until that has cost about what merging does, and merged then, as if bought: whatever comes, both cost at most about
 //! twice what they cost who knows it (Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
 
-use std::ops::{Range, RangeBounds};
+use std::ops::RangeBounds;
 
 use super::bplus_tree::BPlusTree;
 use super::near_sorted::NearSortedTree;
 use super::search::{Columns, NO_KEY, Searching, vectorised};
 use super::serial_map::inclusive;
-use super::window::Stretch;
 
-/// So often scans join what waits for a leaf that has room, and is read in part, before it is merged: two would do.
-const PASSES: usize = 4;
-/// So often, at least, scans join leaves without room before these are written anew: a window has some nine leaves, of which a
-/// short range has read few.
-const PASSES_A_WINDOW: usize = 16;
-/// So often scans join leaves without room for each leaf that is written anew with them. To write a leaf that comes from memory
-/// costs more than to read it, and to join it as well next to nothing.
-const PASSES_A_LEAF: usize = 2;
-/// Where all is in the caches: so many leaves are written anew for each time that scans join one.
-const LEAVES_A_PASS: usize = 4;
-/// What a scan has read is in the caches, or not far away, until so many leaves have been read: 2 MiB. Who reads it again by then
-/// is likely to read it once more.
-pub(super) const LATELY: u64 = 512;
-
-/// Whether a scan merges what waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Merging {
-    /// All of it.
-    Now,
-    /// Where that costs no more than to join it, and where scans have joined it often enough.
-    WhenItPays,
-}
-
-/// The branch that a scan has come to.
-#[derive(Debug, Clone, Copy)]
-struct Passed {
-    at: usize,
-    /// Whether another scan has read of it a short while ago.
-    lately: bool,
-}
-
-impl Merging {
-    /// Whether to merge what waits for a leaf into it, if scans have joined it so often.
-    #[inline(always)]
-    fn pays_within(self, passes: usize) -> bool {
-        self == Self::Now || passes >= PASSES
-    }
-
-    /// Whether to write leaves anew, if scans have joined some of them so often.
-    #[inline(always)]
-    fn pays_anew(self, passes: usize, leaves: usize, lately: bool) -> bool {
-        let has_paid = if lately {
-            passes * LEAVES_A_PASS >= leaves
-        } else {
-            passes >= leaves * PASSES_A_LEAF
-        };
-        self == Self::Now || passes >= PASSES_A_WINDOW && has_paid
-    }
-}
+/// So many scans join what waits for a leaf before one merges it. Where it has no room its neighbours are written anew with it,
+/// which takes as long as a few joins; where a scan needs a part of it, merging takes as long as two.
+const PASSES: u8 = 4;
 
 impl NearSortedTree {
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time, as
     /// [`visit`](Self::visit) does, and merges what waits for the leaves that it passes, if that pays: at once where it costs no
-    /// more than joining both, which is what `visit` does; where it costs more, when a range is read again a short while after,
-    /// and otherwise when some scans have joined them. The next range, of
+    /// more than joining both, which is what `visit` does, and otherwise when some scans have joined them. The next range, of
     /// either kind, that passes what was merged before more keys come late pays nothing for it. Time O(log n) and that of the
     /// leaves.
     ///
@@ -84,7 +36,7 @@ impl NearSortedTree {
     /// ```
     pub fn scan(&mut self, bounds: impl RangeBounds<u64>, mut visit: impl FnMut(&[u64], &[u64])) {
         if let Some(bounds) = inclusive(bounds) {
-            self.scan_between(bounds, Merging::WhenItPays, &mut visit);
+            self.scan_between(bounds, PASSES, &mut visit);
         }
     }
 
@@ -93,43 +45,44 @@ impl NearSortedTree {
     /// entries of the range. There is no need to call it.
     pub fn prepare_range(&mut self, bounds: impl RangeBounds<u64>) {
         if let Some(bounds) = inclusive(bounds) {
-            self.scan_between(bounds, Merging::Now, &mut |_, _| {});
+            self.scan_between(bounds, 0, &mut |_, _| {});
         }
     }
 
     fn scan_between(
         &mut self,
         (lower, upper): (u64, u64),
-        merging: Merging,
+        passes: u8,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
         if lower < self.tail.fence {
             let upper = upper.min(self.tail.fence - 1);
-            self.tree.scan_between((lower, upper), merging, visit);
+            self.tree.scan_between((lower, upper), passes, visit);
         }
         if upper >= self.tail.fence && lower <= self.tail.end {
             self.tail.merge_late(&mut self.tree.scratch.run);
             self.tail.visit(lower, upper, visit);
         }
         let ahead = (lower.max(self.tail.end), upper.min(NO_KEY - 1));
-        self.ahead.scan(ahead, merging, visit);
+        self.ahead.scan(ahead, passes, visit);
         self.visit_greatest(upper, visit);
     }
 }
 
 impl BPlusTree {
-    /// Visits all but the greatest of all keys, and merges what waits for leaves, all of it or where it pays.
+    /// Visits all but the greatest of all keys. What waits for a leaf is merged if so many scans have joined it before, and where
+    /// that costs no more than to join it once more.
     pub(super) fn scan_between(
         &mut self,
         (lower, upper): (u64, u64),
-        merging: Merging,
+        passes: u8,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
         if lower < NO_KEY {
             vectorised(Scan {
                 tree: self,
                 bounds: (lower, upper.min(NO_KEY - 1)),
-                merging,
+                passes,
                 visit,
             });
         }
@@ -139,7 +92,7 @@ impl BPlusTree {
     fn scan_between_here(
         &mut self,
         (lower, upper): (u64, u64),
-        merging: Merging,
+        passes: u8,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
         // What is staged is looked through while the first leaf comes from memory.
@@ -148,9 +101,9 @@ impl BPlusTree {
         self.insert_staged(lower, upper);
         let first = &self.branches[self.index.find(lower)];
         first.prefetch_joined(first.find(lower), (lower, upper));
-        let (mut from, mut passed) = (Some(lower), None);
+        let mut from = Some(lower);
         while let Some(lower) = from {
-            from = self.scan_branch((lower, upper), (merging, &mut passed), visit);
+            from = self.scan_branch((lower, upper), passes, visit);
         }
     }
 
@@ -160,63 +113,40 @@ impl BPlusTree {
     fn scan_branch(
         &mut self,
         (lower, upper): (u64, u64),
-        (merging, passed): (Merging, &mut Option<Passed>),
+        passes: u8,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) -> Option<u64> {
         let at = self.index.find(lower);
         let (first, last) = (self.branches[at].find(lower), self.branches[at].find(upper));
         let next_branch = self.index.fence(at + 1).filter(|&fence| fence <= upper);
-        let end = self.branches[at].leaves().len().min(last + 1);
-        let lately = self.pass_branch(at, first..end, passed);
-        let mut considered = first;
-        for place in first..end {
-            let branch = &self.branches[at];
+        for place in first..self.branches[at].leaves().len().min(last + 1) {
+            let branch = &mut self.branches[at];
             let mut joins_next = branch.prefetch_behind(first, place, last, upper).is_some();
             if branch.waiting_for(place).is_some() {
+                let is_due = branch.pass(place) >= passes;
                 let fence = branch.fence(place).unwrap_or(0);
+                let is_whole = lower <= fence && (place < last || next_branch.is_some());
                 if self.has_room(at, place) {
                     // All of the leaf is read and joined in any case, and it makes no odds where that is written.
-                    let is_whole = lower <= fence && (place < last || next_branch.is_some());
-                    if is_whole || merging.pays_within(branch.passes(place)) {
+                    if is_due || is_whole {
                         self.merge_within(at, place, joins_next);
                         joins_next = false;
                     }
-                } else if considered <= place {
-                    let Stretch { places, passes } = self.stretch(at, place, last);
-                    considered = places.end;
-                    if merging.pays_anew(passes, places.len(), lately) {
-                        let window = self.window_around(at, places, &[]);
-                        self.write_anew(at, &window, (&[], &[]));
-                        // Leaves have moved, and are in the cache.
-                        return Some(lower.max(fence));
-                    }
+                } else if is_due {
+                    let window = self.window_around(at, self.stretch(at, place, last), &[]);
+                    self.write_anew(at, &window, (&[], &[]));
+                    // Leaves have moved.
+                    return Some(lower.max(fence));
                 }
             }
-            let branch = &mut self.branches[at];
+            let branch = &self.branches[at];
             let late: (_, Columns<'_>) = (branch.waiting_for(place), (&[], &[]));
             let next = branch.leaves().get(place + 1).filter(|_| joins_next);
-            let leaf = &branch.leaves()[place];
             self.scratch
                 .joining
-                .visit(leaf, (lower, upper), late, next, visit);
-            if late.0.is_some() {
-                branch.pass(place);
-            }
+                .visit(&branch.leaves()[place], (lower, upper), late, next, visit);
         }
         next_branch
-    }
-
-    /// Whether another scan has read of this branch lately, which this one passes from now on.
-    #[inline(always)]
-    fn pass_branch(&mut self, at: usize, places: Range<usize>, passed: &mut Option<Passed>) -> bool {
-        if let Some(passed) = passed.filter(|passed| passed.at == at) {
-            return passed.lately;
-        }
-        let before = std::mem::replace(&mut self.branches[at].passed_at, self.passed);
-        let lately = self.passed - before <= LATELY;
-        self.passed += places.len() as u64;
-        *passed = Some(Passed { at, lately });
-        lately
     }
 
     /// Lets what is staged between the bounds wait for its leaves.
@@ -234,7 +164,7 @@ impl BPlusTree {
 struct Scan<'t, V> {
     tree: &'t mut BPlusTree,
     bounds: (u64, u64),
-    merging: Merging,
+    passes: u8,
     visit: &'t mut V,
 }
 
@@ -243,7 +173,7 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Scan<'_, V> {
 
     #[inline(always)]
     fn run(self) {
-        self.tree.scan_between_here(self.bounds, self.merging, self.visit);
+        self.tree.scan_between_here(self.bounds, self.passes, self.visit);
     }
 }
 
@@ -281,16 +211,16 @@ mod tests {
             for _ in 0..4 {
                 let (from, to) = (rng.below(end), rng.below(end));
                 let (lower, upper) = (from.min(to), from.max(to));
-                let merging = [Merging::Now, Merging::WhenItPays][rng.index(2)];
+                let passes = [0, PASSES][rng.index(2)];
                 let mut visited = Vec::new();
-                tree.scan_between((lower, upper), merging, &mut |keys, values| {
+                tree.scan_between((lower, upper), passes, &mut |keys, values| {
                     assert!(!keys.is_empty(), "nothing is visited");
                     visited.extend(keys.iter().copied().zip(values.iter().copied()));
                 });
                 let expected = model.range(lower..=upper).map(|(&key, &value)| (key, value));
                 assert!(expected.eq(visited), "{lower}..={upper} of round {round}");
                 tree.check_structure().expect("the structure holds");
-                if merging == Merging::Now {
+                if passes == 0 {
                     let first = tree.index.find(lower);
                     let whole = first + 1..tree.index.find(upper);
                     let waiting = |at: usize| tree.branches[at].waiting();

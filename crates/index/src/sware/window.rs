@@ -72,14 +72,6 @@ impl Packer<'_> {
     }
 }
 
-/// Leaves without room for what waits for them, and those between.
-#[derive(Debug)]
-pub(super) struct Stretch {
-    pub(super) places: Range<usize>,
-    /// How often scans have joined what waits for one of those without room.
-    pub(super) passes: usize,
-}
-
 /// Leaves without room are written anew together if they are so near to one another: so long is a window around one, where its
 /// neighbours are as full as leaves are made.
 const NEAR: usize = 8;
@@ -91,23 +83,20 @@ impl BPlusTree {
         self.branches[at].held(place) <= self.options.leaf_entries
     }
 
-    /// From a leaf without room on those that are so near to one another that their windows would meet, up to the last one.
+    /// The leaves from one without room on to the last of those, up to this place, that are so near to one another that their
+    /// windows would meet.
     #[inline(always)]
-    pub(super) fn stretch(&self, at: usize, place: usize, last: usize) -> Stretch {
-        let branch = &self.branches[at];
-        let (mut end, mut passes) = (place + 1, branch.passes(place));
+    pub(super) fn stretch(&self, at: usize, place: usize, last: usize) -> Range<usize> {
+        let leaves = self.branches[at].leaves().len().min(last + 1);
+        let mut end = place + 1;
         let mut next = end;
-        while next <= last && next < branch.leaves().len() && next < end + NEAR {
+        while next < leaves.min(end + NEAR) {
             if !self.has_room(at, next) {
-                passes += branch.passes(next);
                 end = next + 1;
             }
             next += 1;
         }
-        Stretch {
-            places: place..end,
-            passes,
-        }
+        place..end
     }
 
     /// So many leaves, these among them, that they either have room enough, or are about as full as leaves are made when there
