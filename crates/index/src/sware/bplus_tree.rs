@@ -11,8 +11,9 @@ use super::stage::Stage;
 /// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
 ///
 /// Leaves of 256 entries hang below branches of 64 leaves, which a static index over their fences finds; there is no
-/// virtual call and no pointer but to a branch and to a leaf. A lookup takes O(log n), in six or seven groups of eight or 16
-/// keys that are searched without a branch to mispredict, of which only the last is seldom in a cache. Memory is given back
+/// virtual call and no pointer but to a branch and to a leaf. A lookup takes O(log n), in five groups of eight or 16 keys, or two
+/// or three more where keys are spread unevenly, that are searched without a branch to mispredict, and of which only the last is
+/// seldom in a cache. Memory is given back
 /// when the tree is dropped.
 ///
 /// ```

@@ -87,19 +87,20 @@ impl Branch {
     /// Which leaf a key belongs to; 0 of a branch without leaves.
     #[inline(always)]
     pub(super) fn find(&self, key: u64) -> usize {
-        self.find_with(key, Compiled)
+        self.find_with(key, Compiled).unwrap_or(0)
     }
 
+    /// Which leaf a key belongs to, if there are any.
     #[inline(always)]
-    fn find_with(&self, key: u64, vectors: impl Vectors) -> usize {
-        let group = vectors.last_up_to(&self.samples, key);
+    fn find_with(&self, key: u64, vectors: impl Vectors) -> Option<usize> {
+        let group = vectors.count_up_to(&self.samples, key).checked_sub(1)?;
         let (groups, _) = self.fences.as_chunks::<LANES>();
-        group * LANES + vectors.last_up_to(&groups[group], key)
+        Some(group * LANES + vectors.count_up_to(&groups[group], key) - 1)
     }
 
     #[inline(always)]
     pub(super) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
-        let place = self.find_with(key, vectors);
+        let place = self.find_with(key, vectors)?;
         // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
         // much is found, it does not.
         if self.waiting > 0 {

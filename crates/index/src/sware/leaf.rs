@@ -103,10 +103,15 @@ impl Leaf {
 
     /// What the sample of a key would be.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "it is at most `MOST`")]
     fn sample_of(&self, key: u64) -> u16 {
-        let steps = key.saturating_sub(self.base) >> self.step_bits;
-        steps.min(MOST.into()) as u16
+        self.sample_at(key.saturating_sub(self.base))
+    }
+
+    /// The sample of a key that lies so far above the base.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "it is at most `MOST`")]
+    fn sample_at(&self, distance: u64) -> u16 {
+        (distance >> self.step_bits).min(MOST.into()) as u16
     }
 
     /// How samples are taken.
@@ -182,7 +187,9 @@ impl Leaf {
 
     #[inline(always)]
     pub(super) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
-        let group = self.likely_group(key, vectors);
+        // A key below the base is not there, whichever group is asked.
+        let sample = self.sample_at(key.wrapping_sub(self.base));
+        let group = vectors.last_sample_up_to(&self.samples, sample);
         if let Some(value) = self.get_in(group, key, vectors) {
             return Some(value);
         }

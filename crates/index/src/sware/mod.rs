@@ -32,6 +32,7 @@ mod bplus_tree;
 mod branch;
 mod buffer;
 mod fence_index;
+mod fence_slots;
 mod join;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod join_wide;

@@ -52,8 +52,8 @@ const fn usize_of(count: u64) -> usize {
 
 /// How nodes are searched for a key.
 pub(super) trait Vectors: Copy {
-    /// The place of the last of up to 64 keys that is at most `probe`, which is not [`NO_KEY`]; 0 if none is.
-    fn last_up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize;
+    /// How many keys of a line are at most `probe`, which is not [`NO_KEY`].
+    fn count_up_to(self, line: &[u64; LANES], probe: u64) -> usize;
 
     /// The place of the last sample that is at most `probe`; 0 if none is.
     fn last_sample_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize;
@@ -71,8 +71,8 @@ pub(super) struct Compiled;
 
 impl Vectors for Compiled {
     #[inline(always)]
-    fn last_up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize {
-        count_up_to(column, probe).saturating_sub(1)
+    fn count_up_to(self, line: &[u64; LANES], probe: u64) -> usize {
+        count_up_to(line, probe)
     }
 
     #[inline(always)]
@@ -167,7 +167,7 @@ fn look_up_with_avx2<L: LookingUp>(lookup: L) -> Option<u64> {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
 fn look_up_with_wide<L: LookingUp>(lookup: L, wide: Wide) -> Option<u64> {
     lookup.run(wide)
 }

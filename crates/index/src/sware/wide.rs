@@ -25,6 +25,7 @@ impl Wide {
     pub(super) fn detect() -> Option<Self> {
         let has_all = std::is_x86_feature_detected!("avx512f")
             && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx512dq")
             && std::is_x86_feature_detected!("avx512vl")
             && std::is_x86_feature_detected!("bmi1")
             && std::is_x86_feature_detected!("bmi2")
@@ -35,9 +36,9 @@ impl Wide {
 
 impl Vectors for Wide {
     #[inline(always)]
-    fn last_up_to<const N: usize>(self, column: &[u64; N], probe: u64) -> usize {
+    fn count_up_to(self, line: &[u64; LANES], probe: u64) -> usize {
         // SAFETY: the processor has the features, or there were no such value.
-        unsafe { last_up_to(column.as_chunks().0, probe) }
+        unsafe { count_up_to(line, probe) }
     }
 
     #[inline(always)]
@@ -67,16 +68,12 @@ pub(super) fn load(keys: &[u64; LANES]) -> __m512i {
     unsafe { _mm512_loadu_epi64(keys.as_ptr().cast()) }
 }
 
-/// The place of the last key of up to eight groups that is at most `probe`, or 0: how many are, but for the first.
+/// How many keys of a line are at most `probe`.
 #[inline]
-#[target_feature(enable = "avx512f,popcnt")]
-fn last_up_to(groups: &[[u64; LANES]], probe: u64) -> usize {
-    let probe = _mm512_set1_epi64(probe.cast_signed());
-    let mut up_to = 0_u64;
-    for group in groups.iter().rev() {
-        up_to = up_to << LANES | u64::from(_mm512_cmple_epu64_mask(load(group), probe));
-    }
-    (up_to & !1).count_ones() as usize
+#[target_feature(enable = "avx512f,avx512dq,popcnt")]
+fn count_up_to(line: &[u64; LANES], probe: u64) -> usize {
+    let up_to = _mm512_cmple_epu64_mask(load(line), _mm512_set1_epi64(probe.cast_signed()));
+    up_to.count_ones() as usize
 }
 
 /// How many keys of the groups lie below `probe`.
