@@ -226,6 +226,7 @@ impl Leaf {
     }
 
     /// The lines of both columns that have entries.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     pub(super) fn lines(&self) -> (&[[u64; LANES]], &[[u64; LANES]]) {
         let lines = self.len().div_ceil(LANES);
