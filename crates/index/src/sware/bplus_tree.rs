@@ -13,8 +13,7 @@ use super::stage::Stage;
 /// Leaves of 256 entries hang below branches of 64 leaves, which a static index over their fences finds; there is no
 /// virtual call and no pointer but to a branch and to a leaf. A lookup takes O(log n), in five groups of eight or 16 keys, or two
 /// or three more where keys are spread unevenly, that are searched without a branch to mispredict, and of which only the last is
-/// seldom in a cache. Memory is given back
-/// when the tree is dropped.
+/// seldom in a cache. Memory is given back when the tree is dropped.
 ///
 /// ```
 /// use bedload_index::sware::BPlusTree;
@@ -194,7 +193,7 @@ impl BPlusTree {
 
     fn remove_from_branch(&mut self, key: u64) -> Option<u64> {
         let at = self.index.find(key);
-        self.merge_place(at, self.branches[at].find(key), false);
+        self.merge_place(at, self.branches[at].find(key));
         let at = self.index.find(key);
         let branch = &mut self.branches[at];
         let place = branch.find(key);
@@ -230,8 +229,8 @@ impl BPlusTree {
         } else {
             return;
         };
-        self.merge_place(at, left, false);
-        self.merge_place(at, left + 1, false);
+        self.merge_place(at, left);
+        self.merge_place(at, left + 1);
         let branch = &mut self.branches[at];
         let right = branch.remove(left + 1);
         branch.leaf_mut(left).extend(right.keys(), right.values());

@@ -125,33 +125,33 @@ impl BPlusTree {
             let branch = &self.branches[at];
             let last = branch.leaves().len() - 1;
             let joins_next = branch.prefetch_behind(0, place, last, NO_KEY - 1).is_some();
-            if self.has_room(at, place) {
-                self.merge_place(at, place, joins_next);
-                place += 1;
-            } else {
-                let window = self.window_around(at, self.stretch(at, place, last), &[]);
-                place = self.write_anew(at, &window, (&[], &[]));
-            }
+            place = self.merge_up_to(at, place, last, joins_next);
         }
         self.branches[at].shrink();
     }
 
     /// Merges what waits for the leaf at this branch and place, if anything does. Leaves around it, and other branches, may
-    /// move if it has no room. The next leaf may be asked for meanwhile.
+    /// move if it has no room.
     #[inline(always)]
-    pub(super) fn merge_place(&mut self, at: usize, place: usize, joins_next: bool) {
+    pub(super) fn merge_place(&mut self, at: usize, place: usize) {
+        self.merge_up_to(at, place, place, false);
+    }
+
+    /// The same, and if it has no room, of those up to the last place that are near and have none either. The next leaf may be
+    /// asked for meanwhile. Returns where the leaf behind what was merged is then, if it is still in this branch.
+    #[inline(always)]
+    fn merge_up_to(&mut self, at: usize, place: usize, last: usize, joins_next: bool) -> usize {
         let branch = &self.branches[at];
         if branch.waiting_for(place).is_none() {
             if joins_next {
                 branch.leaves()[place + 1].prefetch_columns();
             }
-            return;
+        } else if self.has_room(at, place) {
+            self.merge_within(at, place, joins_next);
+        } else {
+            return self.write_stretch(at, place, last);
         }
-        if self.has_room(at, place) {
-            return self.merge_within(at, place, joins_next);
-        }
-        let window = self.window_around(at, place..place + 1, &[]);
-        self.write_anew(at, &window, (&[], &[]));
+        place + 1
     }
 
     /// Merges what waits for a leaf that has room for it. The next leaf may be asked for meanwhile.

@@ -133,8 +133,7 @@ impl BPlusTree {
                         joins_next = false;
                     }
                 } else if is_due {
-                    let window = self.window_around(at, self.stretch(at, place, last), &[]);
-                    self.write_anew(at, &window, (&[], &[]));
+                    self.write_stretch(at, place, last);
                     // Leaves have moved.
                     return Some(lower.max(fence));
                 }

@@ -86,7 +86,7 @@ impl BPlusTree {
     /// The leaves from one without room on to the last of those, up to this place, that are so near to one another that their
     /// windows would meet.
     #[inline(always)]
-    pub(super) fn stretch(&self, at: usize, place: usize, last: usize) -> Range<usize> {
+    fn stretch(&self, at: usize, place: usize, last: usize) -> Range<usize> {
         let leaves = self.branches[at].leaves().len().min(last + 1);
         let mut end = place + 1;
         let mut next = end;
@@ -122,7 +122,8 @@ impl BPlusTree {
     fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
         let branch = &self.branches[at];
         let all_leaves = branch.leaves().len();
-        let end = self.fence_behind(at, places.end).unwrap_or(NO_KEY);
+        let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
+        let end = end.unwrap_or(NO_KEY);
         let newer_here = newer.iter().take_while(|&&key| key < end).count();
         let held: usize = places.clone().map(|place| branch.held(place)).sum();
         let entries = held + newer_here;
@@ -142,12 +143,12 @@ impl BPlusTree {
         }
     }
 
-    /// The fence of the leaf at this branch and place, or of the next branch, if there is any.
+    /// Writes a leaf without room anew, and with it those up to the last place that are near and have none either. Returns where
+    /// the leaf behind them has moved to, if it is still in this branch.
     #[inline(always)]
-    pub(super) fn fence_behind(&self, at: usize, place: usize) -> Option<u64> {
-        self.branches[at]
-            .fence(place)
-            .or_else(|| self.index.fence(at + 1))
+    pub(super) fn write_stretch(&mut self, at: usize, place: usize, last: usize) -> usize {
+        let window = self.window_around(at, self.stretch(at, place, last), &[]);
+        self.write_anew(at, &window, (&[], &[]))
     }
 
     /// Writes leaves anew, with what waits for them and newer entries. Returns where the leaf behind them has moved to, if it is
