@@ -229,3 +229,26 @@ impl BPlusTree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::TreeOptions;
+    use super::*;
+
+    #[test]
+    fn what_is_far_apart_is_written_apart() {
+        let options = TreeOptions::new().leaf_entries(8).pending_entries(7);
+        let mut tree = BPlusTree::with_options(options);
+        (0..200).for_each(|key| tree.insert(key * 16, key));
+        for place in [0, 5, 5 + NEAR + 1] {
+            let fence = tree.branches[0].fence(place).expect("there are more leaves");
+            for key in fence + 1..fence + 8 {
+                assert!(tree.branches[0].push_late(place, (key, 0), &tree.options));
+            }
+            assert!(!tree.has_room(0, place));
+        }
+        assert_eq!(tree.stretch(0, 0, 30), 0..6);
+        assert_eq!(tree.stretch(0, 0, 4), 0..1);
+        assert_eq!(tree.stretch(0, 5, 30), 5..6);
+    }
+}
