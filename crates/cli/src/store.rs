@@ -35,9 +35,13 @@ pub(crate) fn table(store: &Store, name: &str) -> Result<Table> {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::Io { .. } | Error::NoSpace { .. } | Error::ReadOnly { .. } => Status::Io,
+            Error::Io { .. }
+            | Error::NoSpace { .. }
+            | Error::ReadOnly { .. }
+            | Error::Replaced { .. }
+            | Error::Inherited { .. } => Status::Io,
             Error::Corrupt { .. } | Error::Index(paged::Error::Corrupt { .. }) => Status::Damaged,
-            Error::NotAStore { .. } => Status::NotAStore,
+            Error::NotAStore { .. } | Error::Irregular { .. } => Status::NotAStore,
             Error::NewerFormat { .. } => Status::NewerStore,
             Error::Locked { .. } => Status::Busy,
             _ => Status::Input,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use bedload_index::paged;
 
+use crate::disk::Irregular;
+
 /// The result of an operation on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -14,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused a call.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {}", path.display(), in_words(source))]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -72,6 +74,31 @@ pub enum Error {
         path: PathBuf,
         /// Who holds it, as the lock file says.
         holder: String,
+    },
+    /// The store was opened by another process, from which this one inherited it through `fork`. Both would write to the
+    /// same places of the same files. A process opens stores for itself.
+    #[error("{} was opened by process {opened_by} and is inherited: a process must open a store for itself", path.display())]
+    Inherited {
+        /// The store's directory.
+        path: PathBuf,
+        /// The process that opened it.
+        opened_by: u32,
+    },
+    /// A file of an open store was removed, or another one was put in its place: what stands there now is left alone, and
+    /// nothing more is written through this handle.
+    #[error("{} is no longer the file that was opened: it was removed or replaced while the store was open", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something other than a regular file, or a link, stands where a store has a file. Stores are not followed to other
+    /// places.
+    #[error("{} is {found}; a store has regular files, which are not reached through links", path.display())]
+    Irregular {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it is: a noun with its article.
+        found: &'static str,
     },
     /// No table has this name.
     #[error("there is no table {name:?}")]
@@ -165,7 +192,15 @@ impl Error {
             io::ErrorKind::QuotaExceeded,
             io::ErrorKind::FileTooLarge,
         ];
-        if full.contains(&source.kind()) {
+        let irregular = source
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Irregular>());
+        if let Some(&Irregular { found }) = irregular {
+            Self::Irregular {
+                path: path.into(),
+                found,
+            }
+        } else if full.contains(&source.kind()) {
             Self::NoSpace {
                 path: path.into(),
                 action,
@@ -207,6 +242,18 @@ impl Error {
         Self::Schema {
             reason: reason.into(),
         }
+    }
+}
+
+/// What the system said, without the number that it has for it.
+pub(crate) fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error
+        .raw_os_error()
+        .and_then(|number| text.strip_suffix(&format!(" (os error {number})")))
+    {
+        Some(words) => words.to_lowercase(),
+        None => text,
     }
 }
 

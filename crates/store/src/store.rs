@@ -41,6 +41,14 @@ pub(crate) struct Shared {
     engine: Arc<Engine>,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.engine.is_inherited() {
+            self.engine.leave_inherited();
+        }
+    }
+}
+
 impl Store {
     pub(crate) fn new(engine: Engine) -> Self {
         let background = engine.options().background;
@@ -203,6 +211,26 @@ impl Store {
     #[must_use]
     pub fn disk_counts(&self) -> DiskCounts {
         self.shared.engine.disk_counts()
+    }
+
+    /// Removes the store: every file of it, while it is locked. Its directory stays, and what else is in it. What still
+    /// holds a part of the store can read on from memory at best, and write nothing.
+    ///
+    /// # Errors
+    ///
+    /// Another store stands in its place; the disk fails. What is left then may be no store any more; a store can be
+    /// created there.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("readings");
+    /// let store = bedload::Store::create(&path)?;
+    /// store.remove()?;
+    /// assert_eq!(std::fs::read_dir(&path)?.count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove(self) -> Result<()> {
+        self.shared.engine.remove()
     }
 
     /// Flushes, so that the next opening has no log to read, and lets go of this handle. Dropping the store instead

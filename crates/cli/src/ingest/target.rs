@@ -251,15 +251,11 @@ fn put_back(failure: Failure, undone: Result<()>) -> Failure {
     }
 }
 
-/// Removes a store that this run created, but not the directory that it may have found.
+/// Removes a store that this run created, but not the directory that it may have found, nor what others have put there.
 fn remove_store(store: Store, path: &Path, directory: bool) -> Result<()> {
-    // A store that cannot be closed, because the disk is full, can still be removed.
-    drop(store);
-    let removed = fs::remove_dir_all(path);
-    let removed = if directory {
-        removed.and_then(|()| fs::create_dir(path))
-    } else {
-        removed
-    };
-    removed.map_err(|error| Failure::io(path, &error))
+    store.remove()?;
+    if directory {
+        return Ok(());
+    }
+    fs::remove_dir(path).map_err(|error| Failure::io(path, &error))
 }

@@ -12,6 +12,7 @@ pub(crate) mod sim;
 
 use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
@@ -20,25 +21,64 @@ pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
 /// thousand.
 pub(crate) const BLOCK_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
 
-/// A file system, as far as a store needs one.
+/// Which file stands behind a name or a handle, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+/// Why something that stands where a file or directory of a store is expected is not opened. The source of an
+/// [`io::Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Irregular {
+    /// What it is: a noun with its article.
+    pub(crate) found: &'static str,
+}
+
+impl std::fmt::Display for Irregular {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.found)
+    }
+}
+
+impl std::error::Error for Irregular {}
+
+impl From<Irregular> for io::Error {
+    fn from(irregular: Irregular) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, irregular)
+    }
+}
+
+/// A file system, as far as a store needs one. Nothing is reached through a link: a store may come from anywhere, and
+/// must not lead its reader to files elsewhere.
 pub(crate) trait Disk: Debug + Send + Sync {
     /// Creates a directory; its parent exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Creates a file that does not exist yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Opens a file for reading and writing.
+    /// Opens a file for reading and writing. Fails with [`Irregular`] if it is a link, or no regular file.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Fails unless a directory stands there, with [`Irregular`] if it is a link or something else.
+    fn check_dir(&self, path: &Path) -> io::Result<()>;
+    /// Which file has this name; none if there is none.
+    fn identity(&self, path: &Path) -> io::Result<Option<FileId>>;
     /// The entries of a directory, in no particular order.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
     /// Renames a file; one that has the new name is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory; `Ok(false)` if it is not empty.
+    fn remove_dir(&self, path: &Path) -> io::Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Takes the exclusive lock that `path` stands for, creating the file if need be, until the value is dropped.
     /// `Err(WouldBlock)` if somebody has it.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>>;
+    /// Takes the exclusive lock on a file that is there, until the value is dropped. `Err(WouldBlock)` if somebody has
+    /// it.
+    fn lock_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
     /// What the present holder of a lock wrote into it.
     fn lock_holder(&self, path: &Path) -> String;
 }
@@ -59,6 +99,14 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
+    /// Which file it is.
+    fn identity(&self) -> io::Result<FileId>;
+    /// The first stretch of bytes from `offset` on that may be other than zero; none if there is none. Everything
+    /// before it reads as zero and need not be read. Files may be far longer than what is in them.
+    fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        let len = self.len()?;
+        Ok((offset < len).then_some(offset..len))
+    }
     /// Gives the space of some bytes back, which read as zero from then on; `Ok(false)` if the file system cannot, and
     /// nothing happened.
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool>;

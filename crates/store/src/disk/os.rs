@@ -6,18 +6,64 @@
 )]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use super::{Disk, DiskFile, DiskLock};
+use super::{Disk, DiskFile, DiskLock, FileId, Irregular};
 
 #[derive(Debug)]
 pub(crate) struct OsDisk;
+
+/// A lock file has a line of some thirty bytes; what is longer is something else, and is not written over.
+const LOCK_BYTES_MAX: u64 = 128;
+
+/// Opens a regular file that is there, and never what a link points at: a store may come from somebody else.
+fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // Without blocking: opening a pipe would wait for its other end.
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => Irregular {
+            found: "a symbolic link",
+        }
+        .into(),
+        // A socket, or a pipe or device that nobody serves.
+        Some(libc::ENXIO | libc::ENODEV) => Irregular {
+            found: "no regular file",
+        }
+        .into(),
+        Some(libc::EISDIR) => Irregular { found: "a directory" }.into(),
+        _ => error,
+    })?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(Irregular {
+            found: "no regular file",
+        }
+        .into())
+    }
+}
+
+fn id_of(metadata: &fs::Metadata) -> FileId {
+    FileId {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    }
+}
+
+fn lock_exclusively(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
 
 /// The longest memory that is kept for durable writes of a file.
 const KEPT_BYTES: usize = 1 << 20;
@@ -79,6 +125,10 @@ impl DiskFile for DirectFile {
         self.0.punch(offset, len)
     }
 
+    fn identity(&self) -> io::Result<FileId> {
+        self.0.identity()
+    }
+
     fn disk_bytes(&self) -> io::Result<u64> {
         self.0.disk_bytes()
     }
@@ -103,8 +153,33 @@ impl Disk for OsDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = open_regular(path, OpenOptions::new().read(true).write(true))?;
         Ok(Box::new(OsFile::new(file)))
+    }
+
+    fn check_dir(&self, path: &Path) -> io::Result<()> {
+        let found = fs::symlink_metadata(path)?;
+        if found.is_dir() {
+            Ok(())
+        } else if found.is_symlink() {
+            Err(Irregular {
+                found: "a symbolic link",
+            }
+            .into())
+        } else {
+            Err(Irregular {
+                found: "no directory",
+            }
+            .into())
+        }
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Option<FileId>> {
+        match fs::symlink_metadata(path) {
+            Ok(found) => Ok(Some(id_of(&found))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -119,33 +194,59 @@ impl Disk for OsDisk {
         fs::remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<bool> {
+        match fs::remove_dir(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn DiskLock>> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => return Err(error),
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let mut file = open_regular(path, &mut options)?;
+            let found = file.metadata()?;
+            if found.len() > LOCK_BYTES_MAX {
+                return Err(Irregular {
+                    found: "a file of another kind",
+                }
+                .into());
+            }
+            lock_exclusively(&file)?;
+            // Its last holder may have removed it between the two calls: the lock of a file without a name keeps nobody
+            // away.
+            if self.identity(path)? != Some(id_of(&found)) {
+                continue;
+            }
+            // The text only informs the next opener, and a full disk must not keep anybody from opening a store; the
+            // lock itself is the kernel's and goes with the process. A file that has another name, too, is perhaps
+            // somebody else's.
+            if found.nlink() > 1 {
+                tracing::warn!(path = %path.display(), "the lock file has several names, and is not written to");
+            } else if let Err(error) = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes())) {
+                tracing::debug!(%error, "the lock file does not say who holds it");
+            }
+            return Ok(Box::new(OsLock { _file: file }));
         }
-        // The text only informs the next opener, and a full disk must not keep anybody from opening a store; the lock
-        // itself is the kernel's and goes with the process.
-        if let Err(error) = file.set_len(0).and_then(|()| file.write_all(holder.as_bytes())) {
-            tracing::debug!(%error, "the lock file does not say who holds it");
-        }
+    }
+
+    fn lock_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        let file = open_regular(path, OpenOptions::new().read(true).write(true))?;
+        lock_exclusively(&file)?;
         Ok(Box::new(OsLock { _file: file }))
     }
 
     fn lock_holder(&self, path: &Path) -> String {
-        fs::read(path)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        let mut bytes = Vec::new();
+        let read = open_regular(path, OpenOptions::new().read(true))
+            .and_then(|file| file.take(LOCK_BYTES_MAX).read_to_end(&mut bytes));
+        read.map(|_| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
 }
@@ -317,6 +418,25 @@ impl DiskFile for OsFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<FileId> {
+        Ok(id_of(&self.file.metadata()?))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        use rustix::fs::{SeekFrom, seek};
+        let len = self.len()?;
+        // Reads and writes name their places, so nobody minds where the file's position is.
+        let begin = match seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(begin) => begin,
+            Err(rustix::io::Errno::NXIO) => return Ok(None),
+            // Without the call all of it may be data.
+            Err(_) => return Ok((offset < len).then_some(offset..len)),
+        };
+        let end = seek(&self.file, SeekFrom::Hole(begin)).unwrap_or(len);
+        Ok(Some(begin..end.max(begin + 1)))
     }
 
     #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Engine;
-use super::directory::{LOG_DIR, begin_data_file, create_dir, entries, finish_data_file};
+use super::directory::{LOG_DIR, begin_data_file, check_dirs, create_dir, entries, finish_data_file};
 use super::lock::lock;
 use super::verify::VerifyReport;
 use crate::error::{Error, Result};
@@ -24,6 +24,7 @@ const CHECK_CACHE_BYTES: usize = 16 << 20;
 impl Engine {
     /// Copies everything committed so far into a new store in `to`, opens that and checks it.
     pub(crate) fn backup(&self, to: &Path) -> Result<VerifyReport> {
+        self.process.check(&self.dir)?;
         if entries(&*self.disk, to)?.is_some_and(|entries| !entries.is_empty()) {
             return Err(Error::AlreadyExists { path: to.into() });
         }
@@ -48,12 +49,13 @@ impl Engine {
     fn copy_view(&self, to: &Path) -> Result<()> {
         let (disk, view) = (&self.disk, self.view());
         create_dir(&**disk, to)?;
-        let _lock = lock(&**disk, to)?;
+        let mut lock = lock(&**disk, to)?;
         create_dir(&**disk, &to.join(LOG_DIR))?;
+        check_dirs(&**disk, to)?;
         // The oldest generation begins where the checkpoint ends.
         let since = &view.generations()[0];
         Log::begin(disk.clone(), to.join(LOG_DIR), self.store_id, since.log_start)?;
-        let file = begin_data_file(&**disk, to, self.page_bytes(), 1)?;
+        let file = begin_data_file(&**disk, to, (self.page_bytes(), 1), &mut lock)?;
         let cache = Arc::new(Cache::new(0, 0));
         let files = BlockFiles::new(disk.clone(), to, self.store_id, cache, view.pages.number());
         let mut maps = HashMap::new();

@@ -41,6 +41,7 @@ const RELAXED_BYTES: u64 = 8 << 20;
 impl Engine {
     /// Appends the rows of a batch.
     pub(crate) fn append(&self, table: &TableEntry, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
+        self.check_writable()?;
         self.with_space(|| self.try_append(table, batch, snap))
     }
 
@@ -152,6 +153,7 @@ impl Engine {
 
     /// Removes the rows that `deletion_at` describes, given the sequence number of the deletion.
     pub(crate) fn delete(&self, table: TableId, deletion_at: impl Fn(u64) -> Deletion) -> Result<()> {
+        self.check_writable()?;
         self.with_space(|| {
             self.make_room()?;
             let mut commit = self.begin_commit(table)?;

@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use super::catalogue::Catalogue;
-use super::lock::LOCK_FILE;
+use super::lock::{LOCK_FILE, StoreLock};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
+use crate::sparse::SPARSE_DIR;
 use crate::wal::Log;
 
 /// The files of a store, within its directory.
 pub(super) const DATA_FILE: &str = "data";
 /// The data file of a store whose creation is not finished.
-const BEGUN_FILE: &str = "data.begun";
+pub(super) const BEGUN_FILE: &str = "data.begun";
 pub(super) const LOG_DIR: &str = "log";
 
 /// The entries of a directory; `None` if there is no such directory.
@@ -27,6 +28,30 @@ pub(super) fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>
         }),
         Err(source) => Err(Error::io(dir, "read", source)),
     }
+}
+
+/// Fails if one of the directories within a store is a link, or no directory. One that is missing, or cannot be read, is
+/// told by who needs it.
+pub(super) fn check_dirs(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let check = |dir: &Path| match disk
+        .check_dir(dir)
+        .map_err(|source| Error::io(dir, "open", source))
+    {
+        Err(error @ Error::Irregular { .. }) => Err(error),
+        _ => Ok(()),
+    };
+    let sparse = dir.join(SPARSE_DIR);
+    check(&dir.join(LOG_DIR))?;
+    check(&sparse)?;
+    let is_table = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.parse::<u32>().is_ok())
+    };
+    let tables = disk.list(&sparse).unwrap_or_default();
+    tables
+        .iter()
+        .filter(|path| is_table(path))
+        .try_for_each(|dir| check(dir))
 }
 
 pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
@@ -45,12 +70,18 @@ pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 /// Creates the files of a store. The caller holds its lock.
-pub(super) fn create_files(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<()> {
+pub(super) fn create_files(
+    disk: &dyn Disk,
+    dir: &Path,
+    options: &Options,
+    lock: &mut StoreLock,
+) -> Result<()> {
     let log_dir = dir.join(LOG_DIR);
     create_dir(disk, &log_dir)?;
+    check_dirs(disk, dir)?;
     let store_id = draw_store_id(dir)?;
     Log::create(disk, &log_dir, store_id)?;
-    let file = begin_data_file(disk, dir, options.page_bytes, 1)?;
+    let file = begin_data_file(disk, dir, (options.page_bytes, 1), lock)?;
     let meta = CheckpointMeta {
         log_start: 0,
         next_sequence: 0,
@@ -69,40 +100,50 @@ pub(super) fn draw_store_id(dir: &Path) -> Result<[u8; 16]> {
     Ok(store_id)
 }
 
-/// Creates the data file of a new store under another name than its own: it gets that last, when it is whole, for
-/// with it there is a store.
+/// Creates the data file of a new store under another name than its own, and locks it: it gets its name last, when it is
+/// whole, for with it there is a store.
 pub(super) fn begin_data_file(
     disk: &dyn Disk,
     dir: &Path,
-    page_bytes: usize,
-    cache_pages: usize,
+    (page_bytes, cache_pages): (usize, usize),
+    lock: &mut StoreLock,
 ) -> Result<PageFile> {
     let begun = dir.join(BEGUN_FILE);
-    if disk
-        .list(dir)
-        .map_err(|source| Error::io(dir, "read", source))?
-        .contains(&begun)
-    {
+    let stands = |path: &Path| {
+        let found = disk.identity(path);
+        found.map_err(|source| Error::io(path, "read", source))
+    };
+    if stands(&begun)?.is_some() {
+        // Somebody who creates a store there at this moment has it locked.
+        lock.add_data(disk, dir, &begun)?;
         disk.remove(&begun)
             .map_err(|source| Error::io(&begun, "remove", source))?;
+        lock.release_data();
     }
     let file = disk
         .create(&begun)
         .map_err(|source| Error::io(&begun, "create", source))?;
+    lock.add_data(disk, dir, &begun)?;
     Ok(PageFile::new(begun, file, page_bytes, cache_pages))
 }
 
 /// Makes the data file that was begun the store's, durably.
 pub(super) fn finish_data_file(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let path = dir.join(DATA_FILE);
+    let found = disk
+        .identity(&path)
+        .map_err(|source| Error::io(&path, "read", source))?;
+    if found.is_some() {
+        return Err(Error::AlreadyExists { path });
+    }
     disk.rename(&dir.join(BEGUN_FILE), &path)
         .map_err(|source| Error::io(&path, "rename a file to", source))?;
     disk.sync_dir(dir)
         .map_err(|source| Error::io(dir, "sync", source))
 }
 
-/// Whether a creation that was cut short may have left it.
+/// Whether a creation, or a removal, that was cut short may have left it.
 pub(super) fn is_remnant(entry: &Path) -> bool {
     let name = entry.file_name().and_then(|name| name.to_str());
-    matches!(name, Some(LOCK_FILE | LOG_DIR | BEGUN_FILE))
+    matches!(name, Some(LOCK_FILE | LOG_DIR | BEGUN_FILE | SPARSE_DIR))
 }

@@ -16,6 +16,7 @@ use crate::sparse::{SparseFlush, drop_files};
 impl Engine {
     /// Drops a table and all its rows.
     pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
+        self.check_writable()?;
         self.with_space(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;

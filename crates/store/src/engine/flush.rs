@@ -23,6 +23,7 @@ pub(super) type Tree<'p> = BPlusTree<I64Order, Columns, &'p WorkingPages>;
 impl Engine {
     /// Moves all rows committed so far into pages, and makes a checkpoint.
     pub(crate) fn flush(&self) -> Result<()> {
+        self.check_writable()?;
         self.with_space(|| {
             let flushing = self.flush.lock();
             self.flush_locked(&flushing)
@@ -45,6 +46,7 @@ impl Engine {
         schema: Arc<TableSchema>,
         grid: Option<Grid>,
     ) -> Result<()> {
+        self.check_writable()?;
         if name.is_empty() {
             return Err(Error::schema("a table needs a name"));
         }
@@ -96,6 +98,7 @@ impl Engine {
     /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
     /// happens only if it `must`.
     pub(super) fn seal(&self, must: bool) -> Result<()> {
+        self.check_place()?;
         let commit = self.commit.lock();
         let view = self.view();
         if view.active().is_empty() {
@@ -160,6 +163,7 @@ impl Engine {
         ));
         self.blocks.after_publishing(number);
         drop(view);
+        self.check_place()?;
         self.release_blocks();
         if let Err(error) = self.log.remove_before(active.log_start) {
             // It takes space and nothing else, until the next checkpoint.

@@ -92,6 +92,11 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
+        if self.engine.is_inherited() {
+            // The thread is one of another process; here there is nothing to be joined, nor to be detached.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.engine.wake.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

@@ -2,26 +2,73 @@
 
 use std::path::Path;
 
+use super::directory::DATA_FILE;
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
 
 pub(super) const LOCK_FILE: &str = "lock";
 
-/// Takes the lock of the store in `dir`, which is held until the value is dropped.
-pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
+/// The lock of a store: of its lock file, and of its data file once there is one. The data file is what tells two stores
+/// apart; a lock file can be removed while it is held.
+#[derive(Debug)]
+pub(super) struct StoreLock {
+    file: Option<Box<dyn DiskLock>>,
+    data: Option<Box<dyn DiskLock>>,
+}
+
+/// Takes the lock of the store in `dir`, which is held until the value is dropped. Nothing is written before it is known
+/// that nobody has the data file.
+pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
     let path = dir.join(LOCK_FILE);
-    disk.lock(&path, &encode(std::process::id())).map_err(|source| {
-        if source.kind() == std::io::ErrorKind::WouldBlock {
-            let holder = decode(&disk.lock_holder(&path))
-                .map_or("another process".into(), |pid| format!("process {pid}"));
-            Error::Locked {
-                path: dir.into(),
-                holder,
-            }
-        } else {
-            Error::io(&path, "lock", source)
-        }
+    let data = dir.join(DATA_FILE);
+    let has_data = disk
+        .identity(&data)
+        .map_err(|source| Error::io(&data, "read", source))?;
+    let data = has_data.map(|_| lock_file(disk, dir, &data)).transpose()?;
+    let file = disk
+        .lock(&path, &encode(std::process::id()))
+        .map_err(|source| refused(disk, dir, &path, source))?;
+    Ok(StoreLock {
+        file: Some(file),
+        data,
     })
+}
+
+impl StoreLock {
+    /// Locks the data file, if it is not locked yet: `path` is its name, which it may get another one instead of.
+    pub(super) fn add_data(&mut self, disk: &dyn Disk, dir: &Path, path: &Path) -> Result<()> {
+        if self.data.is_none() {
+            self.data = Some(lock_file(disk, dir, path)?);
+        }
+        Ok(())
+    }
+
+    /// Lets go of the data file: it is removed, and another one takes its place.
+    pub(super) fn release_data(&mut self) {
+        self.data = None;
+    }
+
+    /// Lets go. A process that inherited the lock shares it with the one that took it, which keeps it.
+    pub(super) fn release(&mut self) {
+        self.data = None;
+        self.file = None;
+    }
+}
+
+fn lock_file(disk: &dyn Disk, dir: &Path, path: &Path) -> Result<Box<dyn DiskLock>> {
+    disk.lock_file(path)
+        .map_err(|source| refused(disk, dir, path, source))
+}
+
+fn refused(disk: &dyn Disk, dir: &Path, path: &Path, source: std::io::Error) -> Error {
+    if source.kind() != std::io::ErrorKind::WouldBlock {
+        return Error::io(path, "lock", source);
+    }
+    let holder = decode(&disk.lock_holder(&dir.join(LOCK_FILE)));
+    Error::Locked {
+        path: dir.into(),
+        holder: holder.map_or("another process".into(), |pid| format!("process {pid}")),
+    }
 }
 
 fn encode(pid: u32) -> String {

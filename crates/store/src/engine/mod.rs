@@ -22,7 +22,9 @@ mod flush;
 mod flusher;
 mod lock;
 mod open;
+mod process;
 mod recovery;
+mod remove;
 mod salvage;
 mod verify;
 mod view;
@@ -33,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::disk::{Disk, DiskLock};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::WorkingPages;
@@ -47,8 +49,10 @@ pub use commit::Appended;
 pub use disk_counts::DiskCounts;
 pub(crate) use flush::tree_config;
 pub(crate) use flusher::Flusher;
+use lock::StoreLock;
 #[cfg(any(test, fuzzing))]
 pub(crate) use lock::decode as lock_holder;
+use process::Process;
 pub use salvage::{Gap, SalvageReport, SalvagedTable};
 pub(crate) use salvage::{inspect, salvage};
 pub use verify::{Problem, VerifyReport};
@@ -72,7 +76,9 @@ pub(crate) struct Engine {
     record_memory: Mutex<Vec<u8>>,
     failed: Mutex<Option<Arc<str>>>,
     wake: flusher::Wake,
-    _lock: Box<dyn DiskLock>,
+    /// The process that opened the store, and alone may write to it.
+    process: Process,
+    lock: Mutex<StoreLock>,
 }
 
 /// What the commit lock guards.
@@ -147,7 +153,36 @@ impl Engine {
         *self.view.write() = Arc::new(view);
     }
 
+    /// Whether this process did not open the store but has it from the one that did.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process.is_inherited()
+    }
+
+    /// Leaves the store to the process that opened it: nothing is written, and nothing is waited for, as threads and locks
+    /// may be those of the other. Its memory is never freed here.
+    pub(crate) fn leave_inherited(self: &Arc<Self>) {
+        // No other thread ever takes this lock.
+        if let Some(mut lock) = self.lock.try_lock() {
+            lock.release();
+        }
+        std::mem::forget(self.clone());
+    }
+
+    /// Fails unless what stands at the name of the data file is what was opened. Otherwise the store was removed, or
+    /// another one stands in its place: nothing there may be written or removed.
+    fn check_place(&self) -> Result<()> {
+        let path = self.pages.path();
+        let read = |source| Error::io(path, "read", source);
+        if self.disk.identity(path).map_err(read)? == Some(self.pages.identity().map_err(read)?) {
+            return Ok(());
+        }
+        Err(self.fail(Error::Replaced { path: path.into() }))
+    }
+
+    /// Fails if the store takes no more writes, or not from this process. Asked before anything else of each operation that
+    /// writes, and without a lock, which may have been held by another thread when this process came to be.
     fn check_writable(&self) -> Result<()> {
+        self.process.check(&self.dir)?;
         match &*self.failed.lock() {
             Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
             None => Ok(()),

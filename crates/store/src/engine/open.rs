@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::directory::{DATA_FILE, LOG_DIR, create_dir, create_files, entries, is_remnant};
+use super::directory::{DATA_FILE, LOG_DIR, check_dirs, create_dir, create_files, entries, is_remnant};
 use super::flusher::Wake;
 use super::lock::lock;
+use super::process::Process;
 use super::recovery::{Recovered, recover};
 use super::view::{Generation, View};
 use super::{CommitState, Engine};
@@ -37,10 +38,13 @@ impl Engine {
             Some(_) => {}
             None => create_dir(&*disk, dir)?,
         }
-        let lock = lock(&*disk, dir)?;
+        let mut lock = lock(&*disk, dir)?;
         // Only under the lock is the answer final: others may have created the store meanwhile.
-        if !entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries)) {
-            create_files(&*disk, dir, &options)?;
+        if entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries)) {
+            lock.add_data(&*disk, dir, &dir.join(DATA_FILE))?;
+            check_dirs(&*disk, dir)?;
+        } else {
+            create_files(&*disk, dir, &options, &mut lock)?;
         }
         let Recovered {
             store_id,
@@ -74,7 +78,8 @@ impl Engine {
             record_memory: Mutex::default(),
             failed: Mutex::new(None),
             wake: Wake::new(),
-            _lock: lock,
+            process: Process::current(),
+            lock: Mutex::new(lock),
         })
     }
 }
@@ -83,15 +88,17 @@ impl Drop for Engine {
     /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
     /// later, it is not taken for one that was being written. Space that was kept for blocks, and for the log, is given back.
     fn drop(&mut self) {
-        if self.check_writable().is_ok() {
-            // Of blocks that were held by snapshots as well.
-            self.release_blocks();
-            self.blocks.give_back();
-            if let Err(error) = self.log.give_back() {
-                tracing::debug!(%error, "spare segments of the log stay until the store is opened");
-            }
+        // What stands in another store's place, or is another process's, is left alone.
+        if self.check_writable().is_err() || self.check_place().is_err() {
+            return;
         }
-        if !self.view().active().is_empty() && self.check_writable().is_ok() {
+        // Of blocks that were held by snapshots as well.
+        self.release_blocks();
+        self.blocks.give_back();
+        if let Err(error) = self.log.give_back() {
+            tracing::debug!(%error, "spare segments of the log stay until the store is opened");
+        }
+        if !self.view().active().is_empty() {
             let vouched = self
                 .log
                 .append(&Record::no_op_body())

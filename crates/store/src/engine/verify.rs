@@ -10,7 +10,7 @@ use bedload_index::paged::{self, I64Order, PageId};
 
 use super::Engine;
 use super::flush::tree_config;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_words};
 use crate::sparse::verify_table;
 
 /// What [`Store::verify`](crate::Store::verify) found.
@@ -54,7 +54,7 @@ impl From<Error> for Problem {
             Error::Io { path, action, source } => Self {
                 file: path,
                 place: format!("cannot {action} it"),
-                reason: source.to_string(),
+                reason: in_words(&source),
             },
             other => Self {
                 file: PathBuf::new(),
@@ -92,6 +92,7 @@ impl VerifyReport {
 impl Engine {
     /// Checks the last checkpoint and the log behind it.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
+        self.process.check(&self.dir)?;
         // No flush may remove the part of the log that is being read.
         let _flushing = self.flush.lock();
         let view = self.view();

@@ -11,7 +11,7 @@ use super::page::PageRef;
 use super::page_file::PageFile;
 use super::superblock::page_bytes_admissible;
 use super::working::{Maintenance, WorkingBatch, WorkingGuard, WorkingPages, WorkingRun};
-use crate::disk::{Disk, DiskFile, OsDisk};
+use crate::disk::{Disk, DiskFile, FileId, OsDisk};
 use crate::error::{Error, Result};
 
 /// Of the cache, a quarter is for pages that were changed, as in a [`Store`](crate::Store).
@@ -238,6 +238,10 @@ impl DiskFile for Counted {
 
     fn punch(&self, offset: u64, len: u64) -> std::io::Result<bool> {
         self.file.punch(offset, len)
+    }
+
+    fn identity(&self) -> std::io::Result<FileId> {
+        self.file.identity()
     }
 
     fn disk_bytes(&self) -> std::io::Result<u64> {

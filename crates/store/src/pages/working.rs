@@ -29,6 +29,7 @@ use super::page_map::Slot;
 use super::superblock::Superblock;
 use super::version::PageVersion;
 use super::working_state::{Origin, State, Taken};
+use crate::disk::FileId;
 use crate::error::{Error, Result};
 
 /// The pages as they are being changed.
@@ -83,6 +84,11 @@ impl WorkingPages {
     /// The data file.
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Which file it is.
+    pub(crate) fn identity(&self) -> std::io::Result<FileId> {
+        self.file.file.identity()
     }
 
     /// Writes the superblock that the pages were opened with once more: whoever wrote it may have died before it was

@@ -19,7 +19,7 @@ use crate::engine::TableEntry;
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey, Page};
 
-pub(super) const SPARSE_DIR: &str = "sparse";
+pub(crate) const SPARSE_DIR: &str = "sparse";
 const EXTENSION: &str = "blocks";
 /// Room of a buffer from the start: what is written in one call, and the block that goes beyond it.
 const BUFFER_BYTES: usize = WRITE_BYTES + WRITE_BYTES / 4;
@@ -398,6 +398,21 @@ impl BlockFiles {
                         .remove(&path)
                         .map_err(|source| Error::io(&path, "remove", source))?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all files, and the directories that are empty then.
+    pub(crate) fn remove_all(&self) -> Result<()> {
+        self.remove_unknown(|_, _| false)?;
+        let tables = self.list_tables()?.into_iter().map(|(_, dir)| dir);
+        for dir in tables.chain([self.dir.clone()]) {
+            match self.disk.remove_dir(&dir) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io(&dir, "remove", source));
+                }
+                _ => {}
             }
         }
         Ok(())

@@ -51,7 +51,7 @@ pub(crate) use backup::{change_map, copy_blocks};
 pub(crate) use block_map::BlockRef;
 pub use density::Density;
 pub(crate) use direct::Target;
-pub(crate) use files::BlockFiles;
+pub(crate) use files::{BlockFiles, SPARSE_DIR};
 pub(crate) use flush::{SparseFlush, drop_files};
 pub use grid::{Grid, Snap};
 pub(crate) use point::{FoundRow, find};

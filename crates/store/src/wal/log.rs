@@ -27,8 +27,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::buffer::Buffer;
 use super::record::{BODY_BYTES_MAX, FRAME_BYTES, frame};
 use super::replay::replay;
-use super::segment::{SEGMENT_HEADER_BYTES, Segment, header, list, list_spares};
-use crate::disk::{BLOCK_BYTES, Disk};
+use super::segment::{SEGMENT_HEADER_BYTES, Segment, Spare, header, list, list_spares, remove_own};
+use crate::disk::{BLOCK_BYTES, Disk, FileId};
 use crate::error::{Error, Result};
 
 /// Disk space is claimed in steps of this many bytes; small ones under test, where files are kept in memory by the
@@ -82,14 +82,25 @@ struct State {
     written: u64,
     synced: u64,
     extent: Extent,
-    /// Segments that ended since the log was begun, by the positions at which they begin.
-    ended: Vec<(u64, Extent)>,
+    /// Segments before the present one, ascending.
+    ended: Vec<Ended>,
     /// Spare segments, the longest last (rule 6).
-    spares: Vec<(PathBuf, Extent)>,
+    spares: Vec<(Spare, Extent)>,
     leading: bool,
     /// When the last sync of those that are paced began.
     last_sync: Instant,
     failed: Option<Arc<str>>,
+}
+
+/// A segment that another one follows.
+#[derive(Debug)]
+struct Ended {
+    /// The position at which it begins.
+    start: u64,
+    path: PathBuf,
+    id: FileId,
+    /// None for one of an earlier process: how much of it was written is not known.
+    extent: Option<Extent>,
 }
 
 /// How far a file goes.
@@ -124,7 +135,19 @@ impl Log {
                 ));
             }
         }
-        Segment::create(disk, dir, store_id, 0, None).map(drop)
+        Segment::create_first(disk, dir, store_id, 0).map(drop)
+    }
+
+    /// Removes a log: its segments, and its directory unless something else is in it.
+    pub(crate) fn remove_all(disk: &dyn Disk, dir: &Path) -> Result<()> {
+        let spares = list_spares(disk, dir)?;
+        for (_, path) in list(disk, dir)?.into_iter().chain(spares) {
+            disk.remove(&path)
+                .map_err(|source| Error::io(&path, "remove", source))?;
+        }
+        disk.remove_dir(dir)
+            .map(drop)
+            .map_err(|source| Error::io(dir, "remove", source))
     }
 
     /// Begins a new segment at `position`, the end of what was replayed; earlier segments stay until
@@ -136,15 +159,30 @@ impl Log {
         position: u64,
     ) -> Result<Self> {
         for (_, spare) in list_spares(&*disk, &dir)? {
-            remove(&*disk, &spare)?;
+            disk.remove(&spare)
+                .map_err(|source| Error::io(&spare, "remove", source))?;
         }
-        let segment = Segment::create(&*disk, &dir, store_id, position, None)?;
+        let mut ended = Vec::new();
+        for (start, path) in list(&*disk, &dir)? {
+            let id = disk
+                .identity(&path)
+                .map_err(|source| Error::io(&path, "read", source))?;
+            if let Some(id) = id.filter(|_| start != position) {
+                ended.push(Ended {
+                    start,
+                    path,
+                    id,
+                    extent: None,
+                });
+            }
+        }
+        let segment = Segment::create_first(&*disk, &dir, store_id, position)?;
         let state = State {
             buffer: Buffer::of(&header(store_id, position)),
             buffer_at: 0,
             idle: Buffer::default(),
             extent: Extent::EMPTY,
-            ended: Vec::new(),
+            ended,
             segment: Arc::new(segment),
             pending: Vec::new(),
             end: position,
@@ -235,12 +273,13 @@ impl Log {
         if state.segment.start < end {
             let spare = state.spares.pop();
             let (spare, extent) = spare.unzip();
-            let created = Segment::create(&*self.disk, &self.dir, self.store_id, end, spare.as_deref());
-            let segment = created.or_else(|error| {
-                Segment::remove(&*self.disk, &self.dir, end)?;
-                Err(error)
-            })?;
-            let ended = (state.segment.start, state.extent);
+            let segment = Segment::create(&*self.disk, &self.dir, self.store_id, end, spare.as_ref())?;
+            let ended = Ended {
+                start: state.segment.start,
+                path: state.segment.path.clone(),
+                id: state.segment.id,
+                extent: Some(state.extent),
+            };
             state.ended.push(ended);
             state.extent = extent.unwrap_or(Extent::EMPTY);
             state.buffer.clear();
@@ -251,49 +290,56 @@ impl Log {
         Ok(end)
     }
 
-    /// Removes segments that end at or before `position`, or makes spares of them.
+    /// Removes segments that end at or before `position`, or makes spares of them: those that this log has written or
+    /// found, and no others, whatever their names.
     pub(crate) fn remove_before(&self, position: u64) -> Result<()> {
-        let segments = list(&*self.disk, &self.dir)?;
-        let (mut ended, mut bytes) = {
+        let (ended, mut bytes) = {
             let mut state = self.state.lock();
+            let ends = state.ended.iter().skip(1).map(|next| next.start);
+            let ends = ends.chain([state.segment.start]);
+            let count = ends
+                .take_while(|&end| end <= position)
+                .count()
+                .min(state.ended.len());
             let bytes: u64 = state.spares.iter().map(|(_, extent)| extent.claimed).sum();
-            (std::mem::take(&mut state.ended), bytes)
+            (state.ended.drain(..count).collect::<Vec<_>>(), bytes)
         };
         let mut spares = Vec::new();
-        for pair in segments.windows(2) {
-            let ((start, path), (next, _)) = (&pair[0], &pair[1]);
-            if *next > position {
+        let mut outcome = Ok(());
+        let mut left = ended.into_iter();
+        for ended in left.by_ref() {
+            let kept = ended
+                .extent
+                .filter(|extent| bytes + extent.claimed <= SPARE_BYTES_MAX);
+            outcome = match kept {
+                Some(extent) => Segment::make_spare(&*self.disk, &ended.path, ended.id).map(|spare| {
+                    bytes += extent.claimed;
+                    spares.push((spare, extent));
+                }),
+                None => remove_own(&*self.disk, &ended.path, ended.id),
+            };
+            if outcome.is_err() {
                 break;
             }
-            // How much of a segment of an earlier process was written is not known.
-            let extent = ended
-                .iter()
-                .find(|(ended, _)| ended == start)
-                .map(|(_, extent)| *extent);
-            match extent.filter(|extent| bytes + extent.claimed <= SPARE_BYTES_MAX) {
-                Some(extent) => {
-                    bytes += extent.claimed;
-                    spares.push((Segment::make_spare(&*self.disk, path)?, extent));
-                }
-                None => remove(&*self.disk, path)?,
-            }
         }
-        self.disk
+        let synced = self
+            .disk
             .sync_dir(&self.dir)
-            .map_err(|source| Error::io(&self.dir, "sync", source))?;
-        ended.retain(|(start, _)| *start >= position);
+            .map_err(|source| Error::io(&self.dir, "sync", source));
         let mut state = self.state.lock();
-        state.ended.append(&mut ended);
-        state.spares.append(&mut spares);
-        state.spares.sort_unstable_by_key(|(_, extent)| extent.written);
-        Ok(())
+        state.ended.splice(0..0, left);
+        if synced.is_ok() {
+            state.spares.append(&mut spares);
+            state.spares.sort_unstable_by_key(|(_, extent)| extent.written);
+        }
+        outcome.and(synced)
     }
 
     /// Removes the spares: nothing will be written over them, or their space is needed. Whether there were any.
     pub(crate) fn give_back(&self) -> Result<bool> {
         let spares = std::mem::take(&mut self.state.lock().spares);
         for (spare, _) in &spares {
-            remove(&*self.disk, spare)?;
+            remove_own(&*self.disk, &spare.path, spare.id)?;
         }
         Ok(!spares.is_empty())
     }
@@ -387,11 +433,6 @@ impl Log {
         state.idle = bytes;
         Ok(())
     }
-}
-
-fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
-    disk.remove(path)
-        .map_err(|source| Error::io(path, "remove", source))
 }
 
 impl State {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
-use crate::disk::{BLOCK_BYTES, Disk, DiskFile};
+use crate::disk::{BLOCK_BYTES, Disk, DiskFile, FileId};
 use crate::error::{Error, Result};
 use crate::pages::FORMAT_VERSION;
 
@@ -22,6 +22,14 @@ pub(super) struct Segment {
     pub(super) file: Box<dyn DiskFile>,
     /// The position in the log at which the segment begins.
     pub(super) start: u64,
+    pub(super) id: FileId,
+}
+
+/// A segment that is no longer needed.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) path: PathBuf,
+    pub(super) id: FileId,
 }
 
 /// What the header of a segment says.
@@ -72,12 +80,16 @@ impl Segment {
     ///
     /// What the file of a spare holds is never taken for records of the segment: those name their positions, and a
     /// record of an earlier segment stands where another position is due.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails. With [`Error::NoSpace`] nothing of the segment is left.
     pub(super) fn create(
         disk: &dyn Disk,
         dir: &Path,
         store_id: [u8; 16],
         start: u64,
-        spare: Option<&Path>,
+        spare: Option<&Spare>,
     ) -> Result<Self> {
         let path = path_of(dir, start);
         let io = |action| {
@@ -85,54 +97,92 @@ impl Segment {
             move |source| Error::io(&path, action, source)
         };
         let mut header = Buffer::of(&header(store_id, start));
-        let file = match spare {
-            Some(spare) => {
-                let file = disk.open(spare).map_err(io("open"))?;
-                // Until it has its name it is nothing, so the header may say what it will be.
-                header.pad(BLOCK_BYTES);
-                file.write_durably(0, &header).map_err(io("write"))?;
-                disk.rename(spare, &path).map_err(io("rename a file to"))?;
-                file
-            }
-            None => {
-                let file = match disk.create(&path) {
-                    // A segment of this name holds no record: its first would stand at `start`, where the log ends.
-                    Err(source) if source.kind() == std::io::ErrorKind::AlreadyExists => {
-                        let file = disk.open(&path).map_err(io("open"))?;
-                        file.truncate(0).map_err(io("truncate"))?;
-                        file
+        let mut begun = None;
+        let mut create = || -> Result<Box<dyn DiskFile>> {
+            let file = match spare {
+                Some(Spare { path: spare, id }) => {
+                    let file = disk.open(spare).map_err(io("open"))?;
+                    if file.identity().map_err(io("read"))? != *id {
+                        return Err(Error::Replaced { path: spare.clone() });
                     }
-                    other => other.map_err(io("create"))?,
-                };
-                // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
-                file.write_at(0, &header).map_err(io("write"))?;
-                file.sync().map_err(io("sync"))?;
-                file
-            }
+                    begun = Some(*id);
+                    // Until it has its name it is nothing, so the header may say what it will be.
+                    header.pad(BLOCK_BYTES);
+                    file.write_durably(0, &header).map_err(io("write"))?;
+                    disk.rename(spare, &path).map_err(io("rename a file to"))?;
+                    file
+                }
+                None => {
+                    let file = disk.create(&path).map_err(io("create"))?;
+                    begun = Some(file.identity().map_err(io("read"))?);
+                    file.write_at(0, &header).map_err(io("write"))?;
+                    file.sync().map_err(io("sync"))?;
+                    file
+                }
+            };
+            disk.sync_dir(dir).map_err(io("sync the directory of"))?;
+            Ok(file)
         };
-        disk.sync_dir(dir).map_err(io("sync the directory of"))?;
-        Ok(Self { path, file, start })
+        let created = create();
+        match (created, begun) {
+            (Ok(file), Some(id)) => Ok(Self {
+                path,
+                file,
+                start,
+                id,
+            }),
+            (Ok(_), None) => unreachable!("what was created was begun"),
+            (Err(error), None) => Err(error),
+            (Err(error), Some(id)) => {
+                remove_own(disk, &path, id)?;
+                disk.sync_dir(dir)
+                    .map_err(|source| Error::io(dir, "sync", source))?;
+                Err(error)
+            }
+        }
     }
 
-    /// Makes a spare of the segment at `path`; returns its path. The name is to be made durable before it is used.
-    pub(super) fn make_spare(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+    /// As [`create`](Self::create), at the beginning of the log, where what a process left that died may stand: a segment
+    /// of this name holds no record, as its first would stand at `start`, where the log ends.
+    pub(super) fn create_first(disk: &dyn Disk, dir: &Path, store_id: [u8; 16], start: u64) -> Result<Self> {
+        let path = path_of(dir, start);
+        let io = |action| {
+            let path = path.clone();
+            move |source| Error::io(&path, action, source)
+        };
+        let file = match disk.open(&path) {
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Self::create(disk, dir, store_id, start, None);
+            }
+            opened => opened.map_err(io("open"))?,
+        };
+        file.truncate(0).map_err(io("truncate"))?;
+        // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
+        file.write_at(0, &header(store_id, start)).map_err(io("write"))?;
+        file.sync().map_err(io("sync"))?;
+        disk.sync_dir(dir).map_err(io("sync the directory of"))?;
+        let id = file.identity().map_err(io("read"))?;
+        Ok(Self {
+            path,
+            file,
+            start,
+            id,
+        })
+    }
+
+    /// Makes a spare of the segment at `path`, if that is still the file `id`. The name is to be made durable before it is
+    /// used.
+    pub(super) fn make_spare(disk: &dyn Disk, path: &Path, id: FileId) -> Result<Spare> {
+        let found = disk
+            .identity(path)
+            .map_err(|source| Error::io(path, "read", source))?;
+        if found != Some(id) {
+            return Err(Error::Replaced { path: path.into() });
+        }
         let spare = path.with_extension(SPARE_EXTENSION);
         disk.rename(path, &spare)
             .map_err(|source| Error::io(path, "rename", source))?;
-        Ok(spare)
-    }
-
-    /// Removes, durably, what an unfinished creation of the segment at `start` left.
-    pub(super) fn remove(disk: &dyn Disk, dir: &Path, start: u64) -> Result<()> {
-        let path = path_of(dir, start);
-        match disk.remove(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io(&path, "remove", source));
-            }
-            _ => {}
-        }
-        disk.sync_dir(dir)
-            .map_err(|source| Error::io(dir, "sync", source))
+        Ok(Spare { path: spare, id })
     }
 
     /// Whether anything stands behind the header of the segment at `path`.
@@ -166,10 +216,14 @@ impl Segment {
                 "the segment belongs to another store",
             ));
         }
+        let id = file
+            .identity()
+            .map_err(|source| Error::io(path, "read", source))?;
         Ok(Some(Self {
             path: path.into(),
             file,
             start: header.start,
+            id,
         }))
     }
 
@@ -193,6 +247,20 @@ pub(super) fn header(store_id: [u8; 16], start: u64) -> [u8; SEGMENT_HEADER_BYTE
     let (body, crc) = header.split_at_mut(SEGMENT_HEADER_BYTES - 4);
     crc.copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
     header
+}
+
+/// Removes a file, if it is still the one of this identity. One that is gone already is no failure.
+pub(super) fn remove_own(disk: &dyn Disk, path: &Path, id: FileId) -> Result<()> {
+    match disk
+        .identity(path)
+        .map_err(|source| Error::io(path, "read", source))?
+    {
+        Some(found) if found == id => disk
+            .remove(path)
+            .map_err(|source| Error::io(path, "remove", source)),
+        Some(_) => Err(Error::Replaced { path: path.into() }),
+        None => Ok(()),
+    }
 }
 
 fn path_of(dir: &Path, start: u64) -> PathBuf {

@@ -6,6 +6,7 @@ mod contract;
 mod damage;
 mod file_pages;
 mod fixtures;
+mod intruders;
 mod lifecycle;
 mod order;
 mod rows;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use bedload_testkit::Rng;
 use parking_lot::Mutex;
 
-use super::{BLOCK_BYTES, Disk, DiskFile, DiskLock};
+use super::{BLOCK_BYTES, Disk, DiskFile, DiskLock, FileId};
 
 #[cfg(test)]
 pub(crate) use trace::Replay;
@@ -68,6 +68,7 @@ struct State {
     names: BTreeMap<PathBuf, Inode>,
     dirs: BTreeSet<PathBuf>,
     locked: BTreeMap<PathBuf, String>,
+    locked_files: BTreeSet<Inode>,
     /// What was done, if it is recorded.
     record: Option<Vec<Event>>,
     calls: u64,
@@ -98,6 +99,7 @@ impl SimDisk {
             names,
             dirs,
             locked: BTreeMap::new(),
+            locked_files: BTreeSet::new(),
             record: None,
             calls: 0,
             read_ahead: Vec::new(),
@@ -196,6 +198,13 @@ impl SimDisk {
     /// Bytes of all files that have a name.
     pub(crate) fn used(&self) -> u64 {
         self.state.lock().used()
+    }
+}
+
+fn id_of(inode: Inode) -> FileId {
+    FileId {
+        device: 0,
+        inode: inode as u64,
     }
 }
 
@@ -304,6 +313,19 @@ impl Disk for SimDisk {
         }))
     }
 
+    fn check_dir(&self, path: &Path) -> io::Result<()> {
+        let state = self.state.lock();
+        if state.dirs.contains(path) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Option<FileId>> {
+        Ok(self.state.lock().names.get(path).copied().map(id_of))
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let mut state = self.state.lock();
         state.call()?;
@@ -331,6 +353,21 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<bool> {
+        let mut state = self.state.lock();
+        state.call()?;
+        if state
+            .names
+            .keys()
+            .chain(&state.dirs)
+            .any(|name| name.parent() == Some(path))
+        {
+            return Ok(false);
+        }
+        let removed = state.dirs.remove(path);
+        removed.then_some(true).ok_or(io::ErrorKind::NotFound.into())
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.call()?;
@@ -347,7 +384,20 @@ impl Disk for SimDisk {
         state.locked.insert(path.into(), holder.into());
         Ok(Box::new(SimLock {
             disk: self.clone(),
-            path: path.into(),
+            what: Locked::Name(path.into()),
+        }))
+    }
+
+    fn lock_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        let mut state = self.state.lock();
+        state.call()?;
+        let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        if !state.locked_files.insert(inode) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(SimLock {
+            disk: self.clone(),
+            what: Locked::File(inode),
         }))
     }
 
@@ -440,6 +490,10 @@ impl DiskFile for SimFile {
         Ok(state.files[self.inode].len() as u64)
     }
 
+    fn identity(&self) -> io::Result<FileId> {
+        Ok(id_of(self.inode))
+    }
+
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         assert!(index(offset).is_multiple_of(BLOCK_BYTES) && bytes.len().is_multiple_of(BLOCK_BYTES));
         self.write_at(offset, bytes)?;
@@ -456,13 +510,23 @@ impl DiskFile for SimFile {
 #[derive(Debug)]
 struct SimLock {
     disk: SimDisk,
-    path: PathBuf,
+    what: Locked,
+}
+
+#[derive(Debug)]
+enum Locked {
+    Name(PathBuf),
+    File(Inode),
 }
 
 impl DiskLock for SimLock {}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        self.disk.state.lock().locked.remove(&self.path);
+        let mut state = self.disk.state.lock();
+        match &self.what {
+            Locked::Name(path) => drop(state.locked.remove(path)),
+            Locked::File(inode) => drop(state.locked_files.remove(inode)),
+        }
     }
 }

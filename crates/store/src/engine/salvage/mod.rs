@@ -20,14 +20,14 @@ use table::TableRemains;
 
 use super::catalogue::{Catalogue, TableEntry};
 use super::directory::{
-    DATA_FILE, LOG_DIR, begin_data_file, create_dir, draw_store_id, entries, finish_data_file,
+    DATA_FILE, LOG_DIR, begin_data_file, check_dirs, create_dir, draw_store_id, entries, finish_data_file,
 };
 use super::flush::{Tree, tree_config, tree_of as open_tree};
-use super::lock::lock;
+use super::lock::{StoreLock, lock};
 use super::recovery::Recovery;
 use super::verify::Problem;
 use super::view::Generation;
-use crate::disk::{Disk, DiskLock};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
@@ -98,8 +98,8 @@ pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Sal
     let source = Source::find(&disk, from, &mut problems)?;
 
     create_dir(&*disk, to)?;
-    let _to_lock = lock(&*disk, to)?;
-    let mut target = Target::create(&disk, to, &source)?;
+    let mut to_lock = lock(&*disk, to)?;
+    let mut target = Target::create(&disk, to, &source, &mut to_lock)?;
     let tables = target.copy_tables(&source, &mut problems)?;
     let log_records = target.apply_log(&source, &mut problems)?;
     let rows = target.finish(disk)?;
@@ -112,9 +112,13 @@ pub(crate) fn salvage(disk: Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Sal
 }
 
 /// Locks a store that is there.
-fn lock_source(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
+fn lock_source(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
     match entries(disk, dir)? {
-        Some(entries) if entries.contains(&dir.join(DATA_FILE)) => lock(disk, dir),
+        Some(entries) if entries.contains(&dir.join(DATA_FILE)) => {
+            let lock = lock(disk, dir)?;
+            check_dirs(disk, dir)?;
+            Ok(lock)
+        }
         _ => Err(Error::NotAStore {
             path: dir.into(),
             reason: "there is no data file in it".into(),
@@ -253,13 +257,19 @@ struct Target<'t> {
 }
 
 impl<'t> Target<'t> {
-    fn create(disk: &Arc<dyn Disk>, dir: &'t Path, source: &Source<'_>) -> Result<Self> {
+    fn create(
+        disk: &Arc<dyn Disk>,
+        dir: &'t Path,
+        source: &Source<'_>,
+        lock: &mut StoreLock,
+    ) -> Result<Self> {
         let options = Options::new();
         create_dir(&**disk, &dir.join(LOG_DIR))?;
+        check_dirs(&**disk, dir)?;
         let store_id = draw_store_id(dir)?;
         let page_bytes = source.pages.page_bytes();
         let pages = options.cache_bytes / page_bytes;
-        let file = begin_data_file(&**disk, dir, page_bytes, pages / 2)?;
+        let file = begin_data_file(&**disk, dir, (page_bytes, pages / 2), lock)?;
         let meta = CheckpointMeta {
             log_start: 0,
             next_sequence: 0,

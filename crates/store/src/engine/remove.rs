@@ -1,0 +1,51 @@
+//! Removing a store, under its lock: what another process has put in its place meanwhile is left alone.
+
+use std::io;
+use std::path::Path;
+
+use super::Engine;
+use super::directory::{BEGUN_FILE, DATA_FILE, LOG_DIR};
+use super::lock::LOCK_FILE;
+use crate::error::{Error, Result};
+use crate::wal::Log;
+
+impl Engine {
+    /// Removes every file of the store. Its directory stays, and so does whatever else is in it.
+    pub(crate) fn remove(&self) -> Result<()> {
+        self.process.check(&self.dir)?;
+        let _flushing = self.flush.lock();
+        let _commit = self.commit.lock();
+        self.check_place()?;
+        self.failed
+            .lock()
+            .get_or_insert_with(|| "the store was removed".into());
+        // Without its data file it is no store, whatever of the rest a failure leaves: it can be created there again.
+        let (data, begun) = (self.dir.join(DATA_FILE), self.dir.join(BEGUN_FILE));
+        self.disk
+            .rename(&data, &begun)
+            .map_err(|source| Error::io(&data, "rename", source))?;
+        self.sync_dir()?;
+        self.blocks.remove_all()?;
+        Log::remove_all(&*self.disk, &self.dir.join(LOG_DIR))?;
+        for path in [begun, self.dir.join(LOCK_FILE)] {
+            let removed = self.disk.remove(&path).or_else(ignore_missing);
+            removed.map_err(|source| Error::io(&path, "remove", source))?;
+        }
+        self.sync_dir()
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        let dir: &Path = &self.dir;
+        self.disk
+            .sync_dir(dir)
+            .map_err(|source| Error::io(dir, "sync", source))
+    }
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound {
+        Ok(())
+    } else {
+        Err(error)
+    }
+}
