@@ -166,8 +166,8 @@ pub(crate) enum SnapKind {
 /// A range of times.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RangeArgs {
-    /// The first time: 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z, or an integer in the time column's
-    /// unit since 1970. Without an offset it is read in the column's zone
+    /// The first time: 2013, 2013-02, 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z, or @N, a number of the
+    /// time column's units since 1970. Without an offset it is read in the column's zone
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
 
@@ -277,6 +277,10 @@ pub(crate) struct DeleteArgs {
 
     #[command(flatten)]
     pub(crate) range: RangeArgs,
+
+    /// Print the range and how many rows it has, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     /// Print one JSON object
     #[arg(long)]

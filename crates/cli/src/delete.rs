@@ -1,12 +1,19 @@
-//! `bedload delete`: forgets the rows of a range of times.
+//! `bedload delete`: deletes the rows of a range of times.
 
+use std::ops::Bound;
+
+use arrow_array::RecordBatch;
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use bedload::Table;
 use serde_json::json;
 
 use crate::args::DeleteArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
 use crate::output::stdout::Stdout;
-use crate::store;
+use crate::store::{self, TickRange};
+use crate::times::format_ticks;
 
 pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     if args.range.from.is_none() && args.range.to.is_none() {
@@ -15,14 +22,104 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let range = store::tick_range(table.schema(), &args.range)?;
+    check_overlap(&table, range)?;
     let rows = table.range(range)?.count()?;
-    table.delete_range(range)?;
-    store.close()?;
+    let name = table.name();
+    let described = describe(&table, range)?;
 
     let mut out = Stdout::lock();
+    if !args.json {
+        // Said before anything is deleted, so that a range that was misunderstood is seen even if the rest fails.
+        out.line(&format!("{} of table {name}, {described}", count(rows)))?;
+    }
+    if !args.dry_run {
+        table.delete_range(range)?;
+    }
     if args.json {
-        out.line(&json!({ "deleted": rows }))
+        let (from, to) = (tick_of(range.0), tick_of(range.1));
+        let deleted = if args.dry_run { 0 } else { rows };
+        out.line(
+            &json!({ "rows": rows, "deleted": deleted, "from_tick": from, "to_tick": to, "range": described }),
+        )?;
+    } else if args.dry_run {
+        out.line("nothing was deleted: --dry-run")?;
     } else {
-        out.line(&format!("deleted {} rows", grouped(rows)))
+        out.line(&format!("deleted {}", count(rows)))?;
+    }
+    if args.dry_run {
+        return Ok(());
+    }
+    // The deletion is durable; what is left to do can be done by the next command as well.
+    if let Err(error) = store.close() {
+        crate::exit::warn(&format!(
+            "the rows are deleted; their space is not free yet: {error}"
+        ));
+    }
+    Ok(())
+}
+
+fn count(rows: u64) -> String {
+    let plural = if rows == 1 { "" } else { "s" };
+    format!("{} row{plural}", grouped(rows))
+}
+
+/// Both ends of a range as times of the calendar.
+fn describe(table: &Table, (from, to): TickRange) -> Result<String> {
+    let from = match tick_of(from) {
+        Some(tick) => format!("from {} (included)", time(table, tick)?),
+        None => "from the first row".to_owned(),
+    };
+    let to = match tick_of(to) {
+        Some(tick) => format!("to {} (not included)", time(table, tick)?),
+        None => "to the last row".to_owned(),
+    };
+    Ok(format!("{from} {to}"))
+}
+
+/// Complains about a range in which a table that has rows can have none: most likely the times were meant otherwise.
+fn check_overlap(table: &Table, range: TickRange) -> Result<()> {
+    let Some((first, last)) = edges(table)? else {
+        return Ok(());
+    };
+    let (from, to) = (tick_of(range.0), tick_of(range.1));
+    if from.is_none_or(|from| from <= last) && to.is_none_or(|to| to > first) {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "no row of table {} lies {}: its times go from {} to {}",
+        table.name(),
+        describe(table, range)?,
+        time(table, first)?,
+        time(table, last)?
+    )))
+}
+
+/// The first and the last time of a table.
+fn edges(table: &Table) -> Result<Option<(i64, i64)>> {
+    let time = [store::time_name(table.schema())];
+    let first = table.range(..)?.columns(&time)?.limit(1).next();
+    let last = table.range(..)?.columns(&time)?.rev().limit(1).next();
+    match (first.transpose()?, last.transpose()?) {
+        (Some(first), Some(last)) => Ok(Some((tick_in(&first)?, tick_in(&last)?))),
+        _ => Ok(None),
+    }
+}
+
+/// The time in a batch of one row and one column.
+fn tick_in(batch: &RecordBatch) -> Result<i64> {
+    let ticks = cast(batch.column(0), &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
+    let ticks: &arrow_array::Int64Array = arrow_array::cast::AsArray::as_primitive(&ticks);
+    Ok(ticks.value(0))
+}
+
+fn time(table: &Table, tick: i64) -> Result<String> {
+    let (unit, zone) = store::time_type(table.schema());
+    format_ticks(tick, unit, zone).map_err(Failure::input)
+}
+
+fn tick_of(bound: Bound<i64>) -> Option<i64> {
+    match bound {
+        Bound::Included(tick) | Bound::Excluded(tick) => Some(tick),
+        Bound::Unbounded => None,
     }
 }

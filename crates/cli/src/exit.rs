@@ -1,7 +1,7 @@
 //! How the command ends: its exit codes, and the one line that says why.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -94,6 +94,12 @@ impl Failure {
     pub(crate) fn status(&self) -> Status {
         self.status
     }
+}
+
+/// Says on standard error what went wrong beside the work, which was done.
+pub(crate) fn warn(message: &str) {
+    // If standard error is gone, there is nobody to tell.
+    let _ = writeln!(io::stderr(), "bedload: warning: {message}");
 }
 
 impl fmt::Display for Failure {

@@ -16,6 +16,7 @@ mod picture;
 mod query;
 mod salvage;
 mod schema;
+mod seconds;
 mod sortedness;
 mod store;
 mod times;

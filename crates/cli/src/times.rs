@@ -171,19 +171,30 @@ impl Digits<'_> {
 
 /// The first tick that is not before the time `text`, for a column of `unit` and `zone`.
 ///
-/// An integer is a number of ticks. A time without an offset is a reading of the clock in the column's zone, or in
-/// UTC if the column has none.
+/// `@N` is a number of ticks. `2013` and `2013-02` are the beginning of a year and of a month. A time without an
+/// offset is a reading of the clock in the column's zone, or in UTC if the column has none.
 pub(crate) fn parse_bound(text: &str, unit: TimeUnit, zone: Option<&str>) -> Result<i64, String> {
-    if let Ok(ticks) = text.parse() {
-        return Ok(ticks);
+    if let Some(ticks) = text.strip_prefix('@') {
+        return ticks.parse().map_err(|_| {
+            format!(
+                "`{text}` is not a time: after @ there must be a whole number of {}",
+                unit_name(unit)
+            )
+        });
     }
-    let written = WrittenTime::parse(text).ok_or_else(|| {
-        format!(
-            "`{text}` is not a time: write 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z \
-             or an integer ({} since 1970)",
-            unit_name(unit)
-        )
-    })?;
+    let written = WrittenTime::parse(text)
+        .or_else(|| parse_month(text))
+        .ok_or_else(|| match text.parse::<i128>() {
+            Ok(_) => format!(
+                "`{text}` is not a time: write @{text} for {} since 1970, or a year of four digits",
+                unit_name(unit)
+            ),
+            Err(_) => format!(
+                "`{text}` is not a time: write 2013, 2013-02, 2013-02-08, '2013-02-08 17:30:00', \
+                 2013-02-08T17:30:00Z or @N ({} since 1970)",
+                unit_name(unit)
+            ),
+        })?;
     let offset_seconds = match (written.offset_seconds, zone) {
         (Some(offset), _) => offset,
         (None, None) => 0,
@@ -200,6 +211,22 @@ pub(crate) fn parse_bound(text: &str, unit: TimeUnit, zone: Option<&str>) -> Res
                 unit_name(unit)
             )
         })
+}
+
+/// The beginning of a year, `YYYY`, or of a month, `YYYY-MM`.
+fn parse_month(text: &str) -> Option<WrittenTime> {
+    let mut rest = Digits(text.as_bytes());
+    let year = i32::try_from(rest.number(4)?).ok()?;
+    let month = match rest.byte(b'-') {
+        Some(()) => rest.number(2)?,
+        None => 1,
+    };
+    let local = NaiveDate::from_ymd_opt(year, month, 1)?.and_hms_opt(0, 0, 0)?;
+    rest.0.is_empty().then_some(WrittenTime {
+        local,
+        offset_seconds: None,
+        fraction_digits: 0,
+    })
 }
 
 /// A number of ticks as a time of the calendar; as a number if the calendar does not reach that far.
@@ -280,11 +307,37 @@ mod tests {
             "2013-02-08T18:30:00+01:00",
             "2013-02-08T12:30:00-0500",
             "2013-02-08T12:30:00-05",
-            "1360344600",
+            "@1360344600",
         ] {
             assert_eq!(bound(text, Second), 1_360_344_600, "{text}");
         }
         assert_eq!(bound("2013-02-08", Millisecond), 1_360_281_600_000);
+    }
+
+    #[test]
+    fn a_number_is_a_year_and_ticks_have_a_sign_of_their_own() {
+        assert_eq!(bound("2013", Second), 1_356_998_400);
+        assert_eq!(bound("2013-02", Second), 1_359_676_800);
+        assert_eq!(bound("@2013", Second), 2013);
+        assert_eq!(bound("@-1", Nanosecond), -1);
+        for text in [
+            "0",
+            "-5",
+            "20130208",
+            "1360344600",
+            "201",
+            "2013-",
+            "2013-13",
+            "2013-2",
+            "@",
+            "@1.5",
+            "@2013-02",
+        ] {
+            let message = parse_bound(text, Second, None).unwrap_err();
+            assert!(message.contains("is not a time"), "{text}: {message}");
+        }
+        let message = parse_bound("1360344600", Millisecond, None).unwrap_err();
+        assert!(message.contains("@1360344600 for ms since 1970"), "{message}");
     }
 
     #[test]

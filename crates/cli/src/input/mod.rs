@@ -2,9 +2,11 @@
 
 mod bytes;
 mod csv;
+mod guard;
 mod parquet;
 mod rejects;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -17,6 +19,9 @@ pub(crate) use self::parquet::same_type;
 pub(crate) use self::rejects::{OnError, Rejects};
 use self::rejects::{Place, Reason, Reject};
 use crate::exit::{Failure, Result};
+
+/// Columns that are read from a file, at most: rows of more fit in no page.
+const COLUMNS_MAX: usize = 4096;
 
 /// The name that stands for standard input.
 pub(crate) const STDIN: &str = "-";
@@ -47,18 +52,20 @@ impl Wanted {
     ///
     /// `offered` may name a column twice as long as nobody asks for it.
     fn places(&self, file: &str, offered: &[String]) -> Result<Vec<usize>> {
-        let place_of = |name: &String| {
-            let mut places = (0..offered.len()).filter(|&place| offered[place] == *name);
-            match (places.next(), places.next()) {
-                (Some(place), None) => Ok(place),
-                (Some(_), Some(_)) => Err(Failure::input(format!("{file}: two columns are named {name}"))),
-                (None, _) => {
-                    let there = offered.join(", ");
-                    Err(Failure::input(format!(
-                        "{file}: no column is named {name}; there are {there}"
-                    )))
-                }
-            }
+        let mut by_name: HashMap<&str, Offered> = HashMap::with_capacity(offered.len());
+        for (place, name) in offered.iter().enumerate() {
+            by_name
+                .entry(name)
+                .and_modify(|found| *found = Offered::Twice)
+                .or_insert(Offered::At(place));
+        }
+        let place_of = |name: &String| match by_name.get(name.as_str()) {
+            Some(Offered::At(place)) => Ok(*place),
+            Some(Offered::Twice) => Err(Failure::input(format!("{file}: two columns are named {name}"))),
+            None => Err(Failure::input(format!(
+                "{file}: no column is named {name}; there are {}",
+                listed(offered)
+            ))),
         };
         if let Some(time) = &self.time {
             place_of(time)?;
@@ -73,13 +80,14 @@ impl Wanted {
         for field in &self.given {
             place_of(field.name())?;
         }
-        let places: Vec<usize> = self
-            .columns
-            .as_deref()
-            .unwrap_or(offered)
-            .iter()
-            .map(place_of)
-            .collect::<Result<_>>()?;
+        let wanted = self.columns.as_deref().unwrap_or(offered);
+        if wanted.len() > COLUMNS_MAX {
+            return Err(Failure::input(format!(
+                "{file}: {} columns, and a table has at most {COLUMNS_MAX}: choose some with --columns",
+                wanted.len()
+            )));
+        }
+        let places: Vec<usize> = wanted.iter().map(place_of).collect::<Result<_>>()?;
         match &self.time {
             Some(time) if !places.iter().any(|&place| offered[place] == *time) => Err(Failure::usage(
                 format!("the time column {time} must be among --columns"),
@@ -102,14 +110,38 @@ impl Wanted {
         self.given_field(name).or_else(of_table).map(Field::data_type)
     }
 
-    /// Whether integers in a column of times are ticks. Only if somebody said so: where times are written as such,
-    /// a stray integer is a mistake.
+    /// Whether integers in a column of times are ticks because the user said so. Where times are written as such, a
+    /// stray integer is a mistake.
     fn takes_ticks(&self, name: &str) -> bool {
         self.given_field(name).is_some() || (self.is_time(name) && self.time_unit.is_some())
     }
 
+    /// The unit of integers in the time column: the one that the user named, else that of the table if it exists.
+    fn tick_unit(&self, name: &str) -> Option<TimeUnit> {
+        let of_table = || match self.known_type(name) {
+            Some(DataType::Timestamp(unit, _)) => Some(*unit),
+            _ => None,
+        };
+        self.time_unit.or_else(of_table)
+    }
+
     fn given_field(&self, name: &str) -> Option<&Field> {
         self.given.iter().find(|field| field.name() == name)
+    }
+}
+
+/// Where a file has a column of some name.
+enum Offered {
+    At(usize),
+    Twice,
+}
+
+/// Names for a message: all of them, or the first few of many.
+fn listed(names: &[String]) -> String {
+    const LISTED: usize = 50;
+    match names.len().checked_sub(LISTED) {
+        Some(more @ 1..) => format!("{} and {more} more", names[..LISTED].join(", ")),
+        _ => names.join(", "),
     }
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::ArrowError;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
+use super::guard::guarded;
 use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
 use crate::schema::type_name;
+use crate::seconds;
 
 /// A Parquet file's rows.
 pub(super) struct ParquetRows {
@@ -37,7 +38,9 @@ impl ParquetRows {
                 "{name}: not a whole Parquet file, cut off or damaged: {error}"
             ))
         };
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| unreadable(&error))?;
+        let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
+            .and_then(|opened| opened.map_err(|error| error.to_string()))
+            .map_err(|error| unreadable(&error))?;
         let offered: Vec<String> = builder
             .schema()
             .fields()
@@ -53,11 +56,14 @@ impl ParquetRows {
 
         let rows_total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
-        let batches = builder
-            .with_projection(mask)
-            .with_batch_size(wanted.batch_rows)
-            .build()
-            .map_err(|error| unreadable(&error))?;
+        let batches = guarded(|| {
+            builder
+                .with_projection(mask)
+                .with_batch_size(wanted.batch_rows)
+                .build()
+        })
+        .and_then(|built| built.map_err(|error| error.to_string()))
+        .map_err(|error| unreadable(&error))?;
         // The projection keeps the order of the file.
         let mut in_file_order = places.clone();
         in_file_order.sort_unstable();
@@ -79,7 +85,7 @@ impl ParquetRows {
         })
     }
 
-    fn failure(&self, error: &ArrowError) -> Failure {
+    fn failure(&self, error: &dyn std::fmt::Display) -> Failure {
         let row = self.rows_read + 1;
         Failure::input(format!(
             "{}: cut off or damaged after row {row}: {error}",
@@ -94,10 +100,12 @@ impl Rows for ParquetRows {
     }
 
     fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
-        let Some(batch) = self.batches.next() else {
-            return Ok(None);
+        let batch = match guarded(|| self.batches.next()) {
+            Ok(None) => return Ok(None),
+            Ok(Some(Ok(batch))) => batch,
+            Ok(Some(Err(error))) => return Err(self.failure(&error)),
+            Err(panic) => return Err(self.failure(&panic)),
         };
-        let batch = batch.map_err(|error| self.failure(&error))?;
         let first_row = self.rows_read;
         self.rows_before = first_row;
         let rows = batch.num_rows();
@@ -173,10 +181,13 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
     let name = field.name();
     let is_time = wanted.is_time(name);
     let stored = match (
-        stored_type(field.data_type()),
-        wanted.time_unit.filter(|_| is_time),
+        stored_type(field.data_type()).map(|stored| seconds::restored(field, stored)),
+        wanted.tick_unit(name).filter(|_| is_time),
     ) {
-        (Some(DataType::Int64), Some(unit)) => Some(DataType::Timestamp(unit, None)),
+        (Some(DataType::Int64), Some(unit)) => match wanted.known_type(name) {
+            Some(known @ DataType::Timestamp(of, _)) if *of == unit => Some(known.clone()),
+            _ => Some(DataType::Timestamp(unit, None)),
+        },
         (Some(DataType::Date32), unit) if is_time => {
             Some(DataType::Timestamp(unit.unwrap_or(TimeUnit::Second), None))
         }

@@ -19,6 +19,7 @@ use parquet::file::properties::WriterProperties;
 use self::destination::Destination;
 use self::table::TableWriter;
 use crate::exit::{Failure, Result};
+use crate::seconds;
 
 /// Rows that a Parquet file is cut into; a writer holds the encoded columns of so many.
 const ROW_GROUP_ROWS: usize = 128 << 10;
@@ -47,7 +48,7 @@ enum Sink {
     Table(TableWriter<Destination>),
     Csv(Box<CsvWriter<Destination>>),
     Json(JsonWriter<Destination, LineDelimited>),
-    Parquet(Box<ArrowWriter<Destination>>),
+    Parquet(Box<ArrowWriter<Destination>>, SchemaRef),
 }
 
 impl Answer {
@@ -78,9 +79,10 @@ impl Answer {
                     .set_compression(Compression::SNAPPY)
                     .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
                     .build();
-                let writer = ArrowWriter::try_new(destination, SchemaRef::clone(schema), Some(properties))
+                let written = seconds::written_schema(schema);
+                let writer = ArrowWriter::try_new(destination, SchemaRef::clone(&written), Some(properties))
                     .map_err(|error| Failure::input(format!("{name}: {error}")))?;
-                Sink::Parquet(Box::new(writer))
+                Sink::Parquet(Box::new(writer), written)
             }
         };
         let mut answer = Self {
@@ -98,7 +100,8 @@ impl Answer {
             Sink::Table(writer) => writer.write(batch),
             Sink::Csv(writer) => writer.write(batch),
             Sink::Json(writer) => writer.write(batch),
-            Sink::Parquet(writer) => writer.write(batch).map_err(ArrowError::from),
+            Sink::Parquet(writer, schema) => seconds::written_batch(batch, schema)
+                .and_then(|batch| writer.write(&batch).map_err(ArrowError::from)),
         };
         written.map_err(|error| failure(&self.name, &self.last_error, &error))
     }
@@ -114,7 +117,7 @@ impl Answer {
             Sink::Table(writer) => writer.finish(),
             Sink::Csv(writer) => Ok(writer.into_inner()),
             Sink::Json(mut writer) => writer.finish().map(|()| writer.into_inner()),
-            Sink::Parquet(writer) => writer.into_inner().map_err(ArrowError::from),
+            Sink::Parquet(writer, _) => writer.into_inner().map_err(ArrowError::from),
         };
         destination
             .and_then(|destination| destination.finish().map_err(ArrowError::from))

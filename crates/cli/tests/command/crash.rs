@@ -89,7 +89,7 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
         }
 
         let range = format!(
-            "--from {} --to {}",
+            "--from @{} --to @{}",
             round * ROUND_TICKS,
             (round + 1) * ROUND_TICKS
         );

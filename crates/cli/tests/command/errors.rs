@@ -245,6 +245,29 @@ fn a_later_row_that_contradicts_the_inferred_type() {
 }
 
 #[test]
+fn a_header_of_a_million_columns() {
+    let place = Place::new();
+    let names: Vec<String> = (0..1_000_000).map(|n| format!("c{n}")).collect();
+    let values = ",".repeat(names.len() - 1);
+    place.write("wide.csv", format!("{}\n2013-01-01{values}\n", names.join(",")));
+    assert_eq!(
+        place.run("ingest s t wide.csv --time c0").fails(1),
+        "wide.csv: 1000000 columns, and a table has at most 4096: choose some with --columns"
+    );
+    let message = place.run("ingest s t wide.csv --time t").fails(1);
+    assert!(
+        message.len() < 1000 && message.ends_with("c49 and 999950 more"),
+        "{message}"
+    );
+    place.output("ingest s t wide.csv --time c0 --columns c0,c999999");
+    place.write("wide.csv", ",".repeat(2 << 20));
+    assert_eq!(
+        place.run("ingest s t wide.csv --time c0").fails(1),
+        "wide.csv:1: a record of over 1048576 fields"
+    );
+}
+
+#[test]
 fn rows_that_do_not_fit_the_table() {
     let place = with_store();
     let message_for = |text: &str| {
@@ -260,8 +283,14 @@ fn rows_that_do_not_fit_the_table() {
         "a.csv: table t has no column w; leave it out with --columns"
     );
     assert!(message_for("t,v\n2013-01-01,x\n").starts_with("a.csv:2: `x` in column v is not of type int64"));
-    // An integer is no time where times are written out, not even in a second file.
-    assert!(message_for("t,v\n20130101,1\n").starts_with("a.csv:2: `20130101` in column t is not a time"));
+    // An integer is no time where times are written out.
+    let message = message_for("t,v\n2013-01-01,1\n20130101,1\n");
+    assert!(
+        message.starts_with("a.csv:3: `20130101` in column t is not a time"),
+        "{message}"
+    );
+    assert!(message.contains("--time-unit"), "{message}");
+    place.write("a.csv", "t,v\n2013-01-01,1\n");
     assert_eq!(
         place.run("ingest s t a.csv --schema v:float64").fails(1),
         "a.csv: column v is of type float64, but int64 in table t"
@@ -313,7 +342,7 @@ fn a_directory_that_is_no_store() {
         "query dir t",
         "info dir",
         "verify dir",
-        "delete dir t --from 0",
+        "delete dir t --from @0",
         "ingest dir t a.csv --time t",
     ] {
         assert!(place.run(arguments).fails(6).contains("dir"), "{arguments}");
@@ -322,7 +351,7 @@ fn a_directory_that_is_no_store() {
         "query none t",
         "info none",
         "verify none",
-        "delete none t --from 0",
+        "delete none t --from @0",
     ] {
         assert!(place.run(arguments).fails(6).contains("none"), "{arguments}");
         assert!(!place.path("none").exists(), "{arguments}");
@@ -354,7 +383,7 @@ fn a_store_of_a_newer_version() {
         "query s t",
         "info s",
         "verify s",
-        "delete s t --from 0",
+        "delete s t --from @0",
         "ingest s t good.csv",
     ] {
         assert!(place.run(arguments).fails(7).contains("newer"), "{arguments}");
@@ -448,7 +477,7 @@ fn a_store_that_is_in_use() {
         "query s t",
         "info s",
         "verify s",
-        "delete s t --from 0",
+        "delete s t --from @0",
         "ingest s t good.csv",
     ] {
         assert!(place.run(arguments).fails(4).contains('s'), "{arguments}");

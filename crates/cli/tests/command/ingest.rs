@@ -3,6 +3,36 @@
 use crate::harness::{Place, near_sorted_csv};
 
 #[test]
+fn integers_for_a_table_that_exists_count_in_its_unit() {
+    let place = Place::new();
+    place.write("a.csv", "t,n\n1000,1\n2000,2\n");
+    for (table, unit) in [
+        ("seconds", "timestamp(s)"),
+        ("zoned", "timestamp(ms, America/New_York)"),
+    ] {
+        let schema = format!("--schema=t:{unit}");
+        place
+            .run_with(&["ingest", "s", table, "a.csv", "--time", "t", &schema])
+            .succeeds();
+        place.output(&format!("ingest s {table} a.csv"));
+        let rows = place.output(&format!("query s {table} --columns t,n --format csv"));
+        let rows: Vec<&str> = rows.lines().skip(1).collect();
+        assert_eq!((rows.len(), rows[0], rows[2]), (4, rows[1], rows[3]), "{rows:?}");
+        // The same through Parquet, where the time column is one of integers.
+        place.output(&format!("ingest t_{table} t a.csv --time n --time-unit s"));
+        place.output(&format!(
+            "query t_{table} t --columns t,n --format parquet --output {table}.parquet"
+        ));
+        let file = format!("{table}.parquet");
+        let message = place.run(&format!("ingest s {table} {file}")).fails(1);
+        assert!(
+            message.contains("column n is of type timestamp(s), not int64"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn rows_that_are_left_out_are_listed_and_counted() {
     let place = Place::new();
     place.write(

@@ -23,7 +23,7 @@ fn numbers(place: &Place, options: &str) -> Vec<u32> {
 #[test]
 fn from_is_inclusive_and_to_is_exclusive() {
     let place = with_store();
-    assert_eq!(numbers(&place, "--from 3 --to 5"), [9, 19, 2, 12]);
+    assert_eq!(numbers(&place, "--from @3 --to @5"), [9, 19, 2, 12]);
     assert_eq!(
         numbers(
             &place,
@@ -39,10 +39,10 @@ fn from_is_inclusive_and_to_is_exclusive() {
         ),
         [9, 19, 2, 12]
     );
-    assert_eq!(numbers(&place, "--to 1"), [0, 10]);
-    assert_eq!(numbers(&place, "--from 9"), [7, 17]);
-    assert!(numbers(&place, "--from 4 --to 4").is_empty());
-    assert!(numbers(&place, "--to -1").is_empty());
+    assert_eq!(numbers(&place, "--to @1"), [0, 10]);
+    assert_eq!(numbers(&place, "--from @9"), [7, 17]);
+    assert!(numbers(&place, "--from @4 --to @4").is_empty());
+    assert!(numbers(&place, "--to @-1").is_empty());
     assert_eq!(numbers(&place, "").len(), 20);
 }
 
@@ -68,10 +68,10 @@ fn reversed_and_limited() {
         assert_eq!(numbers(&place, &format!("--reverse --limit {limit}")), expected);
     }
     assert_eq!(
-        numbers(&place, "--from 3 --to 5 --reverse --limit 3"),
+        numbers(&place, "--from @3 --to @5 --reverse --limit 3"),
         [12, 2, 19]
     );
-    assert_eq!(numbers(&place, "--from 3 --limit 3"), [9, 19, 2]);
+    assert_eq!(numbers(&place, "--from @3 --limit 3"), [9, 19, 2]);
 }
 
 #[test]
@@ -101,12 +101,44 @@ fn an_empty_answer_still_has_its_columns() {
 #[test]
 fn deleted_rows_are_gone() {
     let place = with_store();
-    assert_eq!(place.output("delete s t --from 3 --to 5"), "deleted 4 rows\n");
-    assert_eq!(numbers(&place, "--from 2 --to 6"), [6, 16, 5, 15]);
-    assert_eq!(place.json("delete s t --from 8 --json")["deleted"], 4);
+    let said = "4 rows of table t, from 1970-01-01T00:00:00.003 (included) to 1970-01-01T00:00:00.005 (not included)\n";
+    let preview = place.output("delete s t --from @3 --to @5 --dry-run");
+    assert_eq!(preview, format!("{said}nothing was deleted: --dry-run\n"));
+    assert_eq!(numbers(&place, "").len(), 20);
+    let done = place.output("delete s t --from @3 --to @5");
+    assert_eq!(done, format!("{said}deleted 4 rows\n"));
+    assert_eq!(numbers(&place, "--from @2 --to @6"), [6, 16, 5, 15]);
+    let preview = place.json("delete s t --from @8 --json --dry-run");
+    assert_eq!((&preview["rows"], &preview["deleted"]), (&4.into(), &0.into()));
+    assert_eq!(
+        (&preview["from_tick"], &preview["to_tick"]),
+        (&8.into(), &().into())
+    );
+    assert_eq!(place.json("delete s t --from @8 --json")["deleted"], 4);
     assert_eq!(numbers(&place, ""), [0, 10, 3, 13, 6, 16, 5, 15, 8, 18, 1, 11]);
     assert_eq!(place.json("info s t --json")["tables"][0]["rows"], 12);
     assert!(place.output("verify s").starts_with("whole"));
+}
+
+#[test]
+fn a_range_that_was_meant_otherwise_deletes_nothing() {
+    let place = with_store();
+    // A year, and not the 2,014th millisecond.
+    let message = place.run("delete s t --from 2014").fails(1);
+    assert_eq!(
+        message,
+        "no row of table t lies from 2014-01-01T00:00:00 (included) to the last row: its times go from \
+         1970-01-01T00:00:00 to 1970-01-01T00:00:00.009"
+    );
+    place.run("delete s t --to @0").fails(1);
+    place.run("delete s t --from @10").fails(1);
+    let message = place.run("delete s t --from 20140101").fails(1);
+    assert!(message.contains("write @20140101 for ms since 1970"), "{message}");
+    assert_eq!(numbers(&place, "").len(), 20);
+    place.output("delete s t --to 1971");
+    assert!(numbers(&place, "").is_empty());
+    // Of an empty table no times can be told.
+    place.output("delete s t --from 2014");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! What goes in comes out: every type, with and without values, through every format that keeps it.
 
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{LogicalType, TimeUnit as ParquetTimeUnit};
+
 use crate::harness::Place;
 
 /// A table with every type: the widest values, the narrowest and none. Times before 1970 among them.
@@ -164,7 +167,7 @@ fn every_unit_of_the_time_column() {
             );
             assert_eq!(
                 place.output(&format!(
-                    "query {store} t --columns n --format csv --from -2 --to 1"
+                    "query {store} t --columns n --format csv --from @-2 --to @1"
                 )),
                 "n\n-2\n-1\n0\n"
             );
@@ -179,6 +182,41 @@ fn every_unit_of_the_time_column() {
             assert_eq!(place.contents(&again), place.contents(&store), "{schema}");
         }
     }
+}
+
+#[test]
+fn seconds_are_times_for_other_readers_of_parquet() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,z\n1969-12-31T23:59:59,2013-02-08T17:30:00Z\n2013-02-08T17:30:00,\n",
+    );
+    place.output("ingest s t a.csv --time t --schema z:timestamp(s,America/New_York)");
+    place.output("query s t --format parquet --output a.parquet");
+    let file = std::fs::File::open(place.path("a.parquet")).unwrap();
+    let file = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    for (column, is_adjusted_to_utc) in [(0, false), (1, true)] {
+        match file.parquet_schema().column(column).logical_type_ref() {
+            Some(LogicalType::Timestamp(found)) => {
+                assert_eq!(found.unit, ParquetTimeUnit::MILLIS);
+                assert_eq!(found.is_adjusted_to_u_t_c, is_adjusted_to_utc);
+            }
+            other => panic!("column {column} is {other:?}"),
+        }
+    }
+    // They come back as seconds, into a new table and into the old one.
+    place.output("ingest again t a.parquet --time t");
+    assert_eq!(place.contents("again"), place.contents("s"));
+    place.output("ingest s t a.parquet");
+    // The format has no number for seconds this far away.
+    place.output("ingest far t a.csv --time t --schema t:timestamp(s),z:utf8");
+    place.write("far.csv", "t,z\n9223372036854775,\n9223372036854776,\n");
+    place.output("ingest far t far.csv");
+    let message = place
+        .run("query far t --format parquet --output far.parquet")
+        .fails(1);
+    assert!(message.contains("cannot be written in this format"), "{message}");
+    assert!(!place.path("far.parquet").exists());
 }
 
 #[test]

@@ -110,9 +110,11 @@ impl CsvRows {
         let infers = places
             .iter()
             .any(|&place| rows.wanted.known_type(&header[place]).is_none());
-        if infers {
-            rows.hold(SAMPLE_ROWS)?;
-        }
+        rows.hold(if infers {
+            SAMPLE_ROWS
+        } else {
+            rows.wanted.batch_rows
+        })?;
         for place in places {
             let column = rows.column(place, &header[place])?;
             rows.columns.push(column);
@@ -134,7 +136,13 @@ impl CsvRows {
                 .map_err(|no_time| self.no_time(name, place, no_time))?,
             None => infer_type(values(), &self.wanted.nulls),
         };
-        let takes_ticks = self.wanted.takes_ticks(name);
+        // In a table that exists, a file whose times begin with an integer has ticks of the table's unit.
+        let begins_with_ticks = || {
+            values()
+                .find(|value| !value.is_empty())
+                .is_some_and(|value| std::str::from_utf8(value).is_ok_and(|text| text.parse::<i64>().is_ok()))
+        };
+        let takes_ticks = self.wanted.takes_ticks(name) || (is_time && !inferred && begins_with_ticks());
         Ok(Column {
             place,
             field: Field::new(name, data_type, !is_time),
@@ -210,6 +218,9 @@ impl CsvRows {
         };
         let remedy = match problem {
             Problem::Missing | Problem::NotUtf8 => Some(SKIP.to_owned()),
+            Problem::NoTime if text.parse::<i64>().is_ok() => Some(format!(
+                "if integers count units since 1970, say which with --time-unit s, ms, us or ns; else {SKIP}"
+            )),
             _ if column.inferred => Some(format!(
                 "the type was inferred from the first rows: give another with --schema '{name}:…', or {SKIP}"
             )),

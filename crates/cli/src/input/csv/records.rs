@@ -11,6 +11,9 @@ use crate::input::bytes::text_failure;
 /// A record longer than this is taken for a quote that nobody closed.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
+/// A record with more fields than this is no row of a table.
+const RECORD_FIELDS_MAX: usize = 1 << 20;
+
 /// Reads records. Line ends may be `\n`, `\r\n` or `\r`; blank lines are passed over.
 ///
 /// The line numbers of `csv_core` are those of the end of the *previous* record, which is another line if blank
@@ -83,6 +86,12 @@ impl RecordReader {
                     self.name
                 );
                 return Err(Failure::input(message));
+            }
+            if ends_len - first_end > RECORD_FIELDS_MAX {
+                return Err(Failure::input(format!(
+                    "{}:{line}: a record of over {RECORD_FIELDS_MAX} fields",
+                    self.name
+                )));
             }
             let more = match result {
                 ReadRecordResult::Record => true,
