@@ -1,5 +1,6 @@
 //! Checkpoints: making the working pages durable, and opening a file at its last one.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -73,12 +74,11 @@ impl WorkingPages {
         used.extend_from_slice(&fixtures);
         used.sort_unstable();
         if let Some(twice) = used.windows(2).find(|pair| pair[0] == pair[1]) {
-            let place = format!("the page map of checkpoint {}", superblock.checkpoint);
-            return Err(Error::corrupt(
-                file.path(),
-                place,
-                format!("two pages claim place {}", twice[0]),
-            ));
+            let slot = Slot {
+                page: twice[0],
+                crc: 0,
+            };
+            return Err(named_twice(&file, superblock, slot));
         }
         *file.space.lock() = Space::of_used(&used);
         let version = Arc::new(PageVersion::new(superblock.checkpoint, map, file.clone()));
@@ -278,11 +278,20 @@ pub(super) fn read_map(
     superblock: &Superblock,
     fixtures: &mut Vec<u32>,
 ) -> Result<(PageMap, Vec<u32>)> {
+    // Pages that are named over and over would be more than the file has.
+    let mut seen = HashSet::new();
+    let mut read = |slot: Slot| {
+        if seen.insert(slot.page) {
+            file.read(slot, PageKind::Map, 0)
+        } else {
+            Err(named_twice(file, superblock, slot))
+        }
+    };
     let mut level = vec![superblock.map_root];
     for slots in levels_of_map(file, superblock) {
         let mut below = Vec::new();
         for slot in &level {
-            let page = file.read(*slot, PageKind::Map, 0)?;
+            let page = read(*slot)?;
             below.extend(decode_slots(page.payload()).take(slots - below.len()));
             fixtures.push(slot.page);
         }
@@ -295,9 +304,15 @@ pub(super) fn read_map(
     }
     let mut map = PageMap::new(slots_per_page(file));
     for &slot in &level {
-        map.push_decoded(file.read(slot, PageKind::Map, 0)?.payload(), slot);
+        map.push_decoded(read(slot)?.payload(), slot);
     }
     Ok((map, level.iter().map(|slot| slot.page).collect()))
+}
+
+/// The error of a place that two slots of a page map name.
+pub(super) fn named_twice(file: &PageFile, superblock: &Superblock, slot: Slot) -> Error {
+    let place = format!("the page map of checkpoint {}", superblock.checkpoint);
+    Error::corrupt(file.path(), place, format!("two pages claim place {}", slot.page))
 }
 
 /// Reads the catalogue and its copy; returns what is wrong with one of them, if anything is. Pages of that one which
@@ -331,9 +346,14 @@ pub(super) fn read_catalogue(
     fixtures: &mut Vec<u32>,
 ) -> Result<Vec<u8>> {
     let len = superblock.catalogue_bytes as usize;
-    let mut catalogue = Vec::with_capacity(len);
+    let mut catalogue = Vec::new();
     let mut next = first;
+    let mut seen = HashSet::new();
     while catalogue.len() < len {
+        if !seen.insert(next.page) {
+            let place = format!("the catalogue of checkpoint {}", superblock.checkpoint);
+            return Err(Error::corrupt(file.path(), place, "its pages lead in a circle"));
+        }
         let page = file.read(next, PageKind::Catalogue, 0)?;
         fixtures.push(next.page);
         let (link, chunk) = page.payload().split_at(SLOT_BYTES);

@@ -4,12 +4,12 @@
 //! not that page, the file is searched: each page says in its own header what it is and for which checkpoint it was
 //! written, and of several copies the newest counts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use bedload_index::paged::PageId;
 
-use super::checkpoint::{levels_of_map, read_catalogue, slots_per_page};
+use super::checkpoint::{levels_of_map, named_twice, read_catalogue, slots_per_page};
 use super::page::{Page, PageKind, PageRef};
 use super::page_file::PageFile;
 use super::page_map::{SLOT_BYTES, Slot, decode_slots};
@@ -96,7 +96,18 @@ impl Remains {
         let mut buffer = vec![0; READ_PAGES as usize * page_bytes];
         let mut page = Page::zeroed(page_bytes);
         while place < end {
-            let count = READ_PAGES.min(end - place);
+            let offset = self.file.offset(place);
+            // The file may be far longer than what was ever written. One that cannot tell is read as a whole.
+            let data = match self.file.file.next_data(offset) {
+                Ok(None) => break,
+                Ok(Some(data)) => data,
+                Err(_) => offset..len,
+            };
+            let pages_in = |bytes: u64| u32::try_from(bytes / page_bytes as u64).unwrap_or(u32::MAX);
+            place = place.saturating_add(pages_in(data.start.saturating_sub(offset)));
+            let begin = self.file.offset(place);
+            let left = pages_in(data.end.saturating_sub(begin).next_multiple_of(page_bytes as u64));
+            let count = READ_PAGES.min(end.saturating_sub(place)).min(left.max(1));
             let bytes = &mut buffer[..count as usize * page_bytes];
             if self.file.file.read_at(self.file.offset(place), bytes).is_err() {
                 // A disk that cannot read a sector can often read the others.
@@ -151,17 +162,9 @@ impl Remains {
             let ids: Vec<u32> = self.tree_pages.keys().copied().collect();
             return self.visit_copies(ids, Standing::Newest, &mut visit);
         };
-        let slots_per_leaf = slots_per_page(&self.file);
-        for (leaf, slots) in self.map_leaves(superblock, problems).into_iter().enumerate() {
-            let Ok(before) = u32::try_from(leaf * slots_per_leaf) else {
-                break;
-            };
-            let ids = before + 1..;
-            let Some(slots) = slots else {
-                self.visit_copies(ids.take(slots_per_leaf), Standing::Newest, &mut visit)?;
-                continue;
-            };
-            for (id, slot) in ids.zip(slots).filter(|(_, slot)| slot.page != 0) {
+        let leaves = self.map_leaves(superblock, problems);
+        for (&before, slots) in &leaves {
+            for (id, &slot) in (before + 1..).zip(slots).filter(|(_, slot)| slot.page != 0) {
                 match self.file.read(slot, PageKind::Tree, id) {
                     Ok(page) => {
                         if let Some(found) = found(id, slot, page, Standing::Current) {
@@ -175,7 +178,15 @@ impl Remains {
                 }
             }
         }
-        Ok(())
+        let slots_per_leaf = u64::try_from(slots_per_page(&self.file)).unwrap_or(u64::MAX);
+        let end = u64::from(superblock.map_leaves).saturating_mul(slots_per_leaf);
+        let is_lost = |id: &u32| {
+            let known = leaves.range(..*id).next_back();
+            let is_known = known.is_some_and(|(before, _)| u64::from(id - before) <= slots_per_leaf);
+            !is_known && u64::from(*id) <= end
+        };
+        let lost: BTreeSet<u32> = self.tree_pages.keys().copied().filter(is_lost).collect();
+        self.visit_copies(lost, Standing::Newest, &mut visit)
     }
 
     /// Shows the newest copies of the pages `ids`, where there are any.
@@ -212,33 +223,42 @@ impl Remains {
         Error::corrupt(self.file.path(), place, reason)
     }
 
-    /// The slots of each leaf of the page map; none for a leaf that is lost.
-    fn map_leaves(&self, superblock: &Superblock, problems: &mut Vec<Error>) -> Vec<Option<Vec<Slot>>> {
+    /// The slots of each leaf of the page map that can be read, by the page id before its first. Memory is taken for what is
+    /// there, however many leaves the superblock speaks of.
+    fn map_leaves(&self, superblock: &Superblock, problems: &mut Vec<Error>) -> BTreeMap<u32, Vec<Slot>> {
         let slots_per_leaf = slots_per_page(&self.file);
-        let mut read = |slot: Slot| match self.file.read(slot, PageKind::Map, 0) {
-            Ok(page) => Some(
-                decode_slots(page.payload())
-                    .take(slots_per_leaf)
-                    .collect::<Vec<_>>(),
-            ),
-            Err(error) => {
-                problems.push(error);
-                None
+        let mut seen = HashSet::new();
+        let mut read = |slot: Slot| {
+            let page = if seen.insert(slot.page) {
+                self.file.read(slot, PageKind::Map, 0)
+            } else {
+                Err(named_twice(&self.file, superblock, slot))
+            };
+            match page {
+                Ok(page) => {
+                    let slots = decode_slots(page.payload()).take(slots_per_leaf);
+                    Some(slots.collect::<Vec<_>>())
+                }
+                Err(error) => {
+                    problems.push(error);
+                    None
+                }
             }
         };
-        let mut level = vec![Some(superblock.map_root)];
+        let mut level = BTreeMap::from([(0, superblock.map_root)]);
         for len in levels_of_map(&self.file, superblock) {
-            let mut below: Vec<Option<Slot>> = Vec::new();
-            for slot in level {
-                let count = slots_per_leaf.min(len - below.len());
-                match slot.and_then(&mut read) {
-                    Some(slots) => below.extend(slots.into_iter().take(count).map(Some)),
-                    None => below.extend(std::iter::repeat_n(None, count)),
-                }
+            let mut below = BTreeMap::new();
+            for (index, slot) in level {
+                let slots = read(slot).unwrap_or_default().into_iter();
+                below.extend((index * slots_per_leaf..len).zip(slots));
             }
             level = below;
         }
-        level.into_iter().map(|slot| slot.and_then(&mut read)).collect()
+        let before = |leaf: usize| u32::try_from(leaf * slots_per_leaf).ok();
+        let leaves = level
+            .into_iter()
+            .filter_map(|(leaf, slot)| Some((before(leaf)?, read(slot)?)));
+        leaves.collect()
     }
 
     /// The catalogue of the last checkpoint, if it or its copy can be read; what is damaged is added to `problems`.

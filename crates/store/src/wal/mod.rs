@@ -4,6 +4,7 @@
 
 mod buffer;
 mod log;
+mod reader;
 mod record;
 mod remains;
 mod replay;

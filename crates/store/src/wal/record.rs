@@ -181,21 +181,3 @@ pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[u8]) {
     let crc = crc32c::crc32c(&out[begin + 4..]);
     out[begin..begin + 4].copy_from_slice(&crc.to_le_bytes());
 }
-
-/// A framed record found in a segment.
-pub(super) struct Framed<'a> {
-    pub(super) synced: u64,
-    pub(super) body: &'a [u8],
-}
-
-/// The record at the start of `bytes`, if one that is whole and was written for `position` stands there.
-pub(super) fn unframe(bytes: &[u8], position: u64) -> Option<Framed<'_>> {
-    let mut fields = Reader::new(bytes);
-    let (crc, len) = (fields.u32()?, fields.u32()? as usize);
-    if fields.u64()? != position {
-        return None;
-    }
-    let synced = fields.u64()?;
-    let body = fields.bytes(len)?;
-    (crc32c::crc32c(&bytes[4..FRAME_BYTES + len]) == crc).then_some(Framed { synced, body })
-}

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::record::{FRAME_BYTES, Record, unframe};
+use super::reader::SegmentReader;
+use super::record::Record;
 use super::segment::{Header, SEGMENT_HEADER_BYTES, list};
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 
 /// The log of a damaged store.
@@ -73,52 +74,68 @@ impl<'d> LogRemains<'d> {
                 problems.push(missing(*start));
                 end = *start;
             }
-            let bytes = match self.read(path, store_id, *start) {
-                Ok((bytes, damage)) => {
+            let file = match self.disk.open(path) {
+                Ok(file) => file,
+                Err(source) => {
+                    problems.push(Error::io(path, "open", source));
+                    continue;
+                }
+            };
+            let read = SegmentReader::new(path, &*file, *start).and_then(|mut reader| {
+                Ok((check_header(path, &*file, &mut reader, store_id, *start)?, reader))
+            });
+            let mut reader = match read {
+                Ok((Found::Nothing, _)) => continue,
+                Ok((Found::Header(damage), reader)) => {
                     problems.extend(damage);
-                    bytes
+                    reader
                 }
                 Err(error) => {
                     problems.push(error);
                     continue;
                 }
             };
-            let mut damaged_from = None;
-            let mut position = end;
             // What stands behind the beginning of the next segment was given up when that was begun.
             let limit = self.segments.get(index + 1).map_or(u64::MAX, |(start, _)| *start);
             let next_segment = self.segments.get(index + 1).map_or(0, |(start, _)| *start);
-            let durable = synced_in(&bytes, *start, position, limit).max(next_segment);
-            while position < limit {
-                let at = usize::try_from(position - start).unwrap_or(usize::MAX);
-                let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else {
-                    break;
-                };
-                let Some(framed) = unframe(rest, position) else {
-                    damaged_from.get_or_insert(position);
-                    position += 1;
-                    continue;
-                };
-                let offset = |position: u64| SEGMENT_HEADER_BYTES as u64 + position - start;
-                if let Some(begin) = damaged_from.take() {
-                    let place = format!("offset {} to {}", offset(begin), offset(position));
+            let mut durable = next_segment;
+            let mut position = end;
+            let mut found = Ok(());
+            while let Some(frame) = keep(&mut found, reader.next_frame(position, limit)) {
+                durable = durable.max(frame.synced);
+                position = frame.end();
+            }
+            position = end;
+            while let Some(frame) = keep(&mut found, reader.next_frame(position, limit)) {
+                if frame.position() > position {
+                    let place = format!(
+                        "offset {} to {}",
+                        reader.offset(position),
+                        reader.offset(frame.position())
+                    );
                     problems.push(Error::corrupt(path, place, "no whole record stands there"));
                 }
-                let next = position + (FRAME_BYTES + framed.body.len()) as u64;
-                let place = || format!("the record at offset {}", offset(position));
-                match Record::decode(framed.body) {
-                    Err(reason) => problems.push(Error::corrupt(path, place(), reason)),
-                    Ok(record) => match apply(record, next, next <= durable) {
+                position = frame.end();
+                end = position;
+                let place = format!("the record at offset {}", reader.offset(frame.position()));
+                let Some(decoded) = keep(
+                    &mut found,
+                    reader.body(&frame).map(|body| Some(Record::decode(body))),
+                ) else {
+                    break;
+                };
+                match decoded {
+                    Err(reason) => problems.push(Error::corrupt(path, place, reason)),
+                    Ok(record) => match apply(record, position, position <= durable) {
                         Ok(()) => records += 1,
                         Err(Error::Corrupt { reason, .. }) => {
-                            problems.push(Error::corrupt(path, place(), reason));
+                            problems.push(Error::corrupt(path, place, reason));
                         }
                         Err(error) => return Err(error),
                     },
                 }
-                position = next;
-                end = next;
             }
+            problems.extend(found.err());
         }
         if self.segments.is_empty() {
             let place = format!("the log at position {from}");
@@ -127,55 +144,60 @@ impl<'d> LogRemains<'d> {
         let beyond = self.segments.last().map_or(end, |(start, _)| end.max(*start));
         Ok((records, beyond))
     }
+}
 
-    /// What stands behind the header of a segment, and what is wrong with the header.
-    fn read(&self, path: &Path, store_id: Option<[u8; 16]>, start: u64) -> Result<(Vec<u8>, Option<Error>)> {
-        let read = |source| Error::io(path, "read", source);
-        let file = self.disk.open(path).map_err(read)?;
-        let too_long = |_| Error::corrupt(path, "the file", "it is too long");
-        let mut bytes = vec![0; usize::try_from(file.len().map_err(read)?).map_err(too_long)?];
-        file.read_at(0, &mut bytes).map_err(read)?;
-        let header = Header::decode(path, &bytes);
-        let records = bytes.split_off(bytes.len().min(SEGMENT_HEADER_BYTES));
-        // A segment without a header was being created, and holds nothing.
-        if bytes.iter().all(|&byte| byte == 0) && records.iter().all(|&byte| byte == 0) {
-            return Ok((Vec::new(), None));
+/// What was read, or none if that failed, which is told once.
+fn keep<T>(outcome: &mut Result<()>, read: Result<Option<T>>) -> Option<T> {
+    match read {
+        Ok(read) => read,
+        Err(error) => {
+            *outcome = Err(error);
+            None
         }
-        let damage = match header {
-            Ok(header) if store_id.is_some_and(|id| id != header.store_id) => {
-                return Err(Error::corrupt(
-                    path,
-                    "the header",
-                    "the segment belongs to another store",
-                ));
-            }
-            Ok(header) if header.start != start => {
-                let reason = format!("it says it begins at position {}", header.start);
-                Some(Error::corrupt(path, "the header", reason))
-            }
-            Ok(_) => None,
-            Err(error @ Error::NewerFormat { .. }) => return Err(error),
-            Err(damage) => Some(damage),
-        };
-        Ok((records, damage))
     }
 }
 
-/// The greatest synced position that a whole record of a segment, from one position on and before another, vouches for.
-fn synced_in(bytes: &[u8], start: u64, from: u64, to: u64) -> u64 {
-    let (mut position, mut synced) = (from, 0);
-    while position < to {
-        let at = usize::try_from(position - start).unwrap_or(usize::MAX);
-        let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else {
-            break;
-        };
-        position += match unframe(rest, position) {
-            Some(framed) => {
-                synced = synced.max(framed.synced);
-                (FRAME_BYTES + framed.body.len()) as u64
-            }
-            None => 1,
-        };
+/// What there is of the header of a segment.
+enum Found {
+    /// Neither a header nor records: the segment was being created.
+    Nothing,
+    /// A header, and what is wrong with it.
+    Header(Option<Error>),
+}
+
+/// Looks at the header of the segment that is to begin at `start`.
+fn check_header(
+    path: &Path,
+    file: &dyn DiskFile,
+    reader: &mut SegmentReader<'_>,
+    store_id: Option<[u8; 16]>,
+    start: u64,
+) -> Result<Found> {
+    if !reader.has_data(0)? {
+        return Ok(Found::Nothing);
     }
-    synced
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let header = match file.read_at(0, &mut bytes) {
+        Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => Header::decode(path, &[]),
+        read => {
+            read.map_err(|source| Error::io(path, "read", source))?;
+            Header::decode(path, &bytes)
+        }
+    };
+    Ok(Found::Header(match header {
+        Ok(header) if store_id.is_some_and(|id| id != header.store_id) => {
+            return Err(Error::corrupt(
+                path,
+                "the header",
+                "the segment belongs to another store",
+            ));
+        }
+        Ok(header) if header.start != start => {
+            let reason = format!("it says it begins at position {}", header.start);
+            Some(Error::corrupt(path, "the header", reason))
+        }
+        Ok(_) => None,
+        Err(error @ Error::NewerFormat { .. }) => return Err(error),
+        Err(damage) => Some(damage),
+    }))
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::record::{FRAME_BYTES, Framed, Record, unframe};
-use super::segment::{SEGMENT_HEADER_BYTES, Segment, list};
+use super::reader::SegmentReader;
+use super::record::Record;
+use super::segment::{Segment, list};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
@@ -81,69 +82,42 @@ fn read_segment(
     apply: &mut impl FnMut(Record, u64, bool) -> Result<bool>,
 ) -> Result<()> {
     let path = &segment.path;
-    let read = |source| Error::io(path, "read", source);
-    let len = segment.file.len().map_err(read)?;
-    let mut bytes =
-        vec![0; usize::try_from(len).map_err(|_| Error::corrupt(path, "the file", "it is too long"))?];
-    segment.file.read_at(0, &mut bytes).map_err(read)?;
-    let records = &bytes[SEGMENT_HEADER_BYTES..];
-    let offset_of = |position: u64| usize::try_from(position - segment.start).unwrap_or(usize::MAX);
-    let at = |position: u64| {
-        let framed = unframe(records.get(offset_of(position)..).unwrap_or_default(), position);
-        framed.filter(|_| next.is_none_or(|next| position < next))
-    };
-    let behind = |position: u64, framed: &Framed<'_>| position + (FRAME_BYTES + framed.body.len()) as u64;
+    let mut reader = SegmentReader::new(path, &*segment.file, segment.start)?;
+    let is_before_next = |position: u64| next.is_none_or(|next| position < next);
     // A segment is begun only once everything before it is durable.
     let (mut durable, mut vouching) = (next.unwrap_or(0), end.position);
-    while let Some(framed) = at(vouching) {
-        durable = durable.max(framed.synced);
-        vouching = behind(vouching, &framed);
+    while is_before_next(vouching)
+        && let Some(frame) = reader.frame(vouching)?
+    {
+        durable = durable.max(frame.synced);
+        vouching = frame.end();
     }
-    while let Some(framed) = at(end.position) {
-        let record = Record::decode(framed.body).map_err(|reason| {
-            Error::corrupt(
-                path,
-                format!("the record at offset {}", segment.offset(end.position)),
-                reason,
-            )
-        })?;
-        let next = behind(end.position, &framed);
-        if !apply(record, next, next <= durable)? {
+    while is_before_next(end.position)
+        && let Some(frame) = reader.frame(end.position)?
+    {
+        let offset = reader.offset(end.position);
+        let record = Record::decode(reader.body(&frame)?)
+            .map_err(|reason| Error::corrupt(path, format!("the record at offset {offset}"), reason))?;
+        if !apply(record, frame.end(), frame.end() <= durable)? {
             break;
         }
-        end.position = next;
+        end.position = frame.end();
         end.records += 1;
     }
-    let rest = records.get(offset_of(end.position)..).unwrap_or_default();
-    // Space that was claimed and not written reads as zero.
-    let written = rest
-        .iter()
-        .rposition(|&byte| byte != 0)
-        .map_or(0, |last| last + 1);
-    let synced = synced_behind(&rest[..written], end.position);
-    if synced > end.position {
-        let place = format!("the record at offset {}", segment.offset(end.position));
-        return Err(Error::corrupt(
-            path,
-            place,
-            "it had been durable and is not whole",
-        ));
-    }
-    end.torn = written > 0;
-    Ok(())
-}
-
-/// The greatest synced position that a whole record somewhere in `bytes`, the first of which stands at `position`,
-/// vouches for.
-fn synced_behind(bytes: &[u8], position: u64) -> u64 {
-    let mut synced = 0;
-    for (at, window) in bytes.windows(FRAME_BYTES).enumerate() {
-        let here = position + at as u64;
-        if window[8..16] == here.to_le_bytes()
-            && let Some(framed) = unframe(&bytes[at..], here)
-        {
-            synced = synced.max(framed.synced);
+    // Something that was written later may say that what is missing here had been durable.
+    let mut position = end.position;
+    while let Some(frame) = reader.next_frame(position, u64::MAX)? {
+        if frame.synced > end.position {
+            let place = format!("the record at offset {}", reader.offset(end.position));
+            return Err(Error::corrupt(
+                path,
+                place,
+                "it had been durable and is not whole",
+            ));
         }
+        position = frame.position() + 1;
     }
-    synced
+    // Space that was claimed and not written reads as zero.
+    end.torn = reader.has_data(reader.offset(end.position))?;
+    Ok(())
 }

@@ -23,6 +23,7 @@ mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -492,6 +493,14 @@ impl DiskFile for SimFile {
 
     fn identity(&self) -> io::Result<FileId> {
         Ok(id_of(self.inode))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        let state = self.disk.state.lock();
+        let file = &state.files[self.inode];
+        let left = file.get(index(offset)..).unwrap_or_default();
+        let first = left.iter().position(|&byte| byte != 0);
+        Ok(first.map(|first| offset + first as u64..file.len() as u64))
     }
 
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

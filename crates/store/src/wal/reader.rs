@@ -1,0 +1,250 @@
+//! Reading a segment in pieces. How long a file is, and how long a record says it is, need not be true: memory is taken for
+//! a record only once its bytes have been found to be whole, and stretches that read as zero are passed over.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::record::{BODY_BYTES_MAX, FRAME_BYTES};
+use super::segment::SEGMENT_HEADER_BYTES;
+use crate::codec::Reader;
+use crate::disk::DiskFile;
+use crate::error::{Error, Result};
+
+/// Bytes read in one call; few under test, so that records reach over several pieces.
+const PIECE_BYTES: usize = if cfg!(any(test, fuzzing)) {
+    4 << 10
+} else {
+    1 << 20
+};
+
+/// A whole record of a segment, without its body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    /// The position at which the record begins.
+    position: u64,
+    pub(super) synced: u64,
+    body_bytes: usize,
+}
+
+impl Frame {
+    /// The position at which the record begins.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The position after the record.
+    pub(super) fn end(&self) -> u64 {
+        self.position + (FRAME_BYTES + self.body_bytes) as u64
+    }
+}
+
+/// A segment that is being read.
+pub(super) struct SegmentReader<'f> {
+    path: &'f Path,
+    file: &'f dyn DiskFile,
+    /// The position at which the segment begins.
+    start: u64,
+    /// Bytes of the file.
+    len: u64,
+    piece: Vec<u8>,
+    /// Where in the file the piece begins.
+    piece_at: u64,
+    /// A stretch of the file that is no hole: the last one that was asked for.
+    data: Range<u64>,
+}
+
+impl<'f> SegmentReader<'f> {
+    pub(super) fn new(path: &'f Path, file: &'f dyn DiskFile, start: u64) -> Result<Self> {
+        let len = file.len().map_err(|source| Error::io(path, "read", source))?;
+        Ok(Self {
+            path,
+            file,
+            start,
+            len,
+            piece: Vec::new(),
+            piece_at: 0,
+            data: 0..0,
+        })
+    }
+
+    /// Where in the file the record at `position` stands.
+    pub(super) fn offset(&self, position: u64) -> u64 {
+        (SEGMENT_HEADER_BYTES as u64).saturating_add(position - self.start)
+    }
+
+    /// The bytes from `offset` on that are at hand, at least `wanted` of them; none if the file ends before.
+    fn piece(&mut self, offset: u64, wanted: usize) -> Result<Option<&[u8]>> {
+        if self
+            .len
+            .checked_sub(offset)
+            .is_none_or(|left| left < wanted as u64)
+        {
+            return Ok(None);
+        }
+        let at = offset
+            .checked_sub(self.piece_at)
+            .and_then(|at| usize::try_from(at).ok());
+        let is_there = at.is_some_and(|at| at + wanted <= self.piece.len());
+        if !is_there {
+            let left = usize::try_from(self.len - offset).unwrap_or(usize::MAX);
+            // A long record is rare, and its memory is not kept.
+            if wanted <= PIECE_BYTES && self.piece.capacity() > PIECE_BYTES {
+                self.piece = Vec::new();
+            }
+            self.piece.resize(left.min(PIECE_BYTES.max(wanted)), 0);
+            self.piece_at = offset;
+            let read = self.file.read_at(offset, &mut self.piece);
+            read.map_err(|source| {
+                self.piece.clear();
+                Error::io(self.path, "read", source)
+            })?;
+        }
+        let at = usize::try_from(offset - self.piece_at).expect("within the piece");
+        Ok(Some(&self.piece[at..]))
+    }
+
+    /// The record at `position`, if one that is whole and was written for it stands there.
+    pub(super) fn frame(&mut self, position: u64) -> Result<Option<Frame>> {
+        let (offset, len) = (self.offset(position), self.len);
+        let Some(head) = self.piece(offset, FRAME_BYTES)? else {
+            return Ok(None);
+        };
+        let mut fields = Reader::new(&head[4..FRAME_BYTES]);
+        let (Some(body_bytes), Some(named), Some(synced)) = (fields.u32(), fields.u64(), fields.u64()) else {
+            return Ok(None);
+        };
+        let body_bytes = body_bytes as usize;
+        let frame = Frame {
+            position,
+            synced,
+            body_bytes,
+        };
+        let end = offset + (FRAME_BYTES + body_bytes) as u64;
+        if named != position || body_bytes > BODY_BYTES_MAX || end > len {
+            return Ok(None);
+        }
+        let crc = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        let (mut computed, mut at) = (0, offset + 4);
+        while at < end {
+            let data = self.next_data(at)?.map_or(end, |data| data.start.min(end));
+            if data > at {
+                let zeros = data - at;
+                computed = append_zeros(computed, usize::try_from(zeros).unwrap_or(usize::MAX));
+                at = data;
+                continue;
+            }
+            let bytes = self.piece(at, 1)?.unwrap_or_default();
+            let count = bytes.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+            computed = crc32c::crc32c_append(computed, &bytes[..count]);
+            at += count as u64;
+        }
+        Ok((computed == crc).then_some(frame))
+    }
+
+    /// The body of a whole record.
+    pub(super) fn body(&mut self, frame: &Frame) -> Result<&[u8]> {
+        let offset = self.offset(frame.position) + FRAME_BYTES as u64;
+        let bytes = self.piece(offset, frame.body_bytes)?.unwrap_or_default();
+        Ok(&bytes[..frame.body_bytes])
+    }
+
+    /// The first whole record that begins at `position` or after it, and before `limit`.
+    pub(super) fn next_frame(&mut self, mut position: u64, limit: u64) -> Result<Option<Frame>> {
+        /// Where in a record its position stands.
+        const POSITION_AT: usize = 8;
+        while position < limit {
+            let offset = self.offset(position);
+            let Some(data) = self.next_data(offset)? else {
+                return Ok(None);
+            };
+            // The beginning of a record may read as zero, but not its position; that of position 0 has a length.
+            let skipped = data
+                .start
+                .saturating_sub(offset)
+                .saturating_sub(FRAME_BYTES as u64);
+            position += skipped;
+            while position < limit && self.offset(position) < data.end {
+                let here = self.offset(position);
+                let Some(bytes) = self.piece(here, FRAME_BYTES)? else {
+                    return Ok(None);
+                };
+                let is_here = |(at, window): &(usize, &[u8])| {
+                    window[POSITION_AT..POSITION_AT + 8] == (position + *at as u64).to_le_bytes()
+                };
+                let found = bytes.windows(FRAME_BYTES).enumerate().find(is_here);
+                match found.map(|(at, _)| position + at as u64) {
+                    Some(found) if found >= limit => return Ok(None),
+                    Some(found) => {
+                        if let Some(frame) = self.frame(found)? {
+                            return Ok(Some(frame));
+                        }
+                        position = found + 1;
+                    }
+                    None => position += (bytes.len() - FRAME_BYTES + 1) as u64,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether anything but zeros stands at `offset` of the file or after it.
+    pub(super) fn has_data(&mut self, mut offset: u64) -> Result<bool> {
+        while let Some(data) = self.next_data(offset)? {
+            offset = data.start;
+            while offset < data.end {
+                let Some(bytes) = self.piece(offset, 1)? else {
+                    break;
+                };
+                if bytes.iter().any(|&byte| byte != 0) {
+                    return Ok(true);
+                }
+                offset += bytes.len() as u64;
+            }
+            offset = offset.max(data.end);
+        }
+        Ok(false)
+    }
+
+    /// The first stretch from `offset` on that is no hole.
+    fn next_data(&mut self, offset: u64) -> Result<Option<Range<u64>>> {
+        if !self.data.contains(&offset) {
+            let found = self.file.next_data(offset);
+            match found.map_err(|source| Error::io(self.path, "read", source))? {
+                Some(data) => self.data = data,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(offset.max(self.data.start)..self.data.end))
+    }
+}
+
+/// The checksum of some bytes and as many zeros behind them, given that of the bytes. Its time grows as the logarithm of
+/// the number of zeros.
+fn append_zeros(mut crc: u32, mut zeros: usize) -> u32 {
+    // That of 1, 2, 4 … zeros.
+    let (mut of_zeros, mut count) = (crc32c::crc32c(&[0]), 1);
+    while zeros > 0 {
+        if zeros & 1 == 1 {
+            crc = crc32c::crc32c_combine(crc, of_zeros, count);
+        }
+        of_zeros = crc32c::crc32c_combine(of_zeros, of_zeros, count);
+        count *= 2;
+        zeros >>= 1;
+    }
+    crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::append_zeros;
+
+    #[test]
+    fn zeros_count_as_if_they_were_read() {
+        let text = b"what stands before them";
+        for zeros in (0..300).chain([4096, 70_001]) {
+            let mut bytes = text.to_vec();
+            bytes.resize(text.len() + zeros, 0);
+            assert_eq!(append_zeros(crc32c::crc32c(text), zeros), crc32c::crc32c(&bytes));
+        }
+    }
+}
