@@ -5,7 +5,6 @@ use std::path::Path;
 
 use arrow_schema::{DataType, TimeUnit};
 use bedload::{Error, Store, Table, TableSchema};
-use bedload_index::paged;
 
 use crate::args::RangeArgs;
 use crate::exit::{Failure, Result, Status};
@@ -36,7 +35,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Io { .. } | Error::NoSpace { .. } | Error::ReadOnly { .. } => Status::Io,
-            Error::Corrupt { .. } | Error::Index(paged::Error::Corrupt { .. }) => Status::Damaged,
+            Error::Corrupt { .. } | Error::Index(bedload_pages::Error::Corrupt { .. }) => Status::Damaged,
             Error::NotAStore { .. } => Status::NotAStore,
             Error::NewerFormat { .. } => Status::NewerStore,
             Error::Locked { .. } => Status::Busy,
