@@ -31,7 +31,7 @@ miri: ## Run the unsafe parts of the indexes and of the store's memory under Mir
 	./scripts/miri $(MIRI_TESTS)
 
 loom: ## Run the models of the in-memory indexes: all ways in which a few threads may take turns, within bounds
-	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir target/loom -p bedload-index --lib loom_
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir target/loom -p bedload-memory --lib loom_
 
 race: ## Run the tests of the in-memory indexes under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	./scripts/thread-sanitizer

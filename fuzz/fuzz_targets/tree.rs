@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bedload_index::paged::contract::check_damaged_tree(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bedload_trees::contract::check_damaged_tree(data));

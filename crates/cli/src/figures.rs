@@ -1,6 +1,6 @@
 //! Figures as people and machines read them.
 
-use bedload_index::sortedness::{Estimate, Sortedness};
+use bedload_sortedness::{Estimate, Sortedness};
 use serde_json::{Value, json};
 
 /// A number with its thousands set apart.

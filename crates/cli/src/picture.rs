@@ -7,7 +7,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Once;
 
-use bedload_index::sortedness::Sortedness;
+use bedload_sortedness::Sortedness;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::chart::ChartBuilder;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};

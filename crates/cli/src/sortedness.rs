@@ -5,7 +5,7 @@ use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use bedload_index::sortedness::{Sortedness, arrivals_in_sorted_order};
+use bedload_sortedness::{Sortedness, arrivals_in_sorted_order};
 
 use crate::args::SortednessArgs;
 use crate::exit::{Failure, Result};

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use arrow_schema::{DataType, TimeUnit};
 use bedload::{Error, Store, Table, TableSchema};
-use bedload_index::paged;
 
 use crate::args::RangeArgs;
 use crate::exit::{Failure, Result, Status};
@@ -40,7 +39,7 @@ impl From<Error> for Failure {
             | Error::ReadOnly { .. }
             | Error::Replaced { .. }
             | Error::Inherited { .. } => Status::Io,
-            Error::Corrupt { .. } | Error::Index(paged::Error::Corrupt { .. }) => Status::Damaged,
+            Error::Corrupt { .. } | Error::Index(bedload_pages::Error::Corrupt { .. }) => Status::Damaged,
             Error::NotAStore { .. } | Error::Irregular { .. } => Status::NotAStore,
             Error::NewerFormat { .. } => Status::NewerStore,
             Error::Locked { .. } => Status::Busy,

@@ -8,7 +8,7 @@
 use pgrx::iter::{SetOfIterator, TableIterator};
 use pgrx::{name, pg_extern, pg_sys};
 
-use bedload_index::paged::be_tree::Problem;
+use bedload_trees::be_tree::Problem;
 
 use crate::am::for_each_row;
 use crate::error::{fail, name_of};

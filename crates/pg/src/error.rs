@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 
-use bedload_index::paged::Error;
+use bedload_pages::Error;
 use pgrx::pg_sys::{self, panic::ErrorReport};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 

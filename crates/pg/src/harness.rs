@@ -8,11 +8,12 @@
 
 use std::cell::Cell;
 
-use bedload_index::paged::be_tree::Work;
-use bedload_index::paged::bplus_tree::Config;
-use bedload_index::paged::contract::{OrderedKeys, TieKeys, TreeIndex, check_page_store_of_one_thread};
-use bedload_index::paged::{Batch, PageId, PageRead, PageStore, RunWriter};
+use bedload_pages::contract::check_page_store_of_one_thread;
+use bedload_pages::{Batch, PageId, PageRead, PageStore, RunWriter};
 use bedload_testkit::contract::{ByteKeys, I64Keys, OneThread, Plan, U64Keys, check};
+use bedload_trees::be_tree::Work;
+use bedload_trees::bplus_tree::Config;
+use bedload_trees::contract::{OrderedKeys, TieKeys, TreeIndex};
 use pgrx::{Array, GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, pg_extern, pg_sys};
 
 use crate::pages::PgPages;

@@ -7,8 +7,9 @@
 
 use std::ops::Bound;
 
-use bedload_index::paged::be_tree::{BeTree, Config, Progress, Report, SealedBatch};
-use bedload_index::paged::{self, I64Order, NoRow, PageId, PageStore, Position, Result, Row};
+use bedload_pages::{PageId, PageStore, Result};
+use bedload_trees::be_tree::{BeTree, Config, Progress, Report, SealedBatch};
+use bedload_trees::{I64Order, NoRow, Position, Row};
 use pgrx::{PgSqlErrorCode, check_for_interrupts, pg_sys};
 
 use crate::error::{fail, fail_with, name_of};
@@ -141,7 +142,7 @@ impl Index {
             }
             let key = entry.prefix.to_be_bytes();
             let row = Row::default();
-            self.done(batch.put(paged::Entry {
+            self.done(batch.put(bedload_trees::Entry {
                 key: &key,
                 tie: entry.tie,
                 row,

@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "addresses of rows come as pointers")]
 
-use bedload_index::paged::I64Order;
+use bedload_trees::I64Order;
 use pgrx::pg_sys;
 
 /// An entry of an index, in its order.

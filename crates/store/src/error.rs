@@ -4,8 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bedload_index::paged;
-
 use crate::disk::Irregular;
 
 /// The result of an operation on a store.
@@ -181,7 +179,7 @@ pub enum Error {
     },
     /// A tree reported an error of its own.
     #[error(transparent)]
-    Index(paged::Error),
+    Index(bedload_pages::Error),
 }
 
 impl Error {
@@ -226,7 +224,7 @@ impl Error {
     pub(crate) fn of_opening(self, dir: &Path, data: &str) -> Self {
         let (file, place, reason) = match self {
             Self::Corrupt { file, place, reason } => (file, place, reason),
-            Self::Index(paged::Error::Corrupt { page, reason }) => {
+            Self::Index(bedload_pages::Error::Corrupt { page, reason }) => {
                 (dir.join(data), format!("page {page}"), reason.to_owned())
             }
             error => return error,
@@ -258,19 +256,19 @@ pub(crate) fn in_words(error: &io::Error) -> String {
 }
 
 /// Takes a store's own error back out of the tree it travelled through.
-impl From<paged::Error> for Error {
-    fn from(error: paged::Error) -> Self {
+impl From<bedload_pages::Error> for Error {
+    fn from(error: bedload_pages::Error) -> Self {
         match error {
-            paged::Error::Store(source) => match source.downcast::<Self>() {
+            bedload_pages::Error::Store(source) => match source.downcast::<Self>() {
                 Ok(own) => *own,
-                Err(other) => Self::Index(paged::Error::Store(other)),
+                Err(other) => Self::Index(bedload_pages::Error::Store(other)),
             },
             other => Self::Index(other),
         }
     }
 }
 
-impl From<Error> for paged::Error {
+impl From<Error> for bedload_pages::Error {
     fn from(error: Error) -> Self {
         Self::store(error)
     }

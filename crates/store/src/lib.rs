@@ -64,7 +64,7 @@ mod sparse;
 mod store;
 mod wal;
 
-pub use bedload_index::sortedness::Estimate;
+pub use bedload_sortedness::Estimate;
 pub use engine::{Appended, DiskCounts, Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
 pub use error::{Error, Result};
 pub use info::{StoreInfo, TableInfo};

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use bedload_index::paged::I64Order;
-use bedload_index::paged::bplus_tree::BPlusTree;
+use bedload_trees::I64Order;
+use bedload_trees::bplus_tree::BPlusTree;
 
 use crate::engine::{TableEntry, View, tree_config};
 use crate::error::{Error, Result};

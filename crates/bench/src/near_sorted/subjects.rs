@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bedload_index::sware::{BPlusTree, BufferOptions, NearSortedTree, SaTree, SerialMap, TreeOptions};
+use bedload_memory::SerialMap;
+use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
+use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 
 /// A map from `u64` to `u64`, whose lookups may sort.
 pub trait Mapping {

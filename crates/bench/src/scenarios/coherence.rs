@@ -1,7 +1,7 @@
 //! Cache lines that writers take from one another, counted in a model: they take turns on one thread, so that the counts
 //! are the code's and hold for more writers than the machine has cores.
 
-use bedload_index::mem::coherence::{acting_as, take_counts};
+use bedload_memory::coherence::{acting_as, take_counts};
 
 use crate::record::Record;
 use crate::runner::{Figure, Plan, rounds};

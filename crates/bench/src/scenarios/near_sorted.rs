@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use bedload_index::sware::{BPlusTree, NearSortedTree, SaTree};
+use bedload_memory::near_sorted::{BPlusTree, NearSortedTree};
+use bedload_memory::swa_buffer::SaTree;
 use bedload_testkit::Rng;
 use quanta::Instant;
 

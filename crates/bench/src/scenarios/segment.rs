@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use bedload_index::mem::Work;
+use bedload_memory::Work;
 use bedload_testkit::Rng;
 use bedload_testkit::workload::{Late, LateKey};
 

@@ -1,7 +1,7 @@
 //! What splits of hash leaves do: how far from the middle a sampled median divides them, and how full they were (Figures 13
 //! and 14 of the Blink-hash paper).
 
-use bedload_index::mem::{BlinkHash, BlinkHashOptions};
+use bedload_memory::{BlinkHash, BlinkHashOptions};
 use bedload_testkit::Rng;
 
 use crate::record::Record;

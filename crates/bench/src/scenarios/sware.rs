@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
-use bedload_index::sortedness::Sortedness;
-use bedload_index::sware::{BPlusTree, BufferOptions, Filters, NearSortedTree, SaTree, TreeOptions};
+use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
+use bedload_memory::swa_buffer::{BufferOptions, Filters, SaTree};
+use bedload_sortedness::Sortedness;
 use bedload_testkit::Rng;
 use quanta::Instant;
 

@@ -7,9 +7,10 @@ use std::hint::black_box;
 use std::path::Path;
 
 use bedload::{FilePages, FilePagesOptions, PageCounts};
-use bedload_index::paged::bplus_tree::Config;
-use bedload_index::sware::{BufferOptions, PagedTree, SaTree, SerialMap};
+use bedload_memory::SerialMap;
+use bedload_memory::swa_buffer::{BufferOptions, PagedTree, SaTree};
 use bedload_testkit::Rng;
+use bedload_trees::bplus_tree::Config;
 use quanta::Instant;
 
 use super::near_sorted::mixed_figures;

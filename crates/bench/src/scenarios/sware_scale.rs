@@ -1,6 +1,8 @@
 //! The published buffer by the amount of data (Fig. 19, Table II of the paper): the largest size is the scale's.
 
-use bedload_index::sware::{BPlusTree, BufferOptions, NearSortedTree, SaTree, SerialMap, TreeOptions};
+use bedload_memory::SerialMap;
+use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
+use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 use bedload_testkit::Rng;
 
 use super::near_sorted::mixed_figures;

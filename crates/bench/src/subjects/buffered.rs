@@ -6,7 +6,7 @@
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use bedload_index::mem::BlinkTree;
+use bedload_memory::BlinkTree;
 use parking_lot::{Mutex, RwLock};
 use scc::HashMap;
 

@@ -7,7 +7,7 @@ mod peers;
 
 use std::cell::RefCell;
 
-use bedload_index::mem::Key;
+use bedload_memory::Key;
 use concurrent_map::Minimum;
 
 #[cfg(feature = "coherence")]
@@ -78,12 +78,12 @@ pub trait Subject<K = u64>: Sync {
     fn settle(&self) {}
 
     /// How it has converted and searched, if it is an SB-tree.
-    fn work(&self) -> Option<bedload_index::mem::Work> {
+    fn work(&self) -> Option<bedload_memory::Work> {
         None
     }
 
     /// Where its memory goes, if it can tell.
-    fn memory_use(&self) -> Option<bedload_index::mem::MemoryUse> {
+    fn memory_use(&self) -> Option<bedload_memory::MemoryUse> {
         None
     }
 }

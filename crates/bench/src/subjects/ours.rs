@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use bedload_index::mem::{
+use bedload_memory::{
     BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, Measured, MemoryUse, OrderedMap, SbTree, Work,
 };
 
@@ -139,7 +139,7 @@ pub(super) const fn sb_tree<K: AnyKey>() -> Entrant<K> {
 
 #[cfg(feature = "coherence")]
 fn with_logs_of(entries: usize) -> Box<dyn Subject> {
-    let options = bedload_index::mem::SbTreeOptions::new().log_entries_max(entries);
+    let options = bedload_memory::SbTreeOptions::new().log_entries_max(entries);
     make_settling(SbTree::with_options(options), false)
 }
 

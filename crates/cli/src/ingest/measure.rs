@@ -12,7 +12,7 @@ use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use bedload::{Appended, Layout, Table};
-use bedload_index::sortedness::{Arrivals, Displacement, Sortedness};
+use bedload_sortedness::{Arrivals, Displacement, Sortedness};
 
 use crate::exit::{Failure, Result, Status};
 use crate::store::time_name;

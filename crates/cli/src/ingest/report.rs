@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use bedload_index::sortedness::Sortedness;
+use bedload_sortedness::Sortedness;
 use serde_json::{Map, Value, json};
 
 use super::measure::OnGrid;

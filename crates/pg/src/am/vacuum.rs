@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{PgBox, pg_guard};
 
-use bedload_index::paged::PageStore;
+use bedload_pages::PageStore;
 
 use crate::index::Index;
 use crate::key::Entry;

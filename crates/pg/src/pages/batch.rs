@@ -4,7 +4,7 @@
 
 use std::slice;
 
-use bedload_index::paged::{Batch, MAX_BATCH_PAGES, PageId, Result};
+use bedload_pages::{Batch, MAX_BATCH_PAGES, PageId, Result};
 use pgrx::pg_sys;
 
 use super::buffer::{Latch, Mode};

@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use bedload_index::paged::{Error, PageId, Result};
+use bedload_pages::{Error, PageId, Result};
 use pgrx::pg_sys;
 
 /// Bytes of a page.

@@ -1,6 +1,6 @@
 //! A page store on PostgreSQL's buffers, for the pages of one index.
 //!
-//! How the rules of [`page_store`](bedload_index::paged::PageStore) are kept:
+//! How the rules of [`page_store`](bedload_pages::PageStore) are kept:
 //!
 //! 1. *Identity.* A page's id is its block number; block 0 is the meta page, which no tree sees. The generation is
 //!    counted up on the page itself whenever it is handed out.
@@ -39,7 +39,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use bedload_index::paged::{Error, PageId, PageRead, PageStore, Reserved, Result, VacuumStore};
+use bedload_pages::{Error, PageId, PageRead, PageStore, Reserved, Result, VacuumStore};
 use pgrx::pg_sys;
 
 use batch::PgBatch;

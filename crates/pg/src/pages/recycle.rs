@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
-use bedload_index::paged::{PageId, Reserved, Result};
+use bedload_pages::{PageId, Reserved, Result};
 use pgrx::pg_sys;
 
 use super::buffer::{Latch, Mode};

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "full-page records are made by calls into PostgreSQL")]
 
-use bedload_index::paged::{PageStore, Reserved, Result, RunWriter};
+use bedload_pages::{PageStore, Reserved, Result, RunWriter};
 use pgrx::pg_sys;
 
 use super::buffer::Latch;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bedload_index::paged::{PageId, PageRead};
+use bedload_pages::{PageId, PageRead};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

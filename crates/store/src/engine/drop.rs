@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use bedload_index::paged::bplus_tree::tree_of as named_tree;
-use bedload_index::paged::{PageId, PageRead, PageStore};
+use bedload_pages::{PageId, PageRead, PageStore};
+use bedload_trees::bplus_tree::tree_of as named_tree;
 
 use super::Engine;
 use super::catalogue::{Catalogue, TableEntry};

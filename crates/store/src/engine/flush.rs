@@ -4,8 +4,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bedload_index::paged::bplus_tree::{BPlusTree, Config};
-use bedload_index::paged::{self, Columns, Entry, EntrySource, I64Order, PageRead, Position};
+use bedload_pages::PageRead;
+use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::{Columns, Entry, EntrySource, I64Order, Position};
 use parking_lot::MutexGuard;
 
 use super::Engine;
@@ -270,7 +271,7 @@ impl<'h> HeadEntries<'h> {
 }
 
 impl EntrySource for HeadEntries<'_> {
-    fn next_entry(&mut self) -> paged::Result<Option<Entry<'_>>> {
+    fn next_entry(&mut self) -> bedload_pages::Result<Option<Entry<'_>>> {
         while let Some((block, row)) = self.rows.get(self.next) {
             self.next += 1;
             let (time, tie) = (block.times()[row], block.first_sequence + row as u64);

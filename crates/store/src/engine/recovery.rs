@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bedload_index::paged::PageRead;
+use bedload_pages::PageRead;
 
 use super::catalogue::Catalogue;
 use super::directory::{DATA_FILE, LOG_DIR};

@@ -5,8 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bedload_index::paged::bplus_tree::BPlusTree;
-use bedload_index::paged::{self, I64Order, PageId};
+use bedload_pages::PageId;
+use bedload_trees::I64Order;
+use bedload_trees::bplus_tree::BPlusTree;
 
 use super::Engine;
 use super::flush::tree_config;
@@ -67,9 +68,9 @@ impl From<Error> for Problem {
 
 impl VerifyReport {
     /// As [`note`](Self::note), for an error that a tree gave.
-    fn note_in(&mut self, file: &Path, place: &str, error: paged::Error) -> Result<()> {
+    fn note_in(&mut self, file: &Path, place: &str, error: bedload_pages::Error) -> Result<()> {
         match error {
-            paged::Error::Corrupt { page, reason } => {
+            bedload_pages::Error::Corrupt { page, reason } => {
                 let place = format!("page {page} ({place})");
                 self.note(Error::corrupt(file, place, reason))
             }

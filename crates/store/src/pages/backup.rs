@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bedload_index::paged::PageId;
+use bedload_pages::PageId;
 
 use super::checkpoint::{CheckpointError, CheckpointMeta, slots_per_page};
 use super::page::{Page, PageKind};

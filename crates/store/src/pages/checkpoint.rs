@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bedload_index::paged::PageStore;
+use bedload_pages::PageStore;
 
 use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_file::{PageFile, Unwritten};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bedload_index::paged::PageId;
+use bedload_pages::PageId;
 
 use super::checkpoint::{read_catalogue, read_map, slots_per_page, write_catalogue, write_map};
 use super::page::{Page, PageKind};

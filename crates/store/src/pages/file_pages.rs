@@ -1,10 +1,10 @@
-//! Pages in a file of their own, for trees of `bedload-index` that are no tables.
+//! Pages in a file of their own, for trees of `bedload-trees` that are no tables.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bedload_index::paged::{self, PageId, PageRead, PageStore, Reserved};
+use bedload_pages::{PageId, PageRead, PageStore, Reserved};
 
 use super::checkpoint::{CheckpointError, CheckpointMeta};
 use super::page::PageRef;
@@ -91,15 +91,15 @@ pub struct PageCounts {
     pub bytes_written: u64,
 }
 
-/// Pages in a file behind a small cache, as the trees of `bedload-index` want them, and what they cost counted.
+/// Pages in a file behind a small cache, as the trees of `bedload-trees` want them, and what they cost counted.
 ///
 /// What is changed goes to free places of the file; after [`sync`](Self::sync) it is on the disk. The file is not a
 /// [`Store`](crate::Store) and has no log: it lives as long as its process needs it.
 ///
 /// ```
 /// use bedload::{FilePages, FilePagesOptions};
-/// use bedload_index::paged::bplus_tree::Config;
-/// use bedload_index::sware::{BufferOptions, PagedTree, SaTree};
+/// use bedload_trees::bplus_tree::Config;
+/// use bedload_memory::swa_buffer::{BufferOptions, PagedTree, SaTree};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// let pages = FilePages::create(dir.path().join("pages"), FilePagesOptions::new())?;
@@ -264,7 +264,7 @@ impl PageRead for FilePages {
         self.pages.payload_len()
     }
 
-    fn read(&self, id: PageId) -> paged::Result<WorkingGuard> {
+    fn read(&self, id: PageId) -> bedload_pages::Result<WorkingGuard> {
         self.pages.read(id)
     }
 
@@ -279,11 +279,11 @@ impl PageStore for FilePages {
     type RunWriter<'s> = WorkingRun<'s>;
     type Maintenance<'s> = Maintenance<'s>;
 
-    fn batch(&self, ids: &[PageId]) -> paged::Result<WorkingBatch<'_>> {
+    fn batch(&self, ids: &[PageId]) -> bedload_pages::Result<WorkingBatch<'_>> {
         self.pages.batch(ids)
     }
 
-    fn reserve(&self) -> paged::Result<Reserved> {
+    fn reserve(&self) -> bedload_pages::Result<Reserved> {
         self.pages.reserve()
     }
 
@@ -291,11 +291,11 @@ impl PageStore for FilePages {
         self.pages.release(reserved);
     }
 
-    fn run_writer(&self) -> paged::Result<WorkingRun<'_>> {
+    fn run_writer(&self) -> bedload_pages::Result<WorkingRun<'_>> {
         self.pages.run_writer()
     }
 
-    fn pin(&self, id: PageId) -> paged::Result<PageRef> {
+    fn pin(&self, id: PageId) -> bedload_pages::Result<PageRef> {
         self.pages.pin(id)
     }
 
@@ -303,11 +303,11 @@ impl PageStore for FilePages {
         self.pages.retire(pages);
     }
 
-    fn reclaim(&self) -> paged::Result<usize> {
+    fn reclaim(&self) -> bedload_pages::Result<usize> {
         self.pages.reclaim()
     }
 
-    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> paged::Result<Vec<PageId>> {
+    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> bedload_pages::Result<Vec<PageId>> {
         self.pages.sweep(reachable)
     }
 

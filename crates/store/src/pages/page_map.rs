@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use bedload_index::paged::PageId;
+use bedload_pages::PageId;
 
 /// A place in the data file (0: none) and the checksum of the page that stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-use bedload_index::paged::PageId;
+use bedload_pages::PageId;
 
 use super::checkpoint::{levels_of_map, named_twice, read_catalogue, slots_per_page};
 use super::page::{Page, PageKind, PageRef};

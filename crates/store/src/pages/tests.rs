@@ -1,17 +1,20 @@
 //! The contracts of page stores and of trees, on pages in a file of the operating system.
 
-use bedload_index::mem::contract::Subject;
-use bedload_index::paged::bplus_tree::Config;
-use bedload_index::paged::contract::{
-    CarelessKeys, NumberedKeys, OrderedKeys, TieKeys, TreeIndex, check_be_tree_crashes,
-    check_be_tree_schedule, check_be_tree_threads, check_page_store,
-};
-use bedload_index::paged::{ByteOrder, PageStore, RunWriter, U64Order, VacuumStore};
-use bedload_index::sware::{BufferOptions, LatchedSaTree, Locked, PagedTree, SaTree};
+use bedload_memory::Locked;
+use bedload_memory::contract::Subject;
+use bedload_memory::swa_buffer::{BufferOptions, LatchedSaTree, PagedTree, SaTree};
+use bedload_pages::contract::check_page_store;
+use bedload_pages::{PageStore, RunWriter, VacuumStore};
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
     check_shrinking,
 };
+use bedload_trees::bplus_tree::Config;
+use bedload_trees::contract::{
+    CarelessKeys, NumberedKeys, OrderedKeys, TieKeys, TreeIndex, check_be_tree_crashes,
+    check_be_tree_schedule, check_be_tree_threads,
+};
+use bedload_trees::{ByteOrder, U64Order};
 
 use super::{CheckpointMeta, FilePages, FilePagesOptions, PageFile, WorkingPages};
 use crate::disk::{Disk, OsDisk};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bedload_index::paged::{self, PageId, PageRead};
+use bedload_pages::{PageId, PageRead};
 
 use super::page::{HEADER_BYTES, PageKind, PageRef};
 use super::page_file::PageFile;
@@ -61,7 +61,7 @@ impl PageRead for PageVersion {
         self.file.page_bytes - HEADER_BYTES
     }
 
-    fn read(&self, id: PageId) -> paged::Result<PageRef> {
+    fn read(&self, id: PageId) -> bedload_pages::Result<PageRef> {
         let Some(slot) = self.map.get(id) else {
             let place = format!("page {id}");
             return Err(Error::corrupt(self.file.path(), place, "the page map does not have it").into());

@@ -16,9 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bedload_index::paged::{
-    self, Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore,
-};
+use bedload_pages::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
 use parking_lot::Mutex;
 
 use super::cache::Cache;
@@ -202,7 +200,7 @@ impl PageRead for WorkingPages {
         self.file.page_bytes - HEADER_BYTES
     }
 
-    fn read(&self, id: PageId) -> paged::Result<WorkingGuard> {
+    fn read(&self, id: PageId) -> bedload_pages::Result<WorkingGuard> {
         let latch = self.latches.shared(id);
         Ok(WorkingGuard {
             page: PageRef(self.page(id)?),
@@ -229,7 +227,7 @@ pub struct WorkingBatch<'s> {
 }
 
 impl Batch for WorkingBatch<'_> {
-    fn add(&mut self, id: PageId) -> paged::Result<()> {
+    fn add(&mut self, id: PageId) -> bedload_pages::Result<()> {
         assert!(
             self.taken.len() < MAX_BATCH_PAGES,
             "a batch of more than {MAX_BATCH_PAGES} pages"
@@ -289,7 +287,7 @@ impl PageStore for WorkingPages {
     type RunWriter<'s> = WorkingRun<'s>;
     type Maintenance<'s> = Maintenance<'s>;
 
-    fn batch(&self, ids: &[PageId]) -> paged::Result<WorkingBatch<'_>> {
+    fn batch(&self, ids: &[PageId]) -> bedload_pages::Result<WorkingBatch<'_>> {
         self.make_room()?;
         let mut batch = WorkingBatch {
             store: self,
@@ -302,7 +300,7 @@ impl PageStore for WorkingPages {
         Ok(batch)
     }
 
-    fn reserve(&self) -> paged::Result<Reserved> {
+    fn reserve(&self) -> bedload_pages::Result<Reserved> {
         let mut state = self.state.lock();
         let id = state.ids.reserve().ok_or_else(|| Error::NoSpace {
             path: self.file.path.clone(),
@@ -318,11 +316,11 @@ impl PageStore for WorkingPages {
         self.state.lock().ids.release(reserved.id);
     }
 
-    fn run_writer(&self) -> paged::Result<WorkingRun<'_>> {
+    fn run_writer(&self) -> bedload_pages::Result<WorkingRun<'_>> {
         Ok(WorkingRun { store: self })
     }
 
-    fn pin(&self, id: PageId) -> paged::Result<PageRef> {
+    fn pin(&self, id: PageId) -> bedload_pages::Result<PageRef> {
         let page = self.page(id)?;
         if !page.is_of_kind(PageKind::Run) {
             let place = format!("page {id}");
@@ -335,7 +333,7 @@ impl PageStore for WorkingPages {
         self.state.lock().retired.extend_from_slice(pages);
     }
 
-    fn reclaim(&self) -> paged::Result<usize> {
+    fn reclaim(&self) -> bedload_pages::Result<usize> {
         let retired = std::mem::take(&mut self.state.lock().retired);
         let (mut count, mut held) = (0, Vec::new());
         for id in retired {
@@ -352,7 +350,7 @@ impl PageStore for WorkingPages {
         Ok(count)
     }
 
-    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> paged::Result<Vec<PageId>> {
+    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> bedload_pages::Result<Vec<PageId>> {
         let mut state = self.state.lock();
         let retired: HashSet<PageId> = state.retired.iter().copied().collect();
         let mut leaked: BTreeSet<PageId> = state.map.iter().map(|(id, _)| id).collect();
@@ -373,8 +371,8 @@ impl VacuumStore for WorkingPages {
     fn delete_in_run(
         &self,
         page: PageId,
-        delete: &mut dyn FnMut(&mut [u8]) -> paged::Result<bool>,
-    ) -> paged::Result<()> {
+        delete: &mut dyn FnMut(&mut [u8]) -> bedload_pages::Result<bool>,
+    ) -> bedload_pages::Result<()> {
         self.make_room()?;
         let latch = self.latches.exclusive(page);
         // It may have been reclaimed since it was listed.
@@ -394,7 +392,7 @@ impl VacuumStore for WorkingPages {
         Ok(())
     }
 
-    fn run_pages(&self) -> paged::Result<Vec<PageId>> {
+    fn run_pages(&self) -> bedload_pages::Result<Vec<PageId>> {
         let state = self.state.lock();
         let mut pages: BTreeSet<PageId> = state.map.iter().map(|(id, _)| id).collect();
         pages.extend(state.dirty.keys());
@@ -410,11 +408,11 @@ pub struct WorkingRun<'s> {
 }
 
 impl RunWriter for WorkingRun<'_> {
-    fn reserve(&mut self) -> paged::Result<Reserved> {
+    fn reserve(&mut self) -> bedload_pages::Result<Reserved> {
         self.store.reserve()
     }
 
-    fn write(&mut self, reserved: Reserved, payload: &[u8]) -> paged::Result<()> {
+    fn write(&mut self, reserved: Reserved, payload: &[u8]) -> bedload_pages::Result<()> {
         self.store.make_room()?;
         let mut page = Page::zeroed(self.store.file.page_bytes);
         page.set_kind(PageKind::Run);
@@ -425,7 +423,7 @@ impl RunWriter for WorkingRun<'_> {
         Ok(())
     }
 
-    fn finish(self) -> paged::Result<()> {
+    fn finish(self) -> bedload_pages::Result<()> {
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use bedload_index::paged::PageId;
+use bedload_pages::PageId;
 
 use super::page::{Page, PageKind};
 use super::page_file::{PageFile, Unwritten};

@@ -1,6 +1,6 @@
 //! The order in which the rows of a table arrived: how far from sorted, estimated as they are flushed.
 
-use bedload_index::sortedness::{Estimate, Estimator, SavedOrder};
+use bedload_sortedness::{Estimate, Estimator, SavedOrder};
 use serde::{Deserialize, Serialize};
 
 /// How far from sorted by time the rows of a table arrived, as [`TableInfo`](crate::TableInfo) has it: all of them, and

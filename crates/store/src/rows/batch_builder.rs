@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use bedload_index::paged::RowLayout;
+use bedload_trees::RowLayout;
 
 use super::Place;
 use super::batch_memory::BatchMemory;

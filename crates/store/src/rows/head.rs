@@ -1,6 +1,6 @@
 //! The head of a table: its newest rows, in memory and in order.
 //!
-//! The index here is the standard library's B-tree behind a lock, until the concurrent head of `bedload-index` takes
+//! The index here is the standard library's B-tree behind a lock, until the concurrent head of `bedload-memory` takes
 //! its place: what the rest of the store knows of it is this file.
 
 use std::collections::BTreeMap;

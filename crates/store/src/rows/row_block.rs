@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_buffer::ScalarBuffer;
-use bedload_index::paged::{Row, RowLayout};
+use bedload_trees::{Row, RowLayout};
 
 use super::schema::{ColumnPlace, TableSchema};
 use crate::codec::{Reader, Writer};

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use bedload_index::paged::{Columns, RowLayout};
+use bedload_trees::{Columns, RowLayout};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

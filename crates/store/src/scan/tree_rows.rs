@@ -3,8 +3,8 @@
 use std::ops::{Bound, Range};
 
 use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
-use bedload_index::paged::bplus_tree::{BPlusTree, Cursor, LeafSlice};
-use bedload_index::paged::{Columns, I64Order, Position};
+use bedload_trees::bplus_tree::{BPlusTree, Cursor, LeafSlice};
+use bedload_trees::{Columns, I64Order, Position};
 
 use crate::error::Result;
 use crate::pages::PageVersion;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bedload_index::paged::{Batch, PageId, PageRead, PageStore};
+use bedload_pages::{Batch, PageId, PageRead, PageStore};
 
 use super::block::{BlockBytes, Owner};
 use super::block_map::{self, BlockRef};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use bedload_index::paged::{PageId, PageRead};
+use bedload_pages::{PageId, PageRead};
 
 use super::block::{BlockBytes, BlockRows, Owner, Runs};
 use super::block_map::{self, BlockRef};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bedload_index::paged::RowLayout;
+use bedload_trees::RowLayout;
 
 use super::block_map::{self, BlockRef};
 use crate::error::{Error, Result};

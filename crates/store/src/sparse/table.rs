@@ -5,8 +5,9 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bedload_index::paged::bplus_tree::BPlusTree;
-use bedload_index::paged::{Columns, Entry, I64Order, PageId, PageRead, PageStore, Row, RowLayout};
+use bedload_pages::{PageId, PageRead, PageStore};
+use bedload_trees::bplus_tree::BPlusTree;
+use bedload_trees::{Columns, Entry, I64Order, Row, RowLayout};
 
 use super::block::Owner;
 use super::grid::Grid;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bedload_index::paged::PageId;
+use bedload_pages::PageId;
 
 use super::block_map;
 use super::scan::read_map;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use arrow_array::RecordBatch;
-use bedload_index::paged::RowLayout;
+use bedload_trees::RowLayout;
 
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};

@@ -1,9 +1,10 @@
 //! What trees of pages in a file read and write, counted: with a cache of 1 % of the data, and a buffer as large.
 
 use bedload::{Error, FilePages, FilePagesOptions};
-use bedload_index::paged::bplus_tree::Config;
-use bedload_index::sware::{BufferOptions, PagedTree, SaTree, SerialMap};
+use bedload_memory::SerialMap;
+use bedload_memory::swa_buffer::{BufferOptions, PagedTree, SaTree};
 use bedload_testkit::workload::{NearlySorted, scrambled};
+use bedload_trees::bplus_tree::Config;
 
 const ENTRY_BYTES: usize = 16;
 const PAGE_BYTES: u64 = 4096;

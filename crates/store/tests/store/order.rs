@@ -1,7 +1,7 @@
 //! In which order rows arrived: measured right, whatever becomes of the store meanwhile.
 
 use bedload::{ArrivalOrder, Grid, Layout, Options, Store};
-use bedload_index::sortedness::Sortedness;
+use bedload_sortedness::Sortedness;
 use bedload_testkit::workload::NearlySorted;
 
 use crate::rows::{TestRow, append, schema};

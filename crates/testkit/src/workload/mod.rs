@@ -1,11 +1,13 @@
 //! Seeded keys: nearly sorted, time series from many sensors, delayed, scrambled.
 
+mod degrees;
 mod delay;
 mod nearly_sorted;
 mod places;
 mod scrambled;
 mod time_series;
 
+pub use degrees::{DEGREES, arrivals};
 pub use delay::{Late, LateKey, Poisson, PoissonDelay};
 pub use nearly_sorted::{Disordered, NearlySorted};
 pub use scrambled::{scattered, scrambled};

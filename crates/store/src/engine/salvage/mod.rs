@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use bedload_index::paged::PageId;
-use bedload_index::paged::bplus_tree::tree_of;
+use bedload_pages::PageId;
+use bedload_trees::bplus_tree::tree_of;
 
 pub use report::{Gap, SalvageReport, SalvagedTable};
 use table::TableRemains;
@@ -324,7 +324,7 @@ impl<'t> Target<'t> {
         *catalogue = source.catalogue.without_tables();
         for table in &mut tables {
             let layout = table.entry.schema.layout().clone();
-            let tree = Tree::create(&*working, bedload_index::paged::I64Order, layout, tree_config())?;
+            let tree = Tree::create(&*working, bedload_trees::I64Order, layout, tree_config())?;
             table.copy_leaves(&source.pages, &tree, problems)?;
             catalogue.put(TableEntry {
                 since: 1,
@@ -354,7 +354,7 @@ impl<'t> Target<'t> {
         let recovery = &mut self.recovery;
         let tree = Tree::create(
             &recovery.working,
-            bedload_index::paged::I64Order,
+            bedload_trees::I64Order,
             file_columns(),
             tree_config(),
         )?;

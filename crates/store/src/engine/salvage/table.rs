@@ -6,8 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bedload_index::paged::bplus_tree::{LeafSlice, NodeReader};
-use bedload_index::paged::{self, Columns, Entry, EntrySource, I64Order, PageId, Row, RowLayout};
+use bedload_pages::PageId;
+use bedload_trees::bplus_tree::{LeafSlice, NodeReader};
+use bedload_trees::{Columns, Entry, EntrySource, I64Order, Row, RowLayout};
 
 use super::report::{Gap, SalvagedTable};
 use crate::engine::catalogue::TableEntry;
@@ -234,7 +235,7 @@ impl<'l> LeafEntries<'l> {
 }
 
 impl EntrySource for LeafEntries<'_> {
-    fn next_entry(&mut self) -> paged::Result<Option<Entry<'_>>> {
+    fn next_entry(&mut self) -> bedload_pages::Result<Option<Entry<'_>>> {
         let in_range = |&index: &usize| {
             let time = I64Order::value_of(self.slice.prefix(index));
             self.ranges.iter().any(|range| range.contains(time))

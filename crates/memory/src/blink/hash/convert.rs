@@ -1,0 +1,148 @@
+//! Structure adaptation: sorted leaves in the place of a hash leaf (§4.3 of the paper).
+//!
+//! The leaf is frozen, which keeps writers out and readers not; its buckets are latched one after another to complete
+//! its ordered view, so that a writer who was in the middle of one is waited for; the view is copied into sorted leaves;
+//! and these are linked in under three latches. Readers that were in the leaf go on reading it, and then find it
+//! obsolete.
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::BlinkHash;
+use super::hash_leaf::HashLeaf;
+use super::settle::settle_all;
+use crate::blink::aim::Aim;
+use crate::blink::node::NodePtr;
+use crate::blink::sorted_leaf::{LEAF_CAP, SortedLeaf};
+use crate::blink::trunk::Chain;
+use crate::map::key::Key;
+use crate::search::columns::Words;
+use crate::sync::primitive::{Backoff, interleave};
+use crate::sync::version_latch::Writer;
+
+impl<K: Key> BlinkHash<K> {
+    /// Converts every hash leaf but the right-most to sorted leaves; returns how many there were. Others may go on
+    /// reading and writing.
+    ///
+    /// ```
+    /// use bedload_memory::{BlinkHash, BlinkHashOptions};
+    /// let index = BlinkHash::<u64>::with_options(BlinkHashOptions::new().node_bytes(8 << 10));
+    /// (0..10_000).for_each(|key| index.insert(key, key));
+    /// assert!(index.convert_all() > 10);
+    /// assert_eq!(index.convert_all(), 0);
+    /// assert_eq!(index.range(..).count(), 10_000);
+    /// ```
+    pub fn convert_all(&self) -> usize {
+        let mut converted = 0;
+        let mut low = None;
+        loop {
+            // Pinned anew for each leaf, so that those already replaced can be freed.
+            let guard = &epoch::pin();
+            let aim = Aim::At(low.unwrap_or(K::Words::MIN));
+            let Some(found) = self.trunk.find_leaf(&aim, guard) else {
+                return converted;
+            };
+            if self.convert(low, guard) {
+                converted += 1;
+            }
+            let right = found.node.right(guard);
+            if !found.node.latch.validate(found.version) && found.node.latch.optimistic().is_some() {
+                continue;
+            }
+            match right {
+                Some((high, _)) => low = Some(high),
+                None => return converted,
+            }
+        }
+    }
+
+    /// Converts the hash leaf whose low fence is `low`. False if there is none, it is the right-most, or somebody is
+    /// splitting or converting it.
+    pub(super) fn convert(&self, low: Option<K::Words>, guard: &Guard) -> bool {
+        let aim = Aim::At(low.unwrap_or(K::Words::MIN));
+        let Some(found) = self.trunk.find_leaf(&aim, guard) else {
+            return false;
+        };
+        let Some(leaf) = found.node.downcast::<HashLeaf<K::Words>>() else {
+            return false;
+        };
+        let Some(_maintenance) = leaf.try_maintain() else {
+            return false;
+        };
+        if leaf.low() != low || !freeze(found.node, leaf, guard) {
+            return false;
+        }
+        complete_view(found.node, leaf, guard);
+        let leaves = self.sorted_leaves(leaf);
+        let Some((&first, &last)) = leaves.first().zip(leaves.last()) else {
+            return false;
+        };
+        let chain = Chain {
+            first: first.1,
+            last: last.1,
+        };
+        let mut backoff = Backoff::default();
+        while !self.trunk.try_replace(found.node, low, chain, guard) {
+            backoff.wait();
+        }
+        interleave();
+        self.trunk.insert_separators(&leaves[1..], guard);
+        // What has just been retired is large, and few retire anything else while keys ascend.
+        guard.flush();
+        true
+    }
+
+    /// Leaves of what a frozen leaf holds, filled as the options ask, linked left to right, each with its least key.
+    fn sorted_leaves(&self, leaf: &HashLeaf<K::Words>) -> Vec<(K::Words, NodePtr<'static, K::Words>)> {
+        let percent = if leaf.is_left_behind() {
+            self.options.append_fill_percent
+        } else {
+            self.options.fill_percent
+        };
+        let fill = (LEAF_CAP * usize::from(percent) / 100).max(1);
+        let mut leaves: Vec<(K::Words, NodePtr<'static, K::Words>)> = Vec::new();
+        loop {
+            // Locked anew for each leaf, so that readers come in between; nothing else changes the view any more.
+            let view = leaf.view().lock();
+            let Some(chunk) = view.chunks(fill).nth(leaves.len()) else {
+                break;
+            };
+            leaves.push((chunk[0].0, NodePtr::new(SortedLeaf::of(chunk))));
+        }
+        if leaves.is_empty() {
+            leaves.push((K::Words::MIN, NodePtr::new(SortedLeaf::new())));
+        }
+        for pair in leaves.windows(2) {
+            pair[0].1.set_right(Some(pair[1]), Writer::UNPUBLISHED);
+        }
+        leaves
+    }
+}
+
+/// Keeps writers out of a leaf that is not the right-most, once all its buckets are settled.
+pub(super) fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) -> bool {
+    loop {
+        let Some(version) = node.latch.optimistic() else {
+            return false;
+        };
+        if node.is_rightmost() {
+            return false;
+        }
+        if !settle_all(leaf, version, guard) {
+            continue;
+        }
+        interleave();
+        if let Some(latched) = node.latch.try_latch(version) {
+            leaf.freeze(latched.writer());
+            return true;
+        }
+    }
+}
+
+/// Brings the view of a frozen leaf up to date, with what writers put there who were at it when it was frozen: each
+/// bucket is latched once, and a writer that takes the latch later sees the leaf frozen.
+pub(super) fn complete_view<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) {
+    let mut view = leaf.view().lock();
+    while let Some(version) = node.latch.optimistic()
+        && !leaf.take_from(0..leaf.buckets().len(), &mut view, version, guard)
+    {}
+}

@@ -1,0 +1,141 @@
+//! The hand-over between a lazy split, a conversion, and those who read and write meanwhile.
+//!
+//! Up to two preemptions are explored: with more, the models of whole operations do not end.
+
+use crossbeam_epoch::Guard;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::convert::{complete_view, freeze};
+use super::hash_leaf::{HashLeaf, Insert};
+use super::{BlinkHash, BlinkHashOptions};
+use crate::blink::aim::Aim;
+use crate::blink::node::NodePtr;
+use crate::sync::exploration::explore;
+
+/// Two buckets, one probe for each hash.
+fn index_of(keys: &[u64]) -> Arc<BlinkHash<u64>> {
+    let index = BlinkHash::with_options(BlinkHashOptions::new().node_bytes(1).probes(1));
+    keys.iter().for_each(|&key| index.insert(key, key));
+    Arc::new(index)
+}
+
+fn split_rightmost(index: &BlinkHash<u64>) {
+    let guard = &crossbeam_epoch::pin();
+    let node = index.trunk.rightmost(guard).expect("there is a leaf");
+    let leaf = node.downcast::<HashLeaf<[u64; 1]>>().expect("it is a hash leaf");
+    index.split(node, leaf, [0], guard);
+}
+
+fn leftmost<'g>(index: &BlinkHash<u64>, guard: &'g Guard) -> (NodePtr<'g, [u64; 1]>, &'g HashLeaf<[u64; 1]>) {
+    let found = index
+        .trunk
+        .find_leaf(&Aim::At([0]), guard)
+        .expect("there is a leaf");
+    (found.node, found.node.downcast().expect("it is a hash leaf"))
+}
+
+#[test]
+fn loom_an_insert_during_a_split_is_not_lost() {
+    explore(2, || {
+        let index = index_of(&[1, 5]);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || index.insert(9, 90))
+        };
+        split_rightmost(&index);
+        writer.join().expect("the writer ends");
+        assert_eq!([1, 5, 9].map(|key| index.get(key)), [Some(1), Some(5), Some(90)]);
+    });
+}
+
+#[test]
+fn loom_a_reader_finds_its_key_while_it_moves() {
+    explore(2, || {
+        let index = index_of(&[1, 5]);
+        let reader = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || assert_eq!(index.get(5), Some(5)))
+        };
+        split_rightmost(&index);
+        assert_eq!(index.get(5), Some(5));
+        reader.join().expect("the reader ends");
+    });
+}
+
+#[test]
+fn loom_a_removal_during_a_split_is_not_undone() {
+    explore(2, || {
+        let index = index_of(&[1, 5]);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || assert_eq!(index.remove(5), Some(5)))
+        };
+        split_rightmost(&index);
+        writer.join().expect("the writer ends");
+        assert_eq!([1, 5].map(|key| index.get(key)), [Some(1), None]);
+    });
+}
+
+/// What was inserted before is in the scan, wherever a split has it at that time.
+#[test]
+fn loom_a_scan_during_a_split_misses_nothing() {
+    explore(2, || {
+        let index = index_of(&[1]);
+        let (mut keys, mut values) = ([0; 4], [0; 4]);
+        assert_eq!(index.scan(.., &mut keys, &mut values), 1);
+        index.insert(5, 5);
+        index.insert(9, 9);
+        let reader = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || {
+                let (mut keys, mut values) = ([0; 4], [0; 4]);
+                let filled = index.scan(5.., &mut keys, &mut values);
+                assert_eq!(keys[..filled], [5, 9]);
+            })
+        };
+        split_rightmost(&index);
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// An insert marks its bucket after a scan unmarked it, or the scan has it.
+#[test]
+fn loom_an_insert_during_a_scan_is_in_the_next() {
+    explore(2, || {
+        let index = index_of(&[1, 5]);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || index.insert(9, 90))
+        };
+        let (mut keys, mut values) = ([0; 4], [0; 4]);
+        index.scan(.., &mut keys, &mut values);
+        writer.join().expect("the writer ends");
+        assert_eq!(index.scan(.., &mut keys, &mut values), 3);
+        assert_eq!(values[..3], [1, 5, 90]);
+    });
+}
+
+/// A writer that began before a leaf was frozen is either waited for or turned away.
+#[test]
+fn loom_an_insert_during_a_conversion_is_not_lost() {
+    explore(2, || {
+        let index = index_of(&[1, 5]);
+        split_rightmost(&index);
+        let writer = {
+            let index = Arc::clone(&index);
+            thread::spawn(move || {
+                let guard = &crossbeam_epoch::pin();
+                let (node, leaf) = leftmost(&index, guard);
+                let version = node.latch.optimistic().expect("not obsolete");
+                leaf.insert([2], 20, version) == Ok(Insert::Done)
+            })
+        };
+        let guard = &crossbeam_epoch::pin();
+        let (node, leaf) = leftmost(&index, guard);
+        assert!(freeze(node, leaf, guard));
+        complete_view(node, leaf, guard);
+        let is_copied = leaf.view().lock().contains(&([2], 20));
+        assert_eq!(writer.join().expect("the writer ends"), is_copied);
+    });
+}

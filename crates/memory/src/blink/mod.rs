@@ -1,0 +1,10 @@
+//! B-link trees: [`tree`] has sorted leaves, [`hash`] has hash tables for leaves where keys ascend, and both stand below
+//! the same levels of inner nodes, [`trunk`].
+
+mod aim;
+pub(crate) mod hash;
+mod inner;
+mod node;
+mod sorted_leaf;
+pub(crate) mod tree;
+mod trunk;

@@ -1,0 +1,116 @@
+//! The contract, over nodes so small that splits and merges are common.
+
+use bedload_testkit::contract::Keys;
+
+use super::BlinkTree;
+use crate::blink::aim::Aim;
+use crate::blink::sorted_leaf::LEAF_CAP;
+use crate::map::contract::Subject;
+use crate::map::key::Key;
+use crate::map::small_nodes::keeps_the_contract;
+use bedload_testkit::Rng;
+
+fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<BlinkTree<K::Key>, K> {
+    Subject(BlinkTree::new(), keys)
+}
+
+keeps_the_contract!(subject);
+
+#[test]
+fn emptied_nodes_are_given_back() {
+    const KEYS: u64 = if cfg!(miri) { 100 } else { 2_000 };
+    let tree = BlinkTree::<u64>::new();
+    let guard = &crossbeam_epoch::pin();
+    let leaves = || tree.trunk.check(guard).expect("sound").len();
+    for oldest_first in [true, false] {
+        (0..KEYS).for_each(|key| tree.insert(key, key));
+        assert!(leaves() as u64 >= KEYS.div_ceil(8), "{}", leaves());
+        for n in 0..KEYS {
+            let key = if oldest_first { n } else { KEYS - 1 - n };
+            assert_eq!(tree.remove(key), Some(key));
+        }
+        assert!(tree.is_empty());
+        assert!(leaves() <= 8, "{}", leaves());
+    }
+}
+
+#[test]
+fn ascending_keys_fill_leaves() {
+    let tree = BlinkTree::<u64>::new();
+    const LEAVES: u64 = if cfg!(miri) { 30 } else { 1_000 };
+    (0..7 * LEAVES).for_each(|key| tree.insert(key, key));
+    let leaves = tree.trunk.check(&crossbeam_epoch::pin()).expect("sound").len();
+    assert_eq!(leaves as u64, LEAVES, "leaves of 8 entries");
+}
+
+/// A few leaves that fill, split, empty and merge under everyone's hands.
+#[test]
+fn crowded_merges_lose_nothing() {
+    const THREADS: u64 = 4;
+    const KEYS_PER_THREAD: usize = 16;
+    let tree = BlinkTree::<u64>::new();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let tree = &tree;
+            scope.spawn(move || {
+                let mut rng = Rng::stream(3, thread);
+                let mut expected = [None; KEYS_PER_THREAD];
+                for round in 0..if cfg!(miri) { 60 } else { 60_000 } {
+                    let own = rng.index(expected.len());
+                    let key = own as u64 * THREADS + thread;
+                    // Seasons of growth and of decay.
+                    if rng.percent(if round / 64 % 2 == 0 { 80.0 } else { 20.0 }) {
+                        tree.insert(key, round);
+                        expected[own] = Some(round);
+                    } else {
+                        assert_eq!(tree.remove(key), expected[own].take(), "round {round}, key {key}");
+                    }
+                    let other = rng.index(expected.len());
+                    assert_eq!(
+                        tree.get(other as u64 * THREADS + thread),
+                        expected[other],
+                        "round {round}"
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(tree.check_structure(), Ok(()));
+}
+
+/// Between the two steps of a split the new leaf is reachable by its left sibling alone; that one empties meanwhile.
+#[test]
+fn a_split_half_done_survives_an_attempt_to_merge() {
+    let tree = BlinkTree::<u64>::new();
+    (0..400).step_by(10).for_each(|key| tree.insert(key, key));
+    let guard = &crossbeam_epoch::pin();
+    let leaf_of = |key| tree.leaf_at(&Aim::At([key]), guard).expect("there are leaves").1;
+    let full_leaf = leaf_of(200);
+    for key in 201.. {
+        if full_leaf.is_full() {
+            break;
+        }
+        tree.insert(key, key);
+    }
+    let everything: Vec<u64> = tree.range(..).map(|(key, _)| key).collect();
+    let [last] = full_leaf.key(full_leaf.len() - 1);
+    let latched = full_leaf.header().latch.try_latch_now().expect("free");
+    let (fence, right) = full_leaf.split(LEAF_CAP, [last + 1], last + 1, latched.writer(), guard);
+    drop(latched);
+
+    let removed: Vec<u64> = (0..full_leaf.len())
+        .map(|place| full_leaf.key(place)[0])
+        .collect();
+    for key in &removed {
+        assert_eq!(tree.remove(*key), Some(*key));
+    }
+    tree.trunk.insert_separator(fence, right, guard);
+    assert_eq!(tree.check_structure(), Ok(()));
+    for key in everything
+        .into_iter()
+        .filter(|key| !removed.contains(key))
+        .chain([last + 1])
+    {
+        assert_eq!(tree.get(key), Some(key));
+    }
+}

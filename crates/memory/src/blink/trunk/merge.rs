@@ -1,0 +1,128 @@
+//! Nodes that have become nearly empty, and their neighbours.
+
+use crossbeam_epoch::Guard;
+
+use super::Trunk;
+use crate::blink::aim::Aim;
+use crate::blink::inner::Inner;
+use crate::blink::node::NodePtr;
+use crate::blink::sorted_leaf::SortedLeaf;
+use crate::search::columns::Words;
+use crate::sync::primitive::{Backoff, interleave};
+use crate::sync::version_latch::Writer;
+
+/// How an attempt to merge went.
+enum Outcome {
+    /// Merged; the parent may have become nearly empty in turn.
+    Merged { parent_is_underfull: bool },
+    /// There is nothing to merge with.
+    Useless,
+    /// Somebody else was at work there.
+    Contended,
+}
+
+/// Attempts against others at work. A node that stays nearly empty costs memory and nothing else.
+const ATTEMPTS: u32 = 8;
+
+impl<W: Words> Trunk<W> {
+    /// Merges the leaf that covers `key` with a neighbour if little is left in both, and the nodes above it likewise.
+    /// The caller holds no latch.
+    pub(crate) fn merge_around(&self, key: W, guard: &Guard) {
+        let mut level = 0;
+        let mut backoff = Backoff::default();
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
+            match self.try_merge(key, level, guard) {
+                Outcome::Merged {
+                    parent_is_underfull: true,
+                } => level += 1,
+                Outcome::Merged {
+                    parent_is_underfull: false,
+                }
+                | Outcome::Useless => return,
+                Outcome::Contended => {
+                    attempts += 1;
+                    backoff.wait();
+                }
+            }
+        }
+    }
+
+    fn try_merge(&self, key: W, level: u8, guard: &Guard) -> Outcome {
+        let Some(above) = self.find(&Aim::At(key), level + 1, guard) else {
+            return Outcome::Useless;
+        };
+        let Some(parent) = above.node.downcast::<Inner<W>>() else {
+            return Outcome::Useless;
+        };
+        let place = parent.place(&Aim::At(key)).max(1);
+        let pair = parent.child(place - 1, guard).zip(parent.child(place, guard));
+        if !above.node.latch.validate(above.version) {
+            return Outcome::Contended;
+        }
+        if parent.header().len() < place {
+            return Outcome::Useless;
+        }
+        let Some(((_, left), (Some(fence), right))) = pair else {
+            return Outcome::Useless;
+        };
+        interleave();
+        let Some(left_latched) = left.latch.try_latch_now() else {
+            return Outcome::Contended;
+        };
+        if left.right(guard).is_none_or(|(_, beside)| beside != right) {
+            return Outcome::Useless;
+        }
+        interleave();
+        let Some(right_latched) = right.latch.try_latch_now() else {
+            return Outcome::Contended;
+        };
+        if !can_absorb(left, right) {
+            return Outcome::Useless;
+        }
+        let Some(above_latched) = above.node.latch.try_latch(above.version) else {
+            return Outcome::Contended;
+        };
+        if level == 0 && right.is_rightmost() {
+            self.set_rightmost(left, right_latched.writer());
+        }
+        interleave();
+        absorb(left, right, fence, left_latched.writer(), guard);
+        parent.remove(place - 1, above_latched.writer());
+        right.retire(right_latched, guard);
+        Outcome::Merged {
+            parent_is_underfull: parent.is_underfull(),
+        }
+    }
+}
+
+fn can_absorb<W: Words>(left: NodePtr<'_, W>, right: NodePtr<'_, W>) -> bool {
+    if let (Some(left), Some(right)) = (left.downcast::<Inner<W>>(), right.downcast::<Inner<W>>()) {
+        return left.can_absorb(right);
+    }
+    match (
+        left.downcast::<SortedLeaf<W>>(),
+        right.downcast::<SortedLeaf<W>>(),
+    ) {
+        (Some(left), Some(right)) => left.can_absorb(right),
+        _ => false,
+    }
+}
+
+fn absorb<W: Words>(
+    left: NodePtr<'_, W>,
+    right: NodePtr<'_, W>,
+    fence: W,
+    writer: Writer<'_>,
+    guard: &Guard,
+) {
+    if let (Some(left), Some(right)) = (left.downcast::<Inner<W>>(), right.downcast::<Inner<W>>()) {
+        left.absorb(right, fence, writer, guard);
+    }
+    if let (Some(left), Some(right)) = (
+        left.downcast::<SortedLeaf<W>>(),
+        right.downcast::<SortedLeaf<W>>(),
+    ) {
+        left.absorb(right, writer, guard);
+    }
+}

@@ -1,0 +1,40 @@
+//! Ordered indexes in memory.
+//!
+//! For many threads at once:
+//!
+//! - [`BlinkTree`]: a B-link tree with optimistic reads.
+//! - [`BlinkHash`]: a B-link tree whose right-most leaf is a hash table, for many threads that insert ascending keys.
+//! - [`SbTree`]: logs of ascending keys, one for each thread, and sorted blocks that they are merged into.
+//! - [`HeadIndex`]: one of these three for new keys, chosen by how much of the input is late.
+//!
+//! Their keys are [`u64`], [`i64`] or byte strings of up to 32 bytes; values are 8 bytes. `insert`, `get` and `remove` are
+//! linearizable. A range that overlaps writers yields, in order and once each, every key that was present
+//! throughout, and no key that never was.
+//!
+//! For one writer at a time, and keys that arrive nearly in order: [`near_sorted`], and the buffer of the SWARE paper,
+//! [`swa_buffer`]. They map `u64` to `u64`; [`Locked`] puts a lock around one.
+//!
+//! Nothing in this crate opens a file, reads a clock or starts a thread.
+
+mod blink;
+mod head_index;
+mod map;
+pub mod near_sorted;
+mod sb_tree;
+mod search;
+pub mod swa_buffer;
+mod sync;
+
+pub use blink::hash::{BlinkHash, BlinkHashOptions};
+pub use blink::tree::BlinkTree;
+pub use head_index::{HeadIndex, HeadIndexOptions, HeadKind, HeadWork};
+#[cfg(feature = "contract")]
+pub use map::contract;
+pub use map::key::Key;
+pub use map::memory_use::{Measured, MemoryUse};
+pub use map::ordered_map::OrderedMap;
+pub use map::range::Range;
+pub use map::serial_map::{Locked, SerialMap};
+pub use sb_tree::{SbTree, SbTreeOptions, Work};
+#[cfg(feature = "coherence")]
+pub use sync::coherence;

@@ -1,0 +1,12 @@
+//! What all indexes have in common: keys, ranges, the traits of maps, and where their memory goes.
+
+#[cfg(feature = "contract")]
+pub mod contract;
+pub(crate) mod key;
+pub(crate) mod memory_use;
+pub(crate) mod ordered_map;
+pub(crate) mod output;
+pub(crate) mod range;
+pub(crate) mod serial_map;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod small_nodes;

@@ -1,0 +1,456 @@
+//! The tree for keys that arrive nearly in order.
+
+use super::options::{TAIL_ENTRIES, TreeOptions};
+use super::search::{LookingUp, NO_KEY, Vectors, look_up};
+use super::tail::ahead::Ahead;
+use super::tail::entries::Tail;
+use super::tree::bplus_tree::BPlusTree;
+use bedload_sortedness::Estimator;
+
+/// A key is out of order if it leads the last one by more than this many mean distances of neighbours.
+const REACH_GAPS: u64 = 32;
+/// If K is this share of the keys or more, keys are late anyway, and one that leads the last one by no more than late keys lie
+/// behind is in order too.
+const MIXED_K: f64 = 0.25;
+/// The tail keeps one entry at most of so many in the tree.
+const TAIL_SHARE: usize = 32;
+/// When so many times as many keys as the tail gathers were too late for it, its length is decided anew.
+const RECONSIDERED: usize = 4;
+/// After so many keys in a row of which none was in order, the end of the order is looked for anew.
+const PATIENCE: usize = 64;
+
+/// An ordered map in memory from `u64` to `u64`, for one thread at a time, that costs what the disorder of its input
+/// costs.
+///
+/// The keys are divided into three ranges, one above the other, so that an operation has to do with one of them only:
+///
+/// * a [`BPlusTree`] of packed leaves, with late entries pending in its branches;
+/// * the *tail*, to which keys in order are appended, and which is as long as late keys reach back, up to 64 Ki entries;
+/// * what is *ahead* of its time.
+///
+/// A key in order costs an append. Those a little late are gathered in the tail, a thousand or more, then sorted, and merged
+/// with it; leaves are packed from what none of them reaches any more. Those ahead are appended when the tail comes to them.
+/// Those too late for the tail are staged, a thousand of them at most, sorted, and go to their branch together. In the
+/// branch, 16 Ki entries of the tree, up to 31 wait for each leaf, until one more comes or [scans](Self::scan) are worth
+/// it; then they are merged into it, or into it and those around it if it has no room. Where none wait nothing is looked
+/// for. So what waits is bounded by an eighth of the leaves, whatever the order.
+///
+/// ```
+/// use bedload_memory::near_sorted::NearSortedTree;
+///
+/// let mut tree = NearSortedTree::new();
+/// for key in [10, 20, 30, 25, 40, 5, 50] {
+///     tree.insert(key, key * 2);
+/// }
+/// assert_eq!(tree.get(25), Some(50));
+/// let keys: Vec<u64> = tree.range(..30).map(|(key, _)| key).collect();
+/// assert_eq!(keys, [5, 10, 20, 25]);
+/// ```
+#[derive(Debug)]
+pub struct NearSortedTree {
+    pub(super) tree: BPlusTree,
+    pub(super) tail: Tail,
+    pub(super) ahead: Ahead,
+    /// How far a key in order may lead the last one; 0 until the distance of neighbours is known.
+    reach: u64,
+    /// So many of the tail's last keys were in order, and `order` knows nothing of them yet: it takes a run of them for less.
+    uncounted: usize,
+    /// Keys since the last one that was in order or belonged to the tail, if none is uncounted.
+    misfits: usize,
+    /// The last keys that were put ahead.
+    put_ahead: Vec<u64>,
+    /// Late keys that belonged to the tree since leaves were packed.
+    too_late: usize,
+    /// Branches below this one were behind all late keys, and merged.
+    settled: usize,
+    arrivals: Arrivals,
+    order: Estimator,
+}
+
+/// Which way the entries of a [`NearSortedTree`] went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arrivals {
+    /// Gathered a little late, with a key in the range of the tail.
+    pub into_tail: u64,
+    /// Put ahead, until the tail comes to them.
+    pub ahead: u64,
+    /// Staged late, with a key that belongs to the tree.
+    pub pending: u64,
+    /// How often entries were written in the tail and from there to leaves, after they had arrived, all in all.
+    pub moved: u64,
+}
+
+impl NearSortedTree {
+    /// An empty tree.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_options(TreeOptions::new())
+    }
+
+    /// An empty tree with these settings.
+    #[must_use]
+    pub fn with_options(options: TreeOptions) -> Self {
+        Self {
+            tree: BPlusTree::with_options(options),
+            tail: Tail::new(&options),
+            ahead: Ahead::new(options),
+            reach: 0,
+            uncounted: 0,
+            misfits: 0,
+            put_ahead: Vec::new(),
+            too_late: 0,
+            settled: 0,
+            arrivals: Arrivals::default(),
+            order: Estimator::new(),
+        }
+    }
+
+    /// Puts a value in place, whether or not the key was there. Time O(1) in order; amortised O(log n) otherwise.
+    #[inline]
+    pub fn insert(&mut self, key: u64, value: u64) {
+        // Calls come last or not at all, and instructions are few: while a lookup before this waits for memory, the processor
+        // goes on for some hundred only, and the next lookup should be among them.
+        if !self.is_in_order(key) || !self.tail.push_in_place(key, value) {
+            return self.insert_otherwise(key, value);
+        }
+        self.uncounted += 1;
+    }
+
+    /// Whether a key lies above the tail's end, leads it by no more than the reach, and comes before what is ahead.
+    #[inline(always)]
+    fn is_in_order(&self, key: u64) -> bool {
+        key > self.tail.end && key - self.tail.end <= self.reach && key < self.ahead.first()
+    }
+
+    /// Inserts a key that cannot just be appended.
+    #[inline(never)]
+    fn insert_otherwise(&mut self, key: u64, value: u64) {
+        self.count_run();
+        self.order.observe(key);
+        if key > self.tail.end {
+            self.insert_above(key, value);
+        } else {
+            self.insert_late(key, value);
+        }
+    }
+
+    /// Counts what was in order, before the tail's last keys may be others. To merge what is late leaves them as they are: it
+    /// came before them, and lies below.
+    fn count_run(&mut self) {
+        if self.uncounted > 0 {
+            self.order.observe_run(self.tail.last_keys(self.uncounted));
+            self.uncounted = 0;
+            self.misfits = 0;
+        }
+    }
+
+    /// The value of a key. Time O(log n).
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: u64) -> Option<u64> {
+        look_up(Get { tree: self, key }, self.tree.wide)
+    }
+
+    #[inline(always)]
+    fn get_here(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
+        if key < self.tail.fence {
+            return self.tree.get_below_greatest(key, vectors);
+        }
+        if key <= self.tail.end {
+            return self.get_in_tail(key);
+        }
+        self.get_above(key)
+    }
+
+    #[inline(never)]
+    fn get_in_tail(&self, key: u64) -> Option<u64> {
+        self.tail.get(key)
+    }
+
+    #[cold]
+    fn get_above(&self, key: u64) -> Option<u64> {
+        if key == NO_KEY {
+            return self.tree.greatest;
+        }
+        self.ahead.get(key)
+    }
+
+    /// Removes a key; returns its value. Time O(log n), and that of moving what is above it in the tail.
+    pub fn remove(&mut self, key: u64) -> Option<u64> {
+        if key < self.tail.fence || key == NO_KEY {
+            return self.tree.remove(key);
+        }
+        if key <= self.tail.end {
+            self.count_run();
+            return self.tail.remove(key);
+        }
+        self.ahead.remove(key)
+    }
+
+    /// Merges what is pending, so that reads meet leaves alone, but for those of the last leaf. Time O(n) if anything is. There
+    /// is no need to call it.
+    pub fn drain(&mut self) {
+        self.count_run();
+        self.pack(0);
+        self.tree.merge_all();
+        self.take_ahead(NO_KEY);
+        self.pack(0);
+    }
+
+    /// The order of the keys so far: a copy, of some 10 KiB. Time O(1).
+    #[must_use]
+    pub fn order(&self) -> Estimator {
+        let mut order = self.order.clone();
+        order.observe_run(self.tail.last_keys(self.uncounted));
+        order
+    }
+
+    /// Which way the entries went that were not appended.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        Arrivals {
+            moved: self.tail.moved,
+            ..self.arrivals
+        }
+    }
+
+    /// Bytes of the heap that the tree holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tree.bytes() + self.tail.bytes() + self.ahead.bytes()
+    }
+
+    /// What share of the leaves is filled, from 0 to 1.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        self.tree.fill()
+    }
+
+    /// Inserts a key up to the tail's end.
+    #[inline]
+    fn insert_late(&mut self, key: u64, value: u64) {
+        self.tail.lateness.note(self.tail.end - key);
+        if key < self.tail.fence {
+            return self.insert_too_late(key, value);
+        }
+        self.arrivals.into_tail += 1;
+        let has_room = self.tail.late.push(key, value);
+        if !has_room || self.reach == 0 && self.tail.late.len() >= self.tree.options.leaf_entries {
+            self.pack_tail();
+        }
+    }
+
+    /// Inserts a key that belongs to the tree.
+    #[inline]
+    fn insert_too_late(&mut self, key: u64, value: u64) {
+        self.arrivals.pending += 1;
+        self.misfits += 1;
+        self.too_late += 1;
+        self.tree.insert_late(key, value);
+        // The tail may be too short.
+        if self.too_late >= RECONSIDERED * self.tail.late.room() {
+            self.pack_tail();
+        }
+    }
+
+    /// Inserts a key above the tail's end that the tail has no room for, that is ahead, or that others ahead come
+    /// before.
+    #[cold]
+    fn insert_above(&mut self, key: u64, value: u64) {
+        if key == NO_KEY {
+            self.tree.greatest = Some(value);
+            return;
+        }
+        if !self.tail.has_room() {
+            self.pack_tail();
+        }
+        let is_unknown = self.reach == 0 && self.ahead.is_empty();
+        if is_unknown || key - self.tail.end <= self.reach {
+            self.take_ahead(key);
+            self.misfits = 0;
+            return self.append(key, value);
+        }
+        self.arrivals.ahead += 1;
+        self.ahead.insert(key, value);
+        self.misfits += 1;
+        if self.put_ahead.len() == 2 * PATIENCE {
+            self.put_ahead.drain(..PATIENCE);
+        }
+        self.put_ahead.push(key);
+        if self.misfits >= PATIENCE {
+            self.move_tail_ahead();
+        }
+    }
+
+    /// Appends what is ahead and below this key, and drops what is ahead of the same key.
+    fn take_ahead(&mut self, key: u64) {
+        while let Some((first, value)) = self.ahead.pop_up_to(key) {
+            if first < key {
+                self.append(first, value);
+            }
+        }
+    }
+
+    /// Nothing has been in order for a while: the tail goes to the middle of what was put ahead of late.
+    #[cold]
+    fn move_tail_ahead(&mut self) {
+        self.misfits = 0;
+        let recent = self.put_ahead.len().saturating_sub(PATIENCE);
+        let mut recent: Vec<u64> = self
+            .put_ahead
+            .drain(..)
+            .skip(recent)
+            .filter(|&key| key > self.tail.end)
+            .collect();
+        if recent.is_empty() {
+            return;
+        }
+        let middle = recent.len() / 2;
+        let (_, &mut key, _) = recent.select_nth_unstable(middle);
+        let value = self.ahead.get(key);
+        self.take_ahead(key);
+        if let Some(value) = value {
+            self.append(key, value);
+        }
+    }
+
+    /// Adds an entry above all of the tail, and below what is ahead.
+    fn append(&mut self, key: u64, value: u64) {
+        if !self.tail.has_room() {
+            self.pack_tail();
+            if self.ahead.first() < key {
+                self.ahead.insert(key, value);
+                return;
+            }
+        }
+        self.tail.push(key, value);
+    }
+
+    /// Packs leaves from what late keys do not reach any more.
+    #[cold]
+    fn pack_tail(&mut self) {
+        let most = self.tree.entries / TAIL_SHARE;
+        self.pack(most.clamp(self.tree.options.staged_entries, TAIL_ENTRIES));
+    }
+
+    /// Merges what is late in the tail, and packs all but so many entries at most, and those that do not fill a leaf.
+    fn pack(&mut self, most: usize) {
+        let options = self.tree.options;
+        let was_late = self.tail.merge_late(&mut self.tree.scratch.run);
+        let keys = self.tail.sorted().0;
+        let tells_gaps = keys.len() >= options.leaf_entries / 2;
+        let gaps = mean_gap(keys).saturating_mul(REACH_GAPS);
+        if tells_gaps && (was_late || self.reach == 0) {
+            self.cut_outliers(gaps.max(self.reach));
+        }
+        let (settled, distance) = self.tail.plan(most, &options);
+        if tells_gaps {
+            let is_mixed = self.order.window().k_share() >= MIXED_K;
+            self.reach = if is_mixed { gaps.max(distance) } else { gaps };
+        }
+        let fill = options.filled_leaf();
+        let leaves = settled / fill;
+        for number in 0..leaves {
+            let (keys, values) = self.tail.sorted();
+            let part = number * fill..(number + 1) * fill;
+            let leaf = self
+                .tree
+                .scratch
+                .spare
+                .leaf_of((&keys[part.clone()], &values[part]));
+            let fence = if number == 0 {
+                self.tail.fence
+            } else {
+                leaf.keys()[0]
+            };
+            self.tree.push_leaf(fence, leaf);
+            self.settle_behind();
+        }
+        self.tail.forget_first(leaves * fill, &options);
+        self.too_late = 0;
+    }
+
+    /// Entries in the upper half of the tail that lead their neighbour by more than the reach are put ahead, and what follows.
+    fn cut_outliers(&mut self, reach: u64) {
+        let keys = self.tail.sorted().0;
+        let middle = keys.len() / 2;
+        let upper = &keys[middle..];
+        let cut = upper.windows(2).position(|pair| pair[1] - pair[0] > reach);
+        if let Some(cut) = cut {
+            let ahead = &mut self.ahead;
+            self.tail
+                .cut(middle + cut + 1, |key, value| ahead.insert(key, value));
+        }
+    }
+
+    /// Merges what pends where no late keys come any more: further behind the tail than any key was late in the last
+    /// window.
+    fn settle_behind(&mut self) {
+        let branches = self.tree.branches.len();
+        let entries = (self.tree.options.filled_leaf() * self.tree.options.branch_leaves) as u64;
+        let reached = self.order.window().l / entries + 2;
+        let end = branches.saturating_sub(usize::try_from(reached).unwrap_or(usize::MAX));
+        if end > self.settled {
+            self.tree.merge_branch(self.settled);
+            self.settled += 1;
+        } else {
+            self.settled = end;
+        }
+    }
+
+    /// Checks the whole structure. Time O(n).
+    ///
+    /// # Errors
+    ///
+    /// The invariant that does not hold, and where.
+    pub fn check_structure(&self) -> Result<(), String> {
+        self.tree.check_structure()?;
+        self.tail.check()?;
+        if self.tail.fence > 0 {
+            self.tree.stage.check(0, self.tail.fence - 1)?;
+        }
+        self.ahead.check()?;
+        if self.ahead.first() <= self.tail.end {
+            return Err("a key ahead does not lie above the tail".into());
+        }
+        let last = self
+            .tree
+            .branches
+            .last()
+            .and_then(|branch| branch.leaves().last());
+        if last
+            .and_then(|leaf| leaf.keys().last())
+            .is_some_and(|&last| last >= self.tail.fence)
+        {
+            return Err("the tree reaches into the tail".into());
+        }
+        Ok(())
+    }
+}
+
+struct Get<'t> {
+    tree: &'t NearSortedTree,
+    key: u64,
+}
+
+impl LookingUp for Get<'_> {
+    #[inline(always)]
+    fn run(self, vectors: impl Vectors) -> Option<u64> {
+        self.tree.get_here(self.key, vectors)
+    }
+}
+
+/// The mean distance of neighbours in the lower half of some keys, where there are no outliers.
+fn mean_gap(keys: &[u64]) -> u64 {
+    let middle = keys.len() / 2;
+    match (keys.first(), keys.get(middle)) {
+        (Some(first), Some(end)) if middle > 0 => ((end - first) / middle as u64).max(1),
+        _ => 1,
+    }
+}
+
+impl Default for NearSortedTree {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,5 @@
+//! The tail of the newest keys, and what is ahead of it.
+
+pub(crate) mod ahead;
+pub(crate) mod entries;
+pub(crate) mod lateness;

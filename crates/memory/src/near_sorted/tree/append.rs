@@ -1,0 +1,42 @@
+//! Adding entries in order behind all others, by packing leaves.
+
+use super::bplus_tree::BPlusTree;
+use crate::near_sorted::search::NO_KEY;
+use crate::swa_buffer::BaseTree;
+
+impl BaseTree for BPlusTree {
+    fn max_key(&self) -> Option<u64> {
+        if self.greatest.is_some() {
+            return Some(NO_KEY);
+        }
+        let leaves = self
+            .branches
+            .iter()
+            .rev()
+            .find_map(|branch| branch.leaves().last());
+        leaves.and_then(|leaf| leaf.keys().last().copied())
+    }
+
+    fn append(&mut self, entries: &[(u64, u64)]) {
+        let fill = self.options.filled_leaf();
+        let last = self.branches.len() - 1;
+        let mut rest = entries;
+        if let Some((NO_KEY, value)) = rest.last() {
+            self.greatest = Some(*value);
+            rest = &rest[..rest.len() - 1];
+        }
+        let leaves = self.branches[last].leaves().len();
+        if leaves > 0 {
+            let tail = self.branches[last].leaf_mut(leaves - 1);
+            let (first, behind) = rest.split_at(rest.len().min(fill.saturating_sub(tail.len())));
+            first.iter().for_each(|&(key, value)| tail.push(key, value));
+            self.entries += first.len();
+            rest = behind;
+        }
+        for filling in rest.chunks(fill) {
+            let mut leaf = self.scratch.spare.leaf();
+            filling.iter().for_each(|&(key, value)| leaf.push(key, value));
+            self.push_leaf(filling[0].0, leaf);
+        }
+    }
+}

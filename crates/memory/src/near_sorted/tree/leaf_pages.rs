@@ -1,0 +1,203 @@
+//! Memory of leaves: pages of 4 KiB for the columns of one leaf each, cut from larger pieces.
+//!
+//! A leaf read at random costs the processor a walk of its page tables for each page it lies on, so it lies on one. An
+//! allocator has no room for its own marks between such pages but by leaving another page free.
+//!
+//! Invariants:
+//! 1. The memory of a piece is freed with its last `Arc`; each of its pages that is somebody's has one.
+//! 2. A page is given to one [`LeafPage`], once, and has been written then. So pages do not overlap.
+
+#![expect(
+    unsafe_code,
+    reason = "pages are cut from large pieces of memory, which no safe type allows"
+)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::near_sorted::options::LEAF_ENTRIES;
+use crate::near_sorted::search::{Columns, NO_KEY};
+
+/// Pages in the first piece.
+const FIRST_PAGES: usize = 4;
+/// Pages in a piece, at most.
+const MOST_PAGES: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
+
+/// Keys and values of a leaf.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub(crate) struct Page {
+    pub(crate) keys: [u64; LEAF_ENTRIES],
+    pub(crate) values: [u64; LEAF_ENTRIES],
+}
+
+const _: () = assert!(
+    size_of::<Page>() == 4096 && size_of::<Page>() == size_of::<[[u64; LEAF_ENTRIES]; 2]>(),
+    "a leaf lies on one page"
+);
+
+/// Writes all of a column: its entries, and the same behind all of them.
+fn write_column(column: &mut [MaybeUninit<u64>; LEAF_ENTRIES], entries: &[u64], behind: u64) {
+    let (filled, rest) = column.split_at_mut(entries.len());
+    for (place, &entry) in filled.iter_mut().zip(entries) {
+        place.write(entry);
+    }
+    rest.fill(MaybeUninit::new(behind));
+}
+
+/// A page that nobody else has.
+#[derive(Debug)]
+pub(crate) struct LeafPage {
+    page: NonNull<Page>,
+    /// Keeps the page alive.
+    _piece: Arc<Piece>,
+}
+
+// SAFETY: the page belongs to this alone (2), and lives as long as its piece (1).
+unsafe impl Send for LeafPage {}
+// SAFETY: as above; it is changed by whoever has it to himself.
+unsafe impl Sync for LeafPage {}
+
+/// Where new pages come from.
+#[derive(Debug)]
+pub(crate) struct PagePool {
+    /// The last one.
+    piece: Option<Arc<Piece>>,
+    /// Pages of the last piece that were taken.
+    taken: usize,
+    /// Pages that were taken in all.
+    pages: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    start: NonNull<Page>,
+    layout: Layout,
+}
+
+// SAFETY: a piece is memory alone; who may read and write which part of it is said by invariant 2.
+unsafe impl Send for Piece {}
+// SAFETY: as above.
+unsafe impl Sync for Piece {}
+
+impl PagePool {
+    pub(crate) const fn new() -> Self {
+        Self {
+            piece: None,
+            taken: 0,
+            pages: 0,
+        }
+    }
+
+    /// A page without keys.
+    pub(crate) fn take(&mut self) -> LeafPage {
+        self.take_filled((&[], &[]))
+    }
+
+    /// A page of these entries, of which there are as many as a leaf has room for at most, and [`NO_KEY`] behind them.
+    pub(crate) fn take_filled(&mut self, (keys, values): Columns<'_>) -> LeafPage {
+        let room = self.piece.as_ref().map_or(0, |piece| piece.pages());
+        let piece = if self.taken < room {
+            self.piece.as_ref()
+        } else {
+            // Each piece is as large as all before it.
+            self.taken = 0;
+            self.piece = Some(Arc::new(Piece::new(self.pages.clamp(FIRST_PAGES, MOST_PAGES))));
+            self.piece.as_ref()
+        };
+        let piece = piece.expect("a piece was made").clone();
+        // SAFETY: fewer pages than the piece has were taken of it.
+        let page = unsafe { piece.start.add(self.taken) };
+        // SAFETY: the memory is the piece's (1), and nobody has been given it (2).
+        let columns: &mut [[MaybeUninit<u64>; LEAF_ENTRIES]; 2] = unsafe { page.cast().as_mut() };
+        let [page_keys, page_values] = columns;
+        write_column(page_keys, keys, NO_KEY);
+        write_column(page_values, values, 0);
+        self.taken += 1;
+        self.pages += 1;
+        LeafPage { page, _piece: piece }
+    }
+
+    /// Bytes of all pages that were taken.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.pages * size_of::<Page>()
+    }
+}
+
+impl Piece {
+    fn new(pages: usize) -> Self {
+        let layout = Layout::array::<Page>(pages).expect("a piece is small");
+        // SAFETY: its size is not zero.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start.cast()) else {
+            handle_alloc_error(layout)
+        };
+        Self { start, layout }
+    }
+
+    fn pages(&self) -> usize {
+        self.layout.size() / size_of::<Page>()
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout, and no page of it is anybody's (1).
+        unsafe { dealloc(self.start.as_ptr().cast(), self.layout) };
+    }
+}
+
+impl Deref for LeafPage {
+    type Target = Page;
+
+    #[inline(always)]
+    fn deref(&self) -> &Page {
+        // SAFETY: the page is there (1), was written, and whoever may change it has this to himself (2).
+        unsafe { self.page.as_ref() }
+    }
+}
+
+impl DerefMut for LeafPage {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Page {
+        // SAFETY: the page is there (1), was written, and nobody else has it (2).
+        unsafe { self.page.as_mut() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_do_not_overlap_and_outlive_the_pool() {
+        let mut pool = PagePool::new();
+        let mut pages = Vec::new();
+        for number in 0..3 * MOST_PAGES as u64 {
+            let mut page = pool.take();
+            assert!(page.keys.iter().all(|&key| key == NO_KEY), "a page without keys");
+            page.keys.fill(number);
+            page.values.fill(!number);
+            pages.push(page);
+        }
+        assert_eq!(pool.bytes(), pages.len() * 4096);
+        drop(pool);
+        // Every other page goes, and with it the pieces of which nothing else is left.
+        let mut number = 0;
+        pages.retain(|_| {
+            number += 1;
+            number % 2 == 0 && number > MOST_PAGES
+        });
+        for page in &pages {
+            let number = page.keys[0];
+            assert!(page.keys.iter().all(|&key| key == number), "keys of {number}");
+            assert!(
+                page.values.iter().all(|&value| value == !number),
+                "values of {number}"
+            );
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Windows: neighbouring leaves of a branch that are written anew together, with what waits for them, because some have no room
+//! for it.
+//!
+//! They are read one after the other, joined, and packed into leaves that are filled evenly. What has been read is given back as
+//! soon as a packed leaf takes its place, and packed next: so a window of any length is written to a few pages that are in the
+//! nearest cache.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::bplus_tree::BPlusTree;
+use super::branch::Branch;
+use super::leaf::Leaf;
+use super::scratch::{Scratch, SpareLeaves};
+use crate::near_sorted::search::{Columns, NO_KEY};
+
+/// Leaves that are packed, with their fences; the last one is being filled.
+pub(crate) type Packed = VecDeque<(u64, Leaf)>;
+
+/// Leaves of a branch that are written anew together.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) places: Range<usize>,
+    /// How many newer entries belong to them.
+    pub(crate) newer: usize,
+    /// How many leaves come of it.
+    leaves: usize,
+    /// Entries of each of these; the last may have fewer.
+    fill: usize,
+}
+
+/// Fills leaves, from left to right, each as much as the others.
+struct Packer<'t> {
+    packed: &'t mut Packed,
+    fill: usize,
+    entries: usize,
+    spare: &'t mut SpareLeaves,
+}
+
+impl Packer<'_> {
+    /// Streams entries into the last leaf and, when it is full, into the next.
+    #[inline(always)]
+    fn copy(&mut self, mut entries: Columns<'_>) {
+        self.entries += entries.0.len();
+        while let Some(&first) = entries.0.first() {
+            if self.packed.back().is_none_or(|(_, open)| open.len() >= self.fill) {
+                self.close();
+                self.packed.push_back((first, self.spare.leaf_to_fill()));
+            }
+            if let Some((_, open)) = self.packed.back_mut() {
+                let count = open.fill_up(entries, self.fill);
+                entries = (&entries.0[count..], &entries.1[count..]);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some((_, open)) = self.packed.back_mut() {
+            open.end_filling();
+        }
+    }
+
+    /// Exchanges leaves at these places, which have been read, for packed ones, as far as there are such.
+    #[inline(always)]
+    fn exchange(&mut self, branch: &mut Branch, places: &mut Range<usize>) {
+        while self.packed.len() > 1
+            && let Some(place) = places.next()
+            && let Some((fence, packed)) = self.packed.pop_front()
+        {
+            self.spare.keep(branch.exchange(place, fence, packed));
+        }
+    }
+}
+
+/// Leaves without room are written anew together if they are so near to one another: so long is a window around one, where its
+/// neighbours are as full as leaves are made.
+const NEAR: usize = 8;
+
+impl BPlusTree {
+    /// Whether a leaf has room for what waits for it.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, at: usize, place: usize) -> bool {
+        self.branches[at].held(place) <= self.options.leaf_entries
+    }
+
+    /// The leaves from one without room on to the last of those, up to this place, that are so near to one another that their
+    /// windows would meet.
+    #[inline(always)]
+    fn stretch(&self, at: usize, place: usize, last: usize) -> Range<usize> {
+        let leaves = self.branches[at].leaves().len().min(last + 1);
+        let mut end = place + 1;
+        let mut next = end;
+        while next < leaves.min(end + NEAR) {
+            if !self.has_room(at, next) {
+                end = next + 1;
+            }
+            next += 1;
+        }
+        place..end
+    }
+
+    /// So many leaves, these among them, that they either have room enough, or are about as full as leaves are made when there
+    /// are more of them. Newer keys do not belong before the first of these.
+    #[inline(always)]
+    pub(crate) fn window_around(&self, at: usize, mut places: Range<usize>, newer: &[u64]) -> Window {
+        let leaves = self.branches[at].leaves().len();
+        let filled = self.options.filled_leaf();
+        loop {
+            let window = self.window(at, places.clone(), newer);
+            let is_full = window.leaves <= places.len() || window.fill * 16 >= filled * 15;
+            if is_full || window.places.len() == leaves {
+                return window;
+            }
+            // By half as many again, as far as there are leaves on either side.
+            let more = places.len().div_ceil(4);
+            places = places.start.saturating_sub(more)..(places.end + more).min(leaves);
+        }
+    }
+
+    /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
+    #[inline(always)]
+    fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
+        let branch = &self.branches[at];
+        let all_leaves = branch.leaves().len();
+        let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
+        let end = end.unwrap_or(NO_KEY);
+        let newer_here = newer.iter().take_while(|&&key| key < end).count();
+        let held: usize = places.clone().map(|place| branch.held(place)).sum();
+        let entries = held + newer_here;
+        let (filled, room) = (self.options.filled_leaf(), self.options.leaf_entries);
+        let mut leaves = entries.div_ceil(filled).max(1);
+        if entries * 2 <= places.len() * (filled + room) {
+            leaves = leaves.min(places.len());
+        }
+        if all_leaves - places.len() + leaves > self.options.branch_leaves && places.len() < all_leaves {
+            return self.window(at, 0..all_leaves, newer);
+        }
+        Window {
+            places,
+            newer: newer_here,
+            leaves,
+            fill: entries.div_ceil(leaves),
+        }
+    }
+
+    /// Writes a leaf without room anew, and with it those up to the last place that are near and have none either. Returns where
+    /// the leaf behind them has moved to, if it is still in this branch.
+    #[inline(always)]
+    pub(crate) fn write_stretch(&mut self, at: usize, place: usize, last: usize) -> usize {
+        let window = self.window_around(at, self.stretch(at, place, last), &[]);
+        self.write_anew(at, &window, (&[], &[]))
+    }
+
+    /// Writes leaves anew, with what waits for them and newer entries. Returns where the leaf behind them has moved to, if it is
+    /// still in this branch.
+    #[inline(always)]
+    pub(crate) fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) -> usize {
+        let Scratch {
+            spare,
+            joining,
+            packed,
+            ..
+        } = &mut self.scratch;
+        let branch = &mut self.branches[at];
+        let places = window.places.clone();
+        let fence = branch.fence(places.start).unwrap_or(0);
+        packed.push_back((fence, spare.leaf_to_fill()));
+        let mut packer = Packer {
+            packed,
+            fill: window.fill,
+            entries: 0,
+            spare,
+        };
+        let others = branch.leaves().len() - places.len();
+        let fits = others + window.leaves <= self.options.branch_leaves;
+        let mut entries = 0;
+        let mut exchanged = places.start;
+        for place in places.clone() {
+            let mut end = NO_KEY;
+            let next = branch.prefetch_behind(places.start, place, places.end - 1, NO_KEY - 1);
+            if place + 1 < places.end {
+                end = branch.fence(place + 1).unwrap_or(NO_KEY);
+            }
+            let count = newer.0.iter().take_while(|&&key| key < end).count();
+            let (keys, more_keys) = newer.0.split_at(count);
+            let (values, more_values) = newer.1.split_at(count);
+            newer = (more_keys, more_values);
+            let leaf = &branch.leaves()[place];
+            entries += leaf.len();
+            let late = (branch.waiting_for(place), (keys, values));
+            joining.visit(leaf, (0, NO_KEY - 1), late, next, &mut |keys, values| {
+                packer.copy((keys, values));
+            });
+            if fits {
+                let mut read = exchanged..place + 1;
+                packer.exchange(branch, &mut read);
+                exchanged = read.start;
+            }
+        }
+        packer.close();
+        self.entries = self.entries - entries + packer.entries;
+        branch.forget_waiting(places.clone());
+        let behind = exchanged + packed.len();
+        if fits {
+            branch.replace(exchanged..places.end, packed, |leaf| spare.keep(leaf));
+        } else {
+            branch.take().for_each(|(_, leaf)| spare.keep(leaf));
+            self.divide(at);
+        }
+        behind
+    }
+
+    /// Gives packed leaves to an empty branch that has no room for them, and to new ones behind it.
+    #[cold]
+    fn divide(&mut self, at: usize) {
+        let packed = &mut self.scratch.packed;
+        let branches = packed.len().div_ceil(self.options.branch_leaves * 3 / 4);
+        let share = packed.len().div_ceil(branches);
+        let mut packed = packed.drain(..);
+        for (fence, leaf) in packed.by_ref().take(share) {
+            self.branches[at].push(fence, leaf);
+        }
+        for new in 1..branches {
+            let branch = Branch::of(packed.by_ref().take(share));
+            if let Some(fence) = branch.fence(0) {
+                self.branches.insert(at + new, Box::new(branch));
+                self.index.insert(at + new, fence);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::near_sorted::options::TreeOptions;
+
+    #[test]
+    fn what_is_far_apart_is_written_apart() {
+        let options = TreeOptions::new().leaf_entries(8).pending_entries(7);
+        let mut tree = BPlusTree::with_options(options);
+        (0..200).for_each(|key| tree.insert(key * 16, key));
+        for place in [0, 5, 5 + NEAR + 1] {
+            let fence = tree.branches[0].fence(place).expect("there are more leaves");
+            for key in fence + 1..fence + 8 {
+                assert!(tree.branches[0].push_late(place, (key, 0), &tree.options));
+            }
+            assert!(!tree.has_room(0, place));
+        }
+        assert_eq!(tree.stretch(0, 0, 30), 0..6);
+        assert_eq!(tree.stretch(0, 0, 4), 0..1);
+        assert_eq!(tree.stretch(0, 5, 30), 5..6);
+    }
+}

@@ -1,0 +1,489 @@
+//! The hand-over from logs to blocks, and from blocks to the search layer, with those who read and write meanwhile.
+//!
+//! Up to two preemptions are explored, and one where it is whole life cycles of keys that are modelled.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::data::edge::Edge;
+use super::data::layer::{Blocks, Change};
+use super::segments::convert::{Home, Next};
+use super::segments::log::{Append, Kind, Log, Mode};
+use super::{Appended, SbTree};
+use crate::sync::exploration::explore;
+use crate::sync::primitive::{AtomicU64, Ordering};
+
+/// Writer 0 has inserted these; two fill a log.
+fn tree_of(keys: &[u64]) -> Arc<SbTree<u64>> {
+    let tree = SbTree::new();
+    keys.iter()
+        .for_each(|&key| tree.insert_as(0, [key], key * 10, None));
+    Arc::new(tree)
+}
+
+/// Seals the open segment and converts it.
+fn seal_and_convert(tree: &SbTree<u64>) {
+    let mut role = tree.segments.role();
+    tree.segments.seal(&mut role, &tree.blocks, None);
+    tree.segments.convert(&mut role, &tree.blocks);
+}
+
+#[test]
+fn loom_what_is_counted_at_the_close_is_what_was_appended() {
+    explore(2, || {
+        let log = Arc::new(*Log::<[u64; 1]>::new());
+        let mode = Mode::OneOfMany(Kind::Stamped);
+        log.prepare(1, [0], 2, mode, &[]);
+        log.open(mode);
+        let writer = {
+            let log = Arc::clone(&log);
+            thread::spawn(move || {
+                let appended = [5, 6].map(|key| log.append(([key], key), Kind::Stamped, || true, || key));
+                appended
+                    .iter()
+                    .filter(|append| **append != Append::Refused)
+                    .count()
+            })
+        };
+        let counted = log.close();
+        let seen: Vec<_> = (0..counted.len())
+            .map(|place| (log.key(place), log.value(place)))
+            .collect();
+        assert_eq!(seen, [([5], 5), ([6], 6)][..counted.len()]);
+        // Another generation begins under the writer's hands.
+        log.prepare(2, [100], 2, mode, &[]);
+        log.open(mode);
+        assert_eq!(writer.join().expect("the writer ends"), counted.len());
+        assert_eq!(log.counted().len(), 0);
+    });
+}
+
+#[test]
+fn loom_an_insert_during_a_seal_is_not_lost() {
+    explore(2, || {
+        let tree = tree_of(&[1]);
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || tree.insert_as(0, [2], 20, None))
+        };
+        seal_and_convert(&tree);
+        writer.join().expect("the writer ends");
+        assert_eq!([1, 2].map(|key| tree.get(key)), [Some(10), Some(20)]);
+    });
+}
+
+/// What `read` reads while the keys 1 and 2 move from a log to a block.
+fn explore_reading_while_keys_move_to_a_block(read: impl Fn(&SbTree<u64>) + Copy + Send + Sync + 'static) {
+    explore(2, move || {
+        let tree = tree_of(&[1, 2]);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || read(&tree))
+        };
+        seal_and_convert(&tree);
+        reader.join().expect("the reader ends");
+    });
+}
+
+#[test]
+fn loom_a_reader_finds_its_key_while_it_moves_to_a_block() {
+    explore_reading_while_keys_move_to_a_block(|tree| assert_eq!(tree.get(2), Some(20)));
+}
+
+#[test]
+fn loom_a_scan_finds_its_keys_while_they_move_to_a_block() {
+    explore_reading_while_keys_move_to_a_block(|tree| {
+        let (mut keys, mut values) = ([0; 4], [0; 4]);
+        let filled = tree.scan(1.., &mut keys, &mut values);
+        assert_eq!((&keys[..filled], &values[..filled]), (&[1, 2][..], &[10, 20][..]));
+    });
+}
+
+/// A writer that did not write for a generation finds its log open again, and what it inserts there at once.
+#[test]
+fn loom_an_insert_into_the_next_segment_is_found_at_once() {
+    explore(1, || {
+        let tree = tree_of(&[1]);
+        (1..3).for_each(|writer| tree.insert_as(writer, [2 + writer as u64], 0, None));
+        seal_and_convert(&tree);
+        let seals = tree.work().seals;
+        (0..2).for_each(|writer| tree.insert_as(writer, [10 + writer as u64], 0, None));
+        assert_eq!(tree.work().seals, seals);
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                tree.insert_as(2, [20], 200, None);
+                assert_eq!(tree.get(20), Some(200));
+            })
+        };
+        seal_and_convert(&tree);
+        writer.join().expect("the writer ends");
+        assert_eq!(tree.get(20), Some(200));
+    });
+}
+
+/// Who reads a log for a generation that is gone takes nothing from the one that the log holds by then. The writer is not who
+/// sealed: what that one did is ordered before what the writer stores by the log's word alone.
+#[test]
+fn loom_a_reader_of_an_old_generation_takes_nothing_from_a_new_one() {
+    explore(1, || {
+        let tree = tree_of(&[1, 2]);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                if let Some(Home::Open(view)) = tree.segments.home(&[5]) {
+                    let found = view.get(&[5]);
+                    assert!(
+                        !view.is_valid() || found.is_none_or(|value| value == 50),
+                        "{found:?}"
+                    );
+                }
+            })
+        };
+        // The third generation has the first one's log.
+        seal_and_convert(&tree);
+        let (writer, kind, key) = (0, Kind::Stamped, [4]);
+        let mut role = tree.segments.role();
+        tree.segments
+            .seal(&mut role, &tree.blocks, Some(Next { writer, kind, key }));
+        drop(role);
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                tree.insert_as(writer, key, 40, None);
+                tree.insert_as(writer, [5], 50, None);
+            })
+        };
+        writer.join().expect("the writer ends");
+        assert_eq!(tree.work().seals, 2);
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// A reader that was led to a segment's log, and finds another segment's entries there, looks again. The reader is the thread
+/// that goes first, so that one preemption stops it between the two.
+#[test]
+fn loom_a_reader_finds_its_key_though_its_log_is_used_again() {
+    let get = |tree: &SbTree<u64>| assert_eq!(tree.get(2), Some(20));
+    let scan = |tree: &SbTree<u64>| {
+        let (mut keys, mut values) = ([0; 2], [0; 2]);
+        let filled = tree.scan(2.., &mut keys, &mut values);
+        assert_eq!((&keys[..filled], &values[..filled]), (&[2][..], &[20][..]));
+    };
+    for read in [get as fn(&_), scan] {
+        explore(1, move || {
+            let tree = tree_of(&[1, 2]);
+            let sealer = {
+                let tree = Arc::clone(&tree);
+                // The third generation has the first one's log.
+                thread::spawn(move || (0..2).for_each(|_| seal_and_convert(&tree)))
+            };
+            read(&tree);
+            sealer.join().expect("the sealer ends");
+        });
+    }
+}
+
+/// What is removed from a block while its segment is still being converted is not found in a log, by a scan that does not look at
+/// blocks because they seem to end before.
+#[test]
+fn loom_a_scan_does_not_find_what_was_removed_during_a_conversion() {
+    explore(1, || {
+        let tree = tree_of(&[1, 2]);
+        let remover = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                assert_eq!(tree.remove(2), Some(20));
+                let (mut keys, mut values) = ([0], [0]);
+                assert_eq!(tree.scan(2.., &mut keys, &mut values), 0);
+            })
+        };
+        seal_and_convert(&tree);
+        remover.join().expect("the remover ends");
+    });
+}
+
+/// The same of a lane, whose writer's number goes from one thread to another meanwhile.
+#[test]
+fn loom_a_reader_of_a_drained_lane_takes_nothing_from_the_next_entries() {
+    explore(1, || {
+        let tree = tree_of(&[1, 9]);
+        seal_and_convert(&tree);
+        tree.insert_as(0, [2], 20, None);
+        tree.insert_as(0, [3], 30, None);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let found = tree.lanes.get(&[5], &tree.blocks);
+                assert!(found.is_none_or(|value| value == 50), "{found:?}");
+            })
+        };
+        tree.lanes.drain_all(&tree.blocks);
+        tree.insert_as(0, [4], 40, None);
+        let next = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || tree.insert_as(0, [5], 50, None))
+        };
+        next.join().expect("the next writer ends");
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// What a reader has seen in a block it does not see undone in a log that is out of date.
+#[test]
+fn loom_a_late_value_is_not_hidden_by_an_old_log() {
+    explore(1, || {
+        let tree = tree_of(&[1, 2]);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let (first, second) = (tree.get(2), tree.get(2));
+                assert!(first.is_some() && first <= second, "{first:?}, then {second:?}");
+            })
+        };
+        seal_and_convert(&tree);
+        tree.insert_as(0, [2], 21, None);
+        assert_eq!(tree.get(2), Some(21));
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// One preemption. What goes before is the same in each run, so it is as little as leads to two logs with the key.
+#[test]
+fn loom_two_writers_of_one_key_leave_the_later_value() {
+    explore(1, || {
+        let tree = tree_of(&[1]);
+        // One after the other: which thread acts for which of them does not matter.
+        tree.insert_as(1, [2], 21, None);
+        tree.insert_as(0, [2], 20, None);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || assert_eq!(tree.get(2), Some(20)))
+        };
+        seal_and_convert(&tree);
+        reader.join().expect("the reader ends");
+    });
+}
+
+#[test]
+fn loom_removals_of_one_key_agree() {
+    explore(1, || {
+        let tree = tree_of(&[1, 2]);
+        let other = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || tree.remove(2))
+        };
+        let removed = [tree.remove(2), other.join().expect("it ends")];
+        assert_eq!(removed.iter().flatten().collect::<Vec<_>>(), [&20]);
+        assert_eq!(tree.get(2), None);
+    });
+}
+
+/// Blocks are appended, and made known to the search layer, under a reader's feet.
+#[test]
+fn loom_a_descent_ends_at_the_right_block_while_the_search_layer_grows() {
+    explore(2, || {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=12_u64).map(|key| ([key], key)).collect();
+        // The node that is the root is full after this.
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                assert_eq!(blocks.0.get(&[3]), Some(Some(3)));
+                assert_eq!(blocks.0.get(&[11]), Some(Some(11)));
+            })
+        };
+        let more: Vec<_> = (13..=20_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&more, &blocks.1);
+        reader.join().expect("the reader ends");
+        assert_eq!(blocks.0.get(&[20]), Some(Some(20)));
+    });
+}
+
+/// A separator is seen before the child behind it: what is at that place is a block all the same.
+#[test]
+fn loom_a_descent_between_two_stores_ends_at_a_block() {
+    explore(2, || {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=4_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let reader = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || {
+                let found = blocks.0.get(&[6]);
+                assert!(found.is_none_or(|value| value == Some(6)), "{found:?}");
+            })
+        };
+        let more: Vec<_> = (5..=8_u64).map(|key| ([key], key)).collect();
+        blocks.0.append(&more, &blocks.1);
+        reader.join().expect("the reader ends");
+        assert_eq!(blocks.0.get(&[6]), Some(Some(6)));
+    });
+}
+
+/// A late key makes a full block leave entries to its right neighbour.
+#[test]
+fn loom_a_reader_finds_its_key_while_it_moves_to_the_right_neighbour() {
+    // The one that moves, and one that makes room for it. A reader of both would have all ways to read the one for each of the
+    // other.
+    for place in [4, 5] {
+        explore(2, move || {
+            let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+            let entries: Vec<_> = (1..=6_u64).map(|key| ([2 * key], key)).collect();
+            blocks.0.append(&entries, &blocks.1);
+            let reader = {
+                let blocks = Arc::clone(&blocks);
+                thread::spawn(move || assert_eq!(blocks.0.get(&[2 * place]), Some(Some(place))))
+            };
+            assert_eq!(blocks.0.insert([3], 0, || true), Change::Made(()));
+            reader.join().expect("the reader ends");
+            assert_eq!(
+                [3, 6, 8].map(|key| blocks.0.get(&[key])),
+                [Some(Some(0)), Some(Some(3)), Some(Some(4))]
+            );
+            assert_eq!(blocks.0.check(), Ok([12]));
+        });
+    }
+}
+
+/// Two late keys for the same full block.
+#[test]
+fn loom_writers_of_a_full_block_lose_nothing() {
+    explore(2, || {
+        let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+        let entries: Vec<_> = (1..=6_u64).map(|key| ([2 * key], key)).collect();
+        blocks.0.append(&entries, &blocks.1);
+        let writer = {
+            let blocks = Arc::clone(&blocks);
+            thread::spawn(move || assert_eq!(blocks.0.insert([7], 7, || true), Change::Made(())))
+        };
+        assert_eq!(blocks.0.insert([3], 3, || true), Change::Made(()));
+        writer.join().expect("the writer ends");
+        for key in [2, 3, 4, 6, 7, 8, 10, 12] {
+            let value = if key % 2 == 0 { key / 2 } else { key };
+            assert_eq!(blocks.0.get(&[key]), Some(Some(value)), "key {key}");
+        }
+        assert_eq!(blocks.0.check(), Ok([12]));
+    });
+}
+
+/// A late key splits a block in the middle of a full node.
+#[test]
+fn loom_a_reader_finds_its_key_while_blocks_and_nodes_split() {
+    // The node is the root, and there is a new one; or it has a parent, which has one more child then.
+    for (len, place) in [(16, 7), (16, 16), (20, 7), (20, 16)] {
+        let preemptions = if len == 16 { 2 } else { 1 };
+        explore(preemptions, move || {
+            let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
+            let entries: Vec<_> = (1..=len).map(|key| ([2 * key], key)).collect();
+            blocks.0.append(&entries, &blocks.1);
+            let reader = {
+                let blocks = Arc::clone(&blocks);
+                thread::spawn(move || assert_eq!(blocks.0.get(&[2 * place]), Some(Some(place))))
+            };
+            assert_eq!(blocks.0.insert([13], 0, || true), Change::Made(()));
+            reader.join().expect("the reader ends");
+            assert_eq!(blocks.0.get(&[13]), Some(Some(0)));
+        });
+    }
+}
+
+/// Late keys wait in lanes, and go to blocks while somebody looks.
+#[test]
+fn loom_a_reader_finds_its_key_while_a_lane_is_drained() {
+    explore(1, || {
+        let tree = tree_of(&[1, 4]);
+        seal_and_convert(&tree);
+        tree.insert_as(0, [2], 20, None);
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let (first, second) = (tree.get(2), tree.get(2));
+                assert!(first.is_some() && first <= second, "{first:?}, then {second:?}");
+                let (mut keys, mut values) = ([0; 4], [0; 4]);
+                let filled = tree.scan(1..=2, &mut keys, &mut values);
+                assert_eq!(keys[..filled], [1, 2]);
+            })
+        };
+        tree.insert_as(0, [2], 21, None);
+        tree.lanes.drain_all(&tree.blocks);
+        assert_eq!(tree.get(2), Some(21));
+        reader.join().expect("the reader ends");
+    });
+}
+
+/// What is removed stays removed, though it is in a lane that is being drained.
+#[test]
+fn loom_a_removal_during_a_drain_is_not_undone() {
+    explore(1, || {
+        let tree = tree_of(&[1, 4]);
+        seal_and_convert(&tree);
+        let remover = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let removed = tree.remove(2);
+                let seen = [tree.get(2), tree.get(2)];
+                if removed.is_some() {
+                    assert_eq!((removed, seen), (Some(20), [None, None]));
+                } else {
+                    assert!(seen[0].is_none() || seen[1].is_some(), "{seen:?}");
+                }
+                removed.is_some()
+            })
+        };
+        tree.insert_as(0, [2], 20, None);
+        tree.lanes.drain_all(&tree.blocks);
+        let is_removed = remover.join().expect("the remover ends");
+        assert_eq!(tree.get(2).is_none(), is_removed);
+    });
+}
+
+/// An index above changes its mind, and has the tree sealed: what was appended to a lane on the old one's word is counted by then.
+#[test]
+fn loom_an_append_to_a_lane_is_counted_before_a_seal_or_refused() {
+    explore(2, || {
+        let tree = tree_of(&[1, 4]);
+        seal_and_convert(&tree);
+        tree.insert_as(0, [2], 20, None);
+        let has_changed = Arc::new(AtomicU64::new(0));
+        let writer = {
+            let (tree, has_changed) = (Arc::clone(&tree), Arc::clone(&has_changed));
+            thread::spawn(move || {
+                let may = || has_changed.load(Ordering::Acquire) == 0;
+                tree.append_as(0, ([3], 30), None, may)
+            })
+        };
+        has_changed.store(1, Ordering::Release);
+        tree.seal();
+        let seen = tree.get(3);
+        let is_there = writer.join().expect("the writer ends") == Appended::ToLane;
+        assert_eq!(seen, is_there.then_some(30));
+    });
+}
+
+/// A class goes from one writer to another while the one appends.
+#[test]
+fn loom_a_class_changes_hands_with_what_waits() {
+    for [spawned, own] in [[1, 0], [0, 1]] {
+        explore(2, move || {
+            let tree = tree_of(&[1, 4]);
+            seal_and_convert(&tree);
+            tree.insert_as(0, [3], 30, None);
+            let insert = |tree: &SbTree<u64>, writer: usize| {
+                tree.insert_as(writer, [2], 20 + writer as u64, None);
+                tree.get(2)
+            };
+            let writer = {
+                let tree = Arc::clone(&tree);
+                thread::spawn(move || insert(&tree, spawned))
+            };
+            let seen = [insert(&tree, own), writer.join().expect("the writer ends")];
+            let last = tree.get(2);
+            assert!(last == Some(20) || last == Some(21), "{last:?}");
+            assert!(seen.contains(&last), "{seen:?}, then {last:?}");
+            tree.lanes.drain_all(&tree.blocks);
+            assert_eq!((tree.get(2), tree.get(3)), (last, Some(30)));
+        });
+    }
+}

@@ -1,0 +1,532 @@
+//! A per-thread data block: entries in the order in which one thread inserts them.
+//!
+//! ```text
+//!              prepare(g)            open          begin_close                 end_close
+//!   closed g' ───────────▶ closed g ─────▶ open g ───────────▶ being closed g ─────────▶ closed g, with n entries
+//! ```
+//!
+//! # Rules
+//!
+//! 1. One thread appends, its owner. It stores an entry behind the last, counts it in a word that only it writes, with the
+//!    generation, and looks whether the log is still open: then the entry is appended. So nothing waits for the lines
+//!    that it stores to, which another thread has read perhaps.
+//! 2. Who holds the index's role prepares, opens and closes logs, and writes all else. It opens those of a generation when readers
+//!    are led to that generation. Between its changing the state to close a log and its looking at the owner's count there is a
+//!    fence, and another where the owner looks at the state ([`asymmetric_fence`](crate::sync::asymmetric_fence)): the count has
+//!    the entry, or the owner sees that the log is being closed. If both, the owner waits for what the log is closed with. An
+//!    owner that has said that it knows of the close, or whose log is full, appends no more: then the dear half of the fences is
+//!    not needed.
+//! 3. A generation never returns, and what is counted in one is nothing in every other. What an append has stored that began
+//!    in another generation lies behind what is counted, where only the owner writes. What a log was closed with is known until
+//!    it is closed with something else: an owner finds the answer whenever it looks.
+//! 4. Readers look at counted entries only, and see whether the generation still holds when they have looked. They load the owner's
+//!    count before the state, with a fence between the two: if the log was open, what they have loaded is counted when it is
+//!    closed. While it is being closed they wait. A release fence precedes the stores of an entry: who saw anything of it sees,
+//!    behind an acquire fence, that its generation has come.
+
+use std::ops::Range;
+
+use super::writer_number::place_of;
+use crate::search::columns::Words;
+use crate::search::prefetch::prefetch_to_write;
+use crate::search::words::lower_bound;
+use crate::sync::asymmetric_fence;
+use crate::sync::primitive::{AtomicU32, AtomicU64, Backoff, Ordering, fence, interleave};
+
+/// Entries of a log. Small under test, so that segments are sealed all the time.
+pub(crate) const LOG_CAP: usize = if cfg!(loom) {
+    2
+} else if cfg!(any(test, miri)) {
+    32
+} else {
+    4096
+};
+
+const LEN_MASK: u64 = (1 << 16) - 1;
+/// In the owner's count: it knows.
+const CLOSED: u64 = 1 << 16;
+const STAMPED: u64 = 1 << 17;
+const SEQUENCED: u64 = 1 << 18;
+/// Closed; with how many entries is not told yet.
+const BEING_CLOSED: u64 = 1 << 19;
+const GENERATION_SHIFT: u32 = 20;
+const GENERATION_MASK: u64 = u64::MAX << GENERATION_SHIFT;
+/// How often the owner's count is looked at before it is fenced.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
+const _: () = assert!(LOG_CAP as u64 <= LEN_MASK && LOG_CAP.is_power_of_two());
+
+/// Keys of an ordered stretch that are searched with vectors, once halving has come so far.
+const SEARCHED_AT_ONCE: usize = 32;
+
+/// Words of a cache line.
+const LINE: usize = 8;
+
+/// See the [module](self).
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Log<W: Words> {
+    /// Generation and state.
+    state: AtomicU64,
+    /// Keys up to this one do not belong here. Changes while the log is closed.
+    floor: W::Columns<1>,
+    capacity: AtomicU32,
+    /// The last generation that had entries when it was closed, and how many.
+    closed_with: AtomicU64,
+    count: Count,
+    keys: W::Columns<LOG_CAP>,
+    values: [AtomicU64; LOG_CAP],
+    stamps: [AtomicU64; LOG_CAP],
+}
+
+/// The owner's count, in a line that the owner writes.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Count {
+    /// The generation in which the owner appended last, and how many entries.
+    word: AtomicU64,
+    /// Not 0 if keys do not ascend; equal ones may follow each other.
+    is_disordered: AtomicU32,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Append {
+    /// It is the log's entry of this number.
+    Done(usize),
+    /// It does not belong here, or there is no room.
+    Refused,
+}
+
+/// A log's state and how many entries it had, at some moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counted(u64);
+
+impl Counted {
+    pub(crate) fn len(self) -> usize {
+        ((self.0 & LEN_MASK) as usize).min(LOG_CAP)
+    }
+
+    pub(crate) fn generation(self) -> u64 {
+        self.0 >> GENERATION_SHIFT
+    }
+
+    pub(crate) fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+
+    pub(crate) fn is_stamped(self) -> bool {
+        self.0 & (STAMPED | SEQUENCED) != 0
+    }
+
+    /// Whether entries of this kind may be appended, as far as their kind goes.
+    pub(crate) fn takes(self, kind: Kind) -> bool {
+        self.0 & kind.other() == 0
+    }
+}
+
+/// Where an entry stands among those of the same key: the greatest counts. The stamp or sequence number, 0 where there is
+/// none; the place of the writer's log; the place in it.
+pub(crate) type Order = (u64, usize, usize);
+
+/// An entry of a log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<W> {
+    pub(crate) key: W,
+    pub(crate) order: Order,
+    pub(crate) value: u64,
+}
+
+/// What tells the order in which several writers inserted one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Stamps.
+    Stamped,
+    /// Numbers that callers bring.
+    Sequenced,
+}
+
+impl Kind {
+    /// The state of logs that take the other kind alone.
+    const fn other(self) -> u64 {
+        match self {
+            Self::Stamped => SEQUENCED,
+            Self::Sequenced => STAMPED,
+        }
+    }
+}
+
+impl<W: Words> Log<W> {
+    /// A closed log.
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Self {
+            state: AtomicU64::new(CLOSED),
+            floor: W::new_columns(),
+            capacity: AtomicU32::new(0),
+            closed_with: AtomicU64::new(0),
+            count: Count {
+                word: AtomicU64::new(0),
+                is_disordered: AtomicU32::new(0),
+            },
+            keys: W::new_columns(),
+            values: std::array::from_fn(|_| AtomicU64::new(0)),
+            stamps: std::array::from_fn(|_| AtomicU64::new(0)),
+        })
+    }
+
+    /// Empties a closed log for a generation of keys above `floor`, with these entries, which ascend; the role's holder calls it
+    /// (rule 2). Nobody else writes to the log ever, unless there are none.
+    pub(crate) fn prepare(
+        &self,
+        generation: u64,
+        floor: W,
+        capacity: usize,
+        mode: Mode,
+        entries: &[Entry<W>],
+    ) {
+        floor.store(&self.floor, 0);
+        for (place, entry) in entries.iter().enumerate() {
+            entry.key.store(&self.keys, place);
+            self.values[place].store(entry.value, Ordering::Relaxed);
+            self.stamps[place].store(entry.order.0, Ordering::Relaxed);
+        }
+        let capacity = u32::try_from(capacity.min(LOG_CAP)).unwrap_or(0);
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.count.is_disordered.store(0, Ordering::Relaxed);
+        let generation = generation << GENERATION_SHIFT;
+        if !entries.is_empty() {
+            let filled = generation | entries.len() as u64;
+            self.closed_with.store(filled, Ordering::Release);
+        }
+        let state = match mode {
+            Mode::OneOfMany(Kind::Stamped) | Mode::Filled(Kind::Stamped) => STAMPED,
+            Mode::OneOfMany(Kind::Sequenced) | Mode::Filled(Kind::Sequenced) => SEQUENCED,
+            Mode::Sole | Mode::Nobody => 0,
+        };
+        self.state.store(generation | CLOSED | state, Ordering::Release);
+    }
+
+    /// Opens a log that was prepared, if in this mode its owner may write to it (rule 2).
+    pub(crate) fn open(&self, mode: Mode) {
+        if matches!(mode, Mode::Sole | Mode::OneOfMany(_)) {
+            let state = self.state.load(Ordering::Relaxed);
+            self.state.store(state & !CLOSED, Ordering::Release);
+        }
+    }
+
+    /// Begins to close the log (rule 2); whether it was open.
+    pub(crate) fn begin_close(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        let is_open = state & CLOSED == 0;
+        if is_open {
+            self.state.store(state | CLOSED | BEING_CLOSED, Ordering::Release);
+        }
+        is_open
+    }
+
+    /// Whether the owner of a log that is being closed can append no more, as far as the thread that closes it can see. It is
+    /// waited for a moment: an owner that inserts, be it late keys, sees the close at its next one.
+    pub(crate) fn is_left(&self) -> bool {
+        let generation = self.state.load(Ordering::Relaxed) & GENERATION_MASK;
+        for _ in 0..LOOKS {
+            let count = self.count.word.load(Ordering::Acquire);
+            let is_full = count & LEN_MASK >= u64::from(self.capacity.load(Ordering::Relaxed));
+            if count & GENERATION_MASK == generation && (count & CLOSED != 0 || is_full) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Ends the close of a log that its owner has left, or with a fence since it began; tells what is in it.
+    pub(crate) fn end_close(&self) -> Counted {
+        let state = self.state.load(Ordering::Relaxed);
+        if state & BEING_CLOSED != 0 {
+            let len = Self::len_in(self.count.word.load(Ordering::Acquire), state);
+            if len > 0 {
+                let closed_with = state & GENERATION_MASK | len as u64;
+                self.closed_with.store(closed_with, Ordering::Release);
+            }
+            self.state.store(state & !BEING_CLOSED, Ordering::Release);
+        }
+        self.counted()
+    }
+
+    /// Closes the log, whoever appends to it.
+    #[cfg(test)]
+    pub(crate) fn close(&self) -> Counted {
+        if self.begin_close() && !self.is_left() {
+            asymmetric_fence::heavy();
+        }
+        self.end_close()
+    }
+
+    /// How many entries a word counts, of the generation of this state.
+    #[inline]
+    const fn len_in(word: u64, state: u64) -> usize {
+        if (word ^ state) & GENERATION_MASK == 0 {
+            (word & LEN_MASK) as usize
+        } else {
+            0
+        }
+    }
+
+    /// What is in the log.
+    pub(crate) fn counted(&self) -> Counted {
+        let mut backoff = Backoff::default();
+        loop {
+            let count = self.count.word.load(Ordering::Acquire);
+            asymmetric_fence::light();
+            let state = self.state.load(Ordering::Acquire);
+            let word = match state & (CLOSED | BEING_CLOSED) {
+                0 => count,
+                CLOSED => self.closed_with.load(Ordering::Acquire),
+                _ => {
+                    backoff.wait();
+                    continue;
+                }
+            };
+            return Counted(state | Self::len_in(word, state) as u64);
+        }
+    }
+
+    /// Appends an entry; only its owner does (rule 1), if `may` still says so after the log was found to be open. `stamp`
+    /// is asked where there are other writers.
+    #[inline]
+    pub(crate) fn append(
+        &self,
+        (key, value): (W, u64),
+        kind: Kind,
+        may: impl FnOnce() -> bool,
+        stamp: impl FnOnce() -> u64,
+    ) -> Append {
+        let state = self.state.load(Ordering::Acquire);
+        let len = Self::len_in(self.count.word.load(Ordering::Relaxed), state);
+        let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
+        let is_open = state & (CLOSED | kind.other()) == 0 && !is_full && len < LOG_CAP;
+        if !is_open || key <= W::load(&self.floor, 0) || !may() {
+            if state & BEING_CLOSED != 0 {
+                self.leave(state, len);
+            }
+            return Append::Refused;
+        }
+        fence(Ordering::Release);
+        if len > 0 && key < W::load(&self.keys, len - 1) {
+            self.count.is_disordered.store(1, Ordering::Relaxed);
+        }
+        key.store(&self.keys, len);
+        self.values[len].store(value, Ordering::Relaxed);
+        if state & (STAMPED | SEQUENCED) != 0 {
+            if len.is_multiple_of(LINE) {
+                self.prefetch_to_append(len);
+            }
+            self.stamps[len].store(stamp(), Ordering::Relaxed);
+        }
+        interleave();
+        let count = state & GENERATION_MASK | (len + 1) as u64;
+        self.count.word.store(count, Ordering::Release);
+        asymmetric_fence::light();
+        if self.state.load(Ordering::Acquire) == state || self.is_closed_with(len, state) {
+            Append::Done(len)
+        } else {
+            Append::Refused
+        }
+    }
+
+    /// Says that the owner knows that the log is being closed, and what it has counted.
+    #[cold]
+    fn leave(&self, state: u64, len: usize) {
+        let count = state & GENERATION_MASK | CLOSED | len as u64;
+        self.count.word.store(count, Ordering::Release);
+    }
+
+    /// Whether the owner's last entry, which it has counted as that of this number, is among those that the log was closed
+    /// with after it was in this state.
+    #[cold]
+    fn is_closed_with(&self, number: usize, state: u64) -> bool {
+        let mut backoff = Backoff::default();
+        loop {
+            let now = self.state.load(Ordering::Acquire);
+            if (now ^ state) & GENERATION_MASK != 0 || now & BEING_CLOSED == 0 {
+                break;
+            }
+            self.leave(state, number + 1);
+            backoff.wait();
+        }
+        number < Self::len_in(self.closed_with.load(Ordering::Acquire), state)
+    }
+
+    /// Whether counted keys may not ascend.
+    #[inline]
+    pub(crate) fn is_disordered(&self) -> bool {
+        self.count.is_disordered.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, index: usize) -> W {
+        W::load(&self.keys, index)
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, index: usize) -> u64 {
+        self.values[index].load(Ordering::Relaxed)
+    }
+
+    /// Where an entry of this writer stands among those of its key, all writers' and its own.
+    #[inline]
+    pub(crate) fn order(&self, index: usize, counted: Counted, writer: usize) -> Order {
+        let stamp = if counted.is_stamped() {
+            self.stamps[index].load(Ordering::Relaxed)
+        } else {
+            0
+        };
+        (stamp, place_of(writer), index)
+    }
+
+    /// Asks for the entries at these places, which another thread has written perhaps.
+    pub(crate) fn prefetch(&self, places: Range<usize>) {
+        for place in places.step_by(LINE) {
+            crate::sb_tree::prefetch(W::only_column(&self.keys).and_then(|column| column.get(place)));
+            crate::sb_tree::prefetch(self.values.get(place));
+        }
+    }
+
+    /// Asks for the lines that a few entries from now go to. Another thread has read them when it converted what they held
+    /// before, and counting waits until they are the owner's again.
+    #[inline]
+    fn prefetch_to_append(&self, len: usize) {
+        const AHEAD: usize = 24;
+        let place = (len + AHEAD).min(LOG_CAP - 1);
+        if let Some(column) = W::only_column(&self.keys) {
+            prefetch_to_write(&column[place]);
+        }
+        prefetch_to_write(&self.values[place]);
+    }
+
+    /// An entry of this writer.
+    #[inline]
+    pub(crate) fn entry(&self, index: usize, counted: Counted, writer: usize) -> Entry<W> {
+        Entry {
+            key: self.key(index),
+            order: self.order(index, counted, writer),
+            value: self.value(index),
+        }
+    }
+
+    /// The last entry of a key among those counted.
+    pub(crate) fn find(&self, key: &W, counted: Counted) -> Option<usize> {
+        let len = counted.len();
+        if self.is_disordered() {
+            return (0..len).rev().find(|&index| self.key(index) == *key);
+        }
+        let last = self.upper_bound(key, len).checked_sub(1)?;
+        (self.key(last) == *key).then_some(last)
+    }
+
+    /// How many of the first `len` keys, which ascend, lie below `key`.
+    pub(crate) fn lower_bound(&self, key: &W, len: usize) -> usize {
+        match key.predecessor() {
+            Some(before) => self.upper_bound(&before, len),
+            None => 0,
+        }
+    }
+
+    /// How many of the first `len` keys, which ascend, are at most `key`. Whatever `len` is it looks at the same places, so that
+    /// what a searcher has read of another thread's log stays with it: only the last places are new to it.
+    pub(crate) fn upper_bound(&self, key: &W, len: usize) -> usize {
+        let (mut base, mut step) = (0, LOG_CAP);
+        while step > SEARCHED_AT_ONCE {
+            step /= 2;
+            if base + step <= len && self.key(base + step - 1) <= *key {
+                base += step;
+            }
+        }
+        let len = step.min(len - base);
+        if let (Some(column), Some(next)) = (W::only_column(&self.keys), key.first_word().checked_add(1)) {
+            return base + lower_bound(&column[base..base + len], next);
+        }
+        base + (base..base + len)
+            .filter(|&index| self.key(index) <= *key)
+            .count()
+    }
+
+    /// Whether a key lies too low for the generation that the log holds.
+    pub(crate) fn is_late(&self, key: &W) -> bool {
+        *key <= W::load(&self.floor, 0)
+    }
+
+    /// The greatest of the first `len` keys.
+    pub(crate) fn greatest(&self, len: usize) -> Option<W> {
+        if self.is_disordered() {
+            return (0..len).map(|index| self.key(index)).max();
+        }
+        Some(self.key(len.checked_sub(1)?))
+    }
+}
+
+/// Who may write to a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Its owner, who is the only writer of the segment: position is order.
+    Sole,
+    /// Its owner, as other logs' owners to theirs.
+    OneOfMany(Kind),
+    /// No one. What is in it is of this kind.
+    Filled(Kind),
+    /// No one.
+    Nobody,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use bedload_testkit::Rng;
+
+    use super::*;
+
+    /// With the fences of this system, of which models of the code know nothing.
+    #[test]
+    fn what_is_appended_is_what_the_log_is_closed_with() {
+        let (generations, entries) = if cfg!(miri) { (30, 30) } else { (20_000, 2_000) };
+        asymmetric_fence::prepare();
+        let log = Log::<[u64; 1]>::new();
+        let is_over = AtomicBool::new(false);
+        let mut closed_with = Vec::new();
+        let appended = std::thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                let mut appended = Vec::new();
+                let mut key = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    key += 1;
+                    let kind = Kind::Stamped;
+                    if log.append(([key], !key), kind, || true, || key) != Append::Refused {
+                        appended.push(key);
+                    }
+                }
+                appended
+            });
+            let mut rng = Rng::new(1);
+            let mut generation = 0;
+            // The owner may have to wait for a core.
+            while generation < generations || closed_with.len() < entries {
+                generation += 1;
+                let mode = Mode::OneOfMany(Kind::Stamped);
+                log.prepare(generation, [0], LOG_CAP, mode, &[]);
+                log.open(mode);
+                (0..rng.below(100)).for_each(|_| std::hint::spin_loop());
+                let seen = log.counted().len();
+                let counted = log.close();
+                assert!(seen <= counted.len(), "what was counted is no more");
+                for place in 0..counted.len() {
+                    let [key] = log.key(place);
+                    assert_eq!(log.value(place), !key);
+                    closed_with.push(key);
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+            owner.join().expect("the owner ends")
+        });
+        assert_eq!(appended, closed_with);
+    }
+}

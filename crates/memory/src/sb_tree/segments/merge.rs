@@ -1,0 +1,338 @@
+//! A sealed segment's logs, merged a piece at a time.
+//!
+//! Each log is a run, because its keys ascend; a log in disorder is put in order before, [`SORTED_AT_ONCE`] entries at a
+//! time ([`sorting`](super::sorting)). So a piece of the merge is bounded, whatever the order of the keys.
+
+use std::hint::select_unpredictable;
+
+use super::log::{Counted, Log};
+use super::segment::Segment;
+use super::sorting::Sorting;
+use crate::search::columns::Words;
+use crate::sync::asymmetric_fence;
+
+/// Entries of a log in disorder that are put in order at once.
+const SORTED_AT_ONCE: usize = if cfg!(any(test, miri, loom)) { 4 } else { 512 };
+
+/// A log whose keys ascend, in the order of `sorted`, or as they lie.
+#[derive(Debug)]
+struct Run<W> {
+    writer: usize,
+    counted: Counted,
+    /// Keys and places in order, as far as they are put in order, if they do not lie so.
+    sorted: Option<Sorting<W>>,
+    next: usize,
+    end: usize,
+    /// The key of the next entry.
+    head: W,
+}
+
+/// A log when it was closed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Closed {
+    pub(crate) writer: usize,
+    pub(crate) counted: Counted,
+    /// Of what is counted; an append that fails may say so of the log later.
+    pub(crate) is_disordered: bool,
+}
+
+impl Closed {
+    /// Closes a segment's logs. To that of `own` the calling thread appends.
+    pub(crate) fn close_all<W: Words>(segment: &Segment<W>, own: Option<usize>) -> Vec<Self> {
+        let mut others = Vec::new();
+        for (writer, log) in segment.logs() {
+            if log.begin_close() && Some(writer) != own {
+                others.push(log);
+            }
+        }
+        if others.iter().any(|log| !log.is_left()) {
+            asymmetric_fence::heavy();
+        }
+        let closed = segment.logs().map(|(writer, log)| Self {
+            writer,
+            counted: log.end_close(),
+            is_disordered: log.is_disordered(),
+        });
+        closed.collect()
+    }
+
+    /// The greatest key but for the last `spared` entries; none if there are no more.
+    pub(crate) fn greatest<W: Words>(&self, segment: &Segment<W>, spared: usize) -> Option<W> {
+        let log = segment.log(self.writer)?;
+        log.greatest(self.counted.len().saturating_sub(spared))
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Merge<W> {
+    runs: Vec<Run<W>>,
+    /// Runs below this one are in order.
+    in_order: usize,
+    /// What lies above is no part of it.
+    greatest: W,
+    entries: usize,
+}
+
+impl<W: Words> Run<W> {
+    fn place(&self) -> usize {
+        self.place_at(self.next)
+    }
+
+    /// The place in the log of the entry at this place of the run.
+    #[inline]
+    fn place_at(&self, place: usize) -> usize {
+        match &self.sorted {
+            None => place,
+            Some(sorted) => sorted.entry(place).1,
+        }
+    }
+
+    /// The key of the entry at this place of the run.
+    fn key(&self, place: usize, log: &Log<W>) -> W {
+        match &self.sorted {
+            None => log.key(place),
+            Some(sorted) => sorted.entry(place).0,
+        }
+    }
+}
+
+impl<W: Words> Merge<W> {
+    /// A merge of a sealed segment's logs up to `greatest`.
+    pub(crate) fn new(segment: &Segment<W>, closed: &[Closed], greatest: &W) -> Self {
+        let mut merge = Self {
+            runs: Vec::new(),
+            in_order: 0,
+            greatest: *greatest,
+            entries: 0,
+        };
+        for &Closed {
+            writer,
+            counted,
+            is_disordered,
+        } in closed
+        {
+            let Some(log) = segment.log(writer) else {
+                continue;
+            };
+            let end = if is_disordered {
+                counted.len()
+            } else {
+                log.upper_bound(greatest, counted.len())
+            };
+            merge.entries += end;
+            if end > 0 {
+                merge.runs.push(Run {
+                    writer,
+                    counted,
+                    sorted: is_disordered.then(|| Sorting::new(end)),
+                    next: 0,
+                    end,
+                    head: log.key(0),
+                });
+            }
+        }
+        merge
+    }
+
+    /// A merge of what the logs of a segment, which may be open, hold from `start` to `end`.
+    pub(crate) fn of_range(segment: &Segment<W>, (start, end): (W, W)) -> Self {
+        let run_of = |(writer, log): (usize, &Log<W>)| {
+            let counted = log.counted();
+            let len = counted.len();
+            let (sorted, next, end) = if log.is_disordered() {
+                let keys = (0..len).map(|place| (log.key(place), place));
+                let within: Vec<_> = keys.filter(|(key, _)| start <= *key && *key <= end).collect();
+                let mut sorted = Sorting::new(within.len());
+                sorted.add(within.into_iter());
+                sorted.finish();
+                let end = sorted.len();
+                (Some(sorted), 0, end)
+            } else {
+                let end = if end == W::MAX {
+                    len
+                } else {
+                    log.upper_bound(&end, len)
+                };
+                (None, log.lower_bound(&start, len), end)
+            };
+            let mut run = Run {
+                writer,
+                counted,
+                sorted,
+                next,
+                end,
+                head: start,
+            };
+            (next < end).then(|| {
+                run.head = run.key(next, log);
+                run
+            })
+        };
+        let runs: Vec<_> = segment.logs().filter_map(run_of).collect();
+        Self {
+            in_order: runs.len(),
+            greatest: end,
+            entries: runs.iter().map(|run| run.end - run.next).sum(),
+            runs,
+        }
+    }
+
+    /// Entries that there were at the beginning, or a few more.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Puts a stretch of a log in order; false if all are.
+    pub(crate) fn sort_some(&mut self, segment: &Segment<W>) -> bool {
+        while let Some(run) = self.runs.get_mut(self.in_order) {
+            if let (Some(sorted), Some(log)) = (&mut run.sorted, segment.log(run.writer))
+                && sorted.len() < run.end
+            {
+                let stretch = sorted.len()..run.end.min(sorted.len() + SORTED_AT_ONCE);
+                sorted.add(stretch.map(|place| (log.key(place), place)));
+                if sorted.len() == run.end {
+                    sorted.finish();
+                    run.head = sorted.entry(0).0;
+                    run.end = sorted.up_to(&self.greatest);
+                    self.in_order += 1;
+                }
+                return true;
+            }
+            self.in_order += 1;
+        }
+        false
+    }
+
+    /// Fills `entries` from the front, ascending, once each key; tells how many it has put there. None are left if those are
+    /// fewer than there is room for.
+    pub(crate) fn take(&mut self, segment: &Segment<W>, entries: &mut [(W, u64)]) -> usize {
+        self.runs.retain(|run| run.next < run.end);
+        self.prefetch(segment, entries.len());
+        let mut taken = 0;
+        while let room @ [_, ..] = &mut entries[taken..] {
+            let mut more = match self.runs.as_mut_slice() {
+                [run] => run.take(segment, room),
+                [first, second] if first.sorted.is_none() && second.sorted.is_none() => {
+                    take_of_two::<_, true>([first, second], segment, room)
+                }
+                [first, second] => take_of_two::<_, false>([first, second], segment, room),
+                _ => 0,
+            };
+            if more == 0 {
+                let Some(least) = self.take_least(segment) else {
+                    break;
+                };
+                room[0] = least;
+                more = 1;
+            }
+            self.runs.retain(|run| run.next < run.end);
+            taken += more;
+        }
+        taken
+    }
+
+    /// Asks for about as many entries as are taken next.
+    pub(crate) fn prefetch(&self, segment: &Segment<W>, limit: usize) {
+        let share = limit / self.runs.len().max(1);
+        for run in &self.runs {
+            if let Some(log) = segment.log(run.writer).filter(|_| run.sorted.is_none()) {
+                log.prefetch(run.next..run.end.min(run.next + share));
+            }
+        }
+    }
+
+    /// Takes the least entry.
+    fn take_least(&mut self, segment: &Segment<W>) -> Option<(W, u64)> {
+        let least = self.runs.iter().map(|run| run.head).min()?;
+        let mut newest = None;
+        for run in &mut self.runs {
+            let log = segment.log(run.writer)?;
+            while run.next < run.end && run.head == least {
+                let place = run.place();
+                let order = log.order(place, run.counted, run.writer);
+                if newest.is_none_or(|(known, _)| known < order) {
+                    newest = Some((order, log.value(place)));
+                }
+                run.advance(log);
+            }
+        }
+        newest.map(|(_, value)| (least, value))
+    }
+}
+
+/// Takes entries of two runs, as long as both have some and their keys differ; `IN_PLACE` if neither is sorted apart. Which run
+/// an entry comes from is as good as random: there is no branch on it.
+fn take_of_two<W: Words, const IN_PLACE: bool>(
+    runs: [&mut Run<W>; 2],
+    segment: &Segment<W>,
+    entries: &mut [(W, u64)],
+) -> usize {
+    let logs = [segment.log(runs[0].writer), segment.log(runs[1].writer)];
+    let [Some(first), Some(second)] = logs else {
+        return 0;
+    };
+    let [left, right] = runs;
+    let key_of = |run: &Run<W>, place: usize, log: &Log<W>| {
+        let place = place.min(run.end - 1);
+        if IN_PLACE {
+            log.key(place)
+        } else {
+            run.key(place, log)
+        }
+    };
+    let mut taken = 0;
+    let (mut i, mut j) = (left.next, right.next);
+    let (mut a, mut b) = (left.head, right.head);
+    while taken < entries.len() && i < left.end && j < right.end && a != b {
+        // So many come before one of the runs can end, whichever they are of.
+        let steps = (entries.len() - taken).min(left.end - i).min(right.end - j);
+        for _ in 0..steps {
+            if a == b {
+                break;
+            }
+            let is_left = a < b;
+            let key = select_unpredictable(is_left, a, b);
+            let log = select_unpredictable(is_left, first, second);
+            let mut place = select_unpredictable(is_left, i, j);
+            if !IN_PLACE {
+                place = select_unpredictable(is_left, &*left, &*right).place_at(place);
+            }
+            entries[taken] = (key, log.value(place));
+            (i, j) = (i + usize::from(is_left), j + usize::from(!is_left));
+            (a, b) = (key_of(left, i, first), key_of(right, j, second));
+            let next = select_unpredictable(is_left, a, b);
+            let is_left_over = select_unpredictable(is_left, i < left.end, j < right.end);
+            // Of entries of one key the last counts.
+            taken += usize::from(next != key || !is_left_over);
+        }
+    }
+    (left.next, left.head, right.next, right.head) = (i, a, j, b);
+    taken
+}
+
+impl<W: Words> Run<W> {
+    /// Takes entries of the only run.
+    fn take(&mut self, segment: &Segment<W>, entries: &mut [(W, u64)]) -> usize {
+        let Some(log) = segment.log(self.writer) else {
+            return 0;
+        };
+        let mut taken = 0;
+        while taken < entries.len() && self.next < self.end {
+            let (key, value) = (self.head, log.value(self.place()));
+            self.advance(log);
+            if self.next == self.end || self.head != key {
+                entries[taken] = (key, value);
+                taken += 1;
+            }
+        }
+        taken
+    }
+
+    fn advance(&mut self, log: &Log<W>) {
+        self.next += 1;
+        if self.next < self.end {
+            self.head = self.key(self.next, log);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The segmented block: a log for each thread that writes, and what they have in common.
+//!
+//! # Rules
+//!
+//! 1. There are two segments. That of the present generation is *open*; the other is *sealed*, and holds the generation
+//!    before, or is *converted*. It is prepared for the next generation only when it is converted.
+//! 2. A segment's latch is held while it is prepared: generation, floor and counts of a segment stand as long as its
+//!    latch's version does. Appending does not touch the latch.
+//!    Logs are opened when their generation is the present one, not before: a writer appends to its log without looking at
+//!    anything else, and who looks for what it has appended looks at the present generation.
+//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next. What its logs hold
+//!    above that was taken over by the next one.
+
+#![expect(unsafe_code, reason = "logs are reached through atomic pointers")]
+
+use std::ptr::NonNull;
+
+use super::log::{Entry, Log, Mode};
+use super::writer_number::{TAKEN_OVER, WRITERS, place_of};
+use crate::search::columns::Words;
+use crate::sync::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::version_latch::{Version, VersionLatch};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Segment<W: Words> {
+    latch: VersionLatch,
+    generation: AtomicU64,
+    floor: W::Columns<1>,
+    /// Places below this one may have a log.
+    places: AtomicU32,
+    /// First that of [`TAKEN_OVER`], then the writers'.
+    logs: [AtomicPtr<Log<W>>; WRITERS + 1],
+}
+
+impl<W: Words> Segment<W> {
+    pub(crate) fn new() -> Self {
+        Self {
+            latch: VersionLatch::new(),
+            generation: AtomicU64::new(0),
+            floor: W::new_columns(),
+            places: AtomicU32::new(0),
+            logs: std::array::from_fn(|_| AtomicPtr::default()),
+        }
+    }
+
+    /// Prepares the segment for a generation; `mode_of` tells who may write once it is opened. The role's holder
+    /// calls it.
+    pub(crate) fn prepare(
+        &self,
+        generation: u64,
+        floor: W,
+        capacity: usize,
+        mode_of: impl Fn(usize) -> Mode,
+        taken_over: &[Entry<W>],
+    ) {
+        let latched = self.latch.latch();
+        self.generation.store(generation, Ordering::Relaxed);
+        floor.store(&self.floor, 0);
+        for (writer, log) in self.logs() {
+            let entries = if writer == TAKEN_OVER { taken_over } else { &[] };
+            log.prepare(generation, floor, capacity, mode_of(writer), entries);
+        }
+        drop(latched);
+    }
+
+    /// Opens the logs of the present generation (rule 2). The role's holder calls it.
+    pub(crate) fn open(&self, mode_of: impl Fn(usize) -> Mode) {
+        for (writer, log) in self.logs() {
+            log.open(mode_of(writer));
+        }
+    }
+
+    /// Gives a writer a log, prepared already, or one that is closed. The role's holder calls it, once for each writer.
+    pub(crate) fn add_log(&self, writer: usize, log: Box<Log<W>>) {
+        let place = place_of(writer);
+        self.logs[place].store(Box::into_raw(log), Ordering::Release);
+        let places = u32::try_from(place + 1).unwrap_or(0);
+        if self.places.load(Ordering::Relaxed) < places {
+            self.places.store(places, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn log(&self, writer: usize) -> Option<&Log<W>> {
+        let log = NonNull::new(self.logs[place_of(writer)].load(Ordering::Acquire))?;
+        // SAFETY: a log is given once and lives as long as the segment; it is only shared.
+        Some(unsafe { log.as_ref() })
+    }
+
+    /// The logs and who owns them.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = (usize, &Log<W>)> {
+        let places = self.places.load(Ordering::Acquire) as usize;
+        let writers = (0..places.min(WRITERS + 1)).map(|place| place.checked_sub(1).unwrap_or(TAKEN_OVER));
+        writers.filter_map(|writer| Some((writer, self.log(writer)?)))
+    }
+
+    /// The floor, if the segment holds this generation, and the version until which it does.
+    pub(crate) fn floor_of(&self, generation: u64) -> Option<(W, Version)> {
+        let version = self.latch.optimistic_now()?;
+        let holds = self.generation.load(Ordering::Relaxed) == generation;
+        let floor = W::load(&self.floor, 0);
+        (holds && self.validates(version)).then_some((floor, version))
+    }
+
+    /// Whether the segment still holds the generation that it held at a version.
+    pub(crate) fn validates(&self, version: Version) -> bool {
+        self.latch.validate(version)
+    }
+
+    /// The places of a log's entries with keys above `floor`.
+    fn places_above(log: &Log<W>, floor: W) -> impl Iterator<Item = usize> {
+        let len = log.counted().len();
+        let first = if log.is_disordered() {
+            0
+        } else {
+            log.upper_bound(&floor, len)
+        };
+        (first..len).filter(move |&index| log.key(index) > floor)
+    }
+
+    /// How many entries have keys above `floor`, equal ones counted each time.
+    pub(crate) fn count_above(&self, floor: &W) -> usize {
+        self.logs()
+            .map(|(_, log)| Self::places_above(log, *floor).count())
+            .sum()
+    }
+
+    /// The greatest key of an entry that is not above `key`.
+    pub(crate) fn greatest_up_to(&self, key: &W) -> Option<W> {
+        let of_log = |log: &Log<W>| {
+            let len = log.counted().len();
+            if log.is_disordered() {
+                let keys = (0..len).map(|index| log.key(index));
+                return keys.filter(|found| found <= key).max();
+            }
+            let last = log.upper_bound(key, len).checked_sub(1)?;
+            Some(log.key(last))
+        };
+        self.logs().filter_map(|(_, log)| of_log(log)).max()
+    }
+
+    /// The entries with keys above `floor`, ascending and once each.
+    pub(crate) fn entries_above(&self, floor: &W) -> Vec<Entry<W>> {
+        let mut entries = Vec::new();
+        for (writer, log) in self.logs() {
+            let counted = log.counted();
+            let places = Self::places_above(log, *floor);
+            entries.extend(places.map(|index| log.entry(index, counted, writer)));
+        }
+        put_in_order(&mut entries);
+        keep_newest(&mut entries);
+        entries
+    }
+
+    /// The floor and the generation, for the role's holder.
+    pub(crate) fn held(&self) -> (u64, W) {
+        (self.generation.load(Ordering::Relaxed), W::load(&self.floor, 0))
+    }
+}
+
+/// Puts entries in the order of their keys, those of one key in theirs.
+pub(crate) fn put_in_order<W: Words>(entries: &mut [Entry<W>]) {
+    entries.sort_by_key(|entry| (entry.key, entry.order));
+}
+
+/// Of the entries of one key, leaves the last.
+pub(crate) fn keep_newest<W: Words>(entries: &mut Vec<Entry<W>>) {
+    let mut kept = 0;
+    for index in 0..entries.len() {
+        if kept > 0 && entries[kept - 1].key == entries[index].key {
+            kept -= 1;
+        }
+        entries[kept] = entries[index];
+        kept += 1;
+    }
+    entries.truncate(kept);
+}
+
+impl<W: Words> Drop for Segment<W> {
+    fn drop(&mut self) {
+        for log in &self.logs {
+            let log = log.load(Ordering::Relaxed);
+            if !log.is_null() {
+                // SAFETY: it came from a box (`add_log`), and nobody else has the segment.
+                drop(unsafe { Box::from_raw(log) });
+            }
+        }
+    }
+}

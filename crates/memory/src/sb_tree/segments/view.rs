@@ -1,0 +1,101 @@
+//! A segment as readers see it: what its logs have of one generation, until the segment is prepared for another.
+
+use super::log::{Entry, Order};
+use super::merge::Merge;
+use super::segment::{Segment, keep_newest, put_in_order};
+use crate::search::columns::Words;
+use crate::sync::version_latch::Version;
+
+/// A segment as one generation had it, to be validated.
+#[derive(Debug)]
+pub(crate) struct View<'s, W: Words> {
+    segment: &'s Segment<W>,
+    version: Version,
+    pub(crate) floor: W,
+}
+
+impl<'s, W: Words> View<'s, W> {
+    /// The segment, if it holds this generation.
+    pub(crate) fn of(segment: &'s Segment<W>, generation: u64) -> Option<Self> {
+        let (floor, version) = segment.floor_of(generation)?;
+        Some(Self {
+            segment,
+            version,
+            floor,
+        })
+    }
+
+    /// Whether the segment still holds the generation, so that all that was read of it was right.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.segment.validates(self.version)
+    }
+
+    /// The value of a key, as far as it is in this segment.
+    pub(crate) fn get(&self, key: &W) -> Option<u64> {
+        let mut newest: Option<(Order, u64)> = None;
+        for (writer, log) in self.segment.logs() {
+            let counted = log.counted();
+            if let Some(index) = log.find(key, counted) {
+                let order = log.order(index, counted, writer);
+                if newest.is_none_or(|(known, _)| known < order) {
+                    newest = Some((order, log.value(index)));
+                }
+            }
+        }
+        newest.map(|(_, value)| value)
+    }
+
+    /// Puts up to `limit` entries with keys from `start` to `end`, the least, into `entries`, which is empty: ascending and once
+    /// each. Returns the last key it took if it may have left any.
+    pub(crate) fn read_least(&self, range: (W, W), limit: usize, entries: &mut Vec<(W, u64)>) -> Option<W> {
+        let mut merge = Merge::of_range(self.segment, range);
+        entries.resize(limit.min(merge.entries()), (W::MIN, 0));
+        let taken = merge.take(self.segment, entries);
+        entries.truncate(taken);
+        let last = entries.last().filter(|_| entries.len() >= limit);
+        last.map(|&(key, _)| key)
+    }
+
+    /// Puts about `limit` entries with keys from `start` to `end`, the greatest, into `entries`, which is empty: ascending and
+    /// once each. Returns the key at which it stopped, the least it took, if it left any.
+    pub(crate) fn read_greatest(
+        &self,
+        (start, end): (W, W),
+        limit: usize,
+        entries: &mut Vec<Entry<W>>,
+    ) -> Option<W> {
+        let mut stopped: Option<W> = None;
+        for (writer, log) in self.segment.logs() {
+            let counted = log.counted();
+            let entry = |index| log.entry(index, counted, writer);
+            let len = counted.len();
+            if log.is_disordered() {
+                entries.extend(
+                    (0..len)
+                        .map(entry)
+                        .filter(|entry| start <= entry.key && entry.key <= end),
+                );
+                continue;
+            }
+            let mut places = log.lower_bound(&start, len)..log.upper_bound(&end, len);
+            if places.len() > limit {
+                // Never between entries of one key.
+                let first = log.key(places.end - limit);
+                let cut = log.lower_bound(&first, len);
+                if cut > places.start {
+                    places.start = cut;
+                    stopped = stopped.max(Some(first));
+                }
+            }
+            entries.extend(places.map(entry));
+        }
+        put_in_order(entries);
+        keep_newest(entries);
+        // What lies before the place where some log stopped is not complete.
+        if let Some(first) = stopped {
+            let incomplete = entries.partition_point(|entry| entry.key < first);
+            entries.drain(..incomplete);
+        }
+        stopped
+    }
+}

@@ -1,0 +1,353 @@
+//! The index, and the operations on one key.
+
+use super::data::layer::Blocks;
+use super::late::lanes::Lanes;
+use super::segments::convert::{HELP_EVERY, Home, Next, Segments};
+use super::segments::log::{Append, Kind, Log};
+use super::segments::own_log::OwnLog;
+use super::segments::stamps::{Stamps, UNSTAMPED};
+use super::segments::writer_number::{WRITERS, writer_number};
+use super::{SbTreeOptions, Work};
+use crate::map::key::Key;
+use crate::map::memory_use::MemoryUse;
+use crate::map::ordered_map::ordered_map;
+use crate::sync::primitive::{Backoff, Mutex};
+
+/// The writer that all threads share for which there is no log of their own.
+const SHARED_WRITER: usize = WRITERS - 1;
+
+/// Where an entry was appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Appended {
+    /// To its writer's log, as the entry of this number.
+    ToLog(usize),
+    /// To its writer's lane.
+    ToLane,
+    Nowhere,
+}
+
+/// A concurrent ordered map from fixed-size keys to 8-byte values, made for keys that arrive nearly in order.
+///
+/// A key above all that came before is appended to a log of the calling thread, in O(1), without touching anything that
+/// other threads write. Logs are merged into sorted blocks in small steps, which the inserting threads share. A late key
+/// takes O(log n); up to 32 of a thread wait in a lane of its own, where others find them, and go to blocks together. A lookup
+/// takes O(log n) and writes no shared memory, but where late keys wait: there it counts, and in the end puts them into blocks. A
+/// range takes O(log n) to begin with, and O(1) for each entry; late keys in its way it puts into blocks, and in order, first. A
+/// removal of a key that is not in a block yet has the logs converted first.
+///
+/// Memory of removed entries is used again, and returns to the system with the index.
+///
+/// ```
+/// use bedload_memory::SbTree;
+///
+/// let tree = SbTree::<u64>::new();
+/// std::thread::scope(|scope| {
+///     for thread in 0..4 {
+///         let tree = &tree;
+///         scope.spawn(move || (0..1000).for_each(|n| tree.insert(4 * n + thread, n)));
+///     }
+/// });
+/// assert_eq!(tree.get(2001), Some(500));
+/// assert_eq!(tree.range(10..20).count(), 10);
+/// assert_eq!(tree.remove(2001), Some(500));
+/// assert_eq!(tree.last(), Some((3999, 999)));
+/// ```
+pub struct SbTree<K: Key> {
+    pub(crate) blocks: Blocks<K::Words>,
+    pub(crate) segments: Segments<K::Words>,
+    pub(crate) lanes: Lanes<K::Words>,
+    stamps: Stamps,
+    own_logs: Box<[OwnLog<K::Words>]>,
+    /// Held while [`SHARED_WRITER`] writes.
+    shared_writer: Mutex<()>,
+}
+
+impl<K: Key> SbTree<K> {
+    /// An empty index with the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_options(SbTreeOptions::new())
+    }
+
+    /// An empty index.
+    #[must_use]
+    pub fn with_options(options: SbTreeOptions) -> Self {
+        Self {
+            blocks: Blocks::new(),
+            segments: Segments::new(options.log_entries_max),
+            lanes: Lanes::new(),
+            stamps: Stamps::new(options.processor_stamps),
+            own_logs: (0..WRITERS).map(|_| OwnLog::new()).collect(),
+            shared_writer: Mutex::new(()),
+        }
+    }
+
+    /// Sets memory aside for so many entries that arrive in order, and touches it, so that inserts do not wait for the
+    /// system to provide it.
+    pub fn reserve(&self, entries: usize) {
+        self.blocks.reserve(entries);
+    }
+
+    /// Puts `value` in place for `key`, whether or not the key was there.
+    #[inline]
+    pub fn insert(&self, key: K, value: u64) {
+        self.insert_ordered(key, value, None);
+    }
+
+    /// The same for callers that number what they insert, who spare the index the stamps by which it tells whose value of
+    /// a key counts when several threads insert it.
+    ///
+    /// No insert of a key may have a lesser `sequence` than one of that key that returned before it began. Of those that
+    /// overlap, the one of the greatest sequence counts; unless one of them takes so long that the other is in a
+    /// block meanwhile: then the last one counts. Threads that insert with and without a sequence at the same time make each
+    /// other wait.
+    ///
+    /// ```
+    /// let tree = bedload_memory::SbTree::<u64>::new();
+    /// tree.insert_at(10, 1, 700);
+    /// tree.insert_at(10, 2, 701);
+    /// assert_eq!(tree.get(10), Some(2));
+    /// ```
+    #[inline]
+    pub fn insert_at(&self, key: K, value: u64, sequence: u64) {
+        self.insert_ordered(key, value, Some(sequence));
+    }
+
+    #[inline]
+    fn insert_ordered(&self, key: K, value: u64, sequence: Option<u64>) {
+        let key = key.to_words();
+        match writer_number() {
+            Some(writer) if writer < SHARED_WRITER => self.insert_as(writer, key, value, sequence),
+            _ => self.insert_as_one_of_many(key, value, sequence),
+        }
+    }
+
+    #[cold]
+    fn insert_as_one_of_many(&self, key: K::Words, value: u64, sequence: Option<u64>) {
+        let _writing = self
+            .shared_writer
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.insert_as(SHARED_WRITER, key, value, sequence);
+    }
+
+    /// Inserts as the writer of this number, which only one thread is at a time.
+    #[inline]
+    pub(crate) fn insert_as(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
+        if self.append_as(writer, (key, value), sequence, || true) == Appended::Nowhere {
+            self.insert_refused(writer, key, value, sequence);
+        }
+    }
+
+    /// Appends an entry to the writer's log or to its lane, if it belongs to one of them, this takes no more than that, and
+    /// `may` says so after log or lane was found to be open: if it is closed before the entry is counted, it is refused.
+    #[inline]
+    pub(crate) fn append_as(
+        &self,
+        writer: usize,
+        entry: (K::Words, u64),
+        sequence: Option<u64>,
+        may: impl Fn() -> bool,
+    ) -> Appended {
+        let Some(log) = self.own_logs[writer].get() else {
+            return Appended::Nowhere;
+        };
+        match self.append(log, writer, entry, sequence, &may) {
+            Append::Done(number) => {
+                if number % HELP_EVERY == HELP_EVERY - 1 {
+                    self.segments.help(writer, number, &self.blocks);
+                }
+                Appended::ToLog(number)
+            }
+            Append::Refused if log.is_late(&entry.0) && self.lanes.append(writer, entry, may) => {
+                Appended::ToLane
+            }
+            Append::Refused => Appended::Nowhere,
+        }
+    }
+
+    #[inline]
+    fn append(
+        &self,
+        log: &Log<K::Words>,
+        writer: usize,
+        (key, value): (K::Words, u64),
+        sequence: Option<u64>,
+        may: impl FnOnce() -> bool,
+    ) -> Append {
+        let entry = (key, value);
+        match sequence {
+            Some(sequence) => log.append(entry, Kind::Sequenced, may, || sequence),
+            None => log.append(entry, Kind::Stamped, may, || {
+                if self.segments.owners.is_sole(writer, &key) {
+                    UNSTAMPED
+                } else {
+                    self.stamps.next()
+                }
+            }),
+        }
+    }
+
+    /// Seals the open segment and drains the lanes: an append that has found its log or its lane open is counted before, or
+    /// refused.
+    pub(crate) fn seal(&self) {
+        let mut role = self.segments.role();
+        self.segments.seal(&mut role, &self.blocks, None);
+        self.lanes.drain_all(&self.blocks);
+    }
+
+    /// How many late keys this writer's lane has taken so far. The writer calls it: while somebody drains the lane it may say
+    /// too many, by what is drained.
+    pub(crate) fn taken_by_lane(&self, writer: usize) -> u64 {
+        self.lanes.taken(writer)
+    }
+
+    /// Inserts what the writer's log has refused.
+    #[cold]
+    pub(crate) fn insert_refused(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
+        let kind = sequence.map_or(Kind::Stamped, |_| Kind::Sequenced);
+        // What a block covers is at home there: that tells more quickly than segments and edge.
+        let is_late = self.own_logs[writer].get().is_some_and(|log| log.is_late(&key));
+        if is_late && self.insert_late(writer, key, value) {
+            return;
+        }
+        let mut backoff = Backoff::default();
+        loop {
+            match self.segments.home(&key) {
+                None => backoff.wait(),
+                Some(Home::Blocks) => {
+                    if self.insert_late(writer, key, value) {
+                        return;
+                    }
+                    backoff.wait();
+                }
+                Some(Home::Sealed(..)) => self.segments.convert_up_to(&key, &self.blocks),
+                Some(Home::Open(_)) => {
+                    let own = &self.own_logs[writer];
+                    let next = Next { writer, kind, key };
+                    if let Some(log) = self.segments.make_room(next, &self.blocks) {
+                        own.set(log);
+                        if self.append(log, writer, (key, value), sequence, || true) != Append::Refused {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Inserts a key that belongs to blocks; false if it does not.
+    #[inline]
+    fn insert_late(&self, writer: usize, key: K::Words, value: u64) -> bool {
+        self.lanes
+            .insert(writer, (key, value), &self.segments.edge, &self.blocks)
+    }
+
+    /// The value of `key`.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u64> {
+        let key = key.to_words();
+        if !self.lanes.are_empty()
+            && let Some(value) = self.lanes.get(&key, &self.blocks)
+        {
+            return Some(value);
+        }
+        match self.blocks.get(&key) {
+            Some(value) => value,
+            None => self.get_newest(&key),
+        }
+    }
+
+    /// The value of a key that was in no block.
+    fn get_newest(&self, key: &K::Words) -> Option<u64> {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(Home::Open(view) | Home::Sealed(view, _)) = self.segments.home(key) {
+                let value = view.get(key);
+                if view.is_valid() && self.segments.edge.get() < *key {
+                    return value;
+                }
+            }
+            if let Some(value) = self.blocks.get(key) {
+                return value;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Whether `key` is there.
+    #[must_use]
+    pub fn contains_key(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Removes `key` and returns the value it had.
+    pub fn remove(&self, key: K) -> Option<u64> {
+        let words = key.to_words();
+        loop {
+            let removed = self
+                .lanes
+                .change(&words, &self.blocks, |may| self.blocks.remove(&words, may));
+            if let Some(removed) = removed {
+                return removed;
+            }
+            // Only blocks remove. A key that is not there has nothing to be converted for.
+            self.get_newest(&words)?;
+            self.segments.convert_up_to(&words, &self.blocks);
+        }
+    }
+
+    /// Converts all that is sealed: then only the open segment's entries are not in blocks, and the search layer knows
+    /// all blocks. Inserts do this bit by bit; it is for those who measure, or who insert no more.
+    pub fn settle(&self) {
+        let mut role = self.segments.role();
+        self.segments.convert(&mut role, &self.blocks);
+        self.lanes.drain_all(&self.blocks);
+    }
+
+    /// What the index has done besides inserting and looking up.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        let (seals, steps) = self.segments.counts();
+        let (walks, walked) = self.blocks.walks();
+        Work {
+            seals,
+            steps,
+            walks,
+            walked,
+            drains: self.lanes.drains(),
+            pending: self.segments.pending() + self.lanes.entries(),
+        }
+    }
+
+    /// Where the memory goes. Nobody may be writing. Takes O(n).
+    #[must_use]
+    pub fn memory_use(&self) -> MemoryUse {
+        let mut memory = MemoryUse::default();
+        self.blocks.add_memory_use(&mut memory);
+        let pending = self.segments.pending() * (size_of::<K::Words>() + size_of::<u64>());
+        memory.entries_occupied += pending;
+        memory.metadata +=
+            self.lanes.bytes() + size_of_val(&*self.own_logs) + self.segments.log_bytes() - pending;
+        memory
+    }
+
+    /// Checks the index's invariants. Takes O(n). No other operation may be under way.
+    ///
+    /// # Errors
+    ///
+    /// The invariant that does not hold, and where.
+    pub fn check_structure(&self) -> Result<(), String> {
+        let top = self.blocks.check()?;
+        self.segments.check()?;
+        let edge = self.segments.edge.get();
+        if top == edge {
+            Ok(())
+        } else {
+            Err(format!("blocks end at {top:?}, the edge is {edge:?}"))
+        }
+    }
+}
+
+ordered_map!(SbTree);

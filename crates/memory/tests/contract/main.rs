@@ -1,0 +1,8 @@
+//! The contract of indexes in memory.
+
+mod concurrent;
+mod soak;
+mod sware;
+mod sware_latched;
+mod sware_near_sorted;
+mod sware_rules;

@@ -1,0 +1,72 @@
+//! What can go wrong in a paged index, separated by what the caller can do about it.
+
+use super::page_store::PageId;
+
+/// The result of an operation on a paged index or a page store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An operation on a paged index or its page store failed. The index is as it was before, unless
+/// the operation works leaf by leaf and says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A page holds bytes that no correct writer produces. The index cannot be trusted at that page; restore it
+    /// from a copy or rebuild it from its source.
+    #[error("page {page} is damaged: {reason}")]
+    Corrupt {
+        /// The page that holds the damage.
+        page: PageId,
+        /// Which rule its bytes break.
+        reason: &'static str,
+    },
+    /// The entry does not fit in a page. Nothing was changed; shorten the key or the row.
+    #[error(
+        "an entry of {len_bytes} bytes does not fit: the limit on this page store is {limit_bytes} bytes"
+    )]
+    EntryTooLarge {
+        /// Bytes the entry needs in a leaf page.
+        len_bytes: usize,
+        /// Bytes the largest admissible entry may need.
+        limit_bytes: usize,
+    },
+    /// The key's length is not the one its order prescribes. Nothing was changed.
+    #[error("a key of {len_bytes} bytes was given to an order of {expected_bytes}-byte keys")]
+    KeyWidth {
+        /// Bytes of the key that was given.
+        len_bytes: usize,
+        /// Bytes of every key of the order.
+        expected_bytes: usize,
+    },
+    /// The entry has not the columns of the tree, or a tie where the tree keeps none. Nothing was changed.
+    #[error("the entry has not the shape of the tree: {reason}")]
+    Shape {
+        /// What differs.
+        reason: &'static str,
+    },
+    /// A bulk load found the tree not empty. Nothing was changed.
+    #[error("a bulk load needs an empty tree")]
+    NotEmpty,
+    /// Entries given to an operation that requires ascending order were not in it. Nothing after the offending
+    /// entry was applied.
+    #[error("entries must ascend by key, then tie: entry {position} does not lie above the one before it")]
+    NotAscending {
+        /// Zero-based position of the first entry out of order.
+        position: u64,
+    },
+    /// A node of a tree has no room for more, and somebody else is making some. Try again when they are done.
+    #[error("page {page} is full, and is being maintained by somebody else: try again")]
+    Busy {
+        /// The node without room.
+        page: PageId,
+    },
+    /// The page store failed: an I/O error, exhausted space, a damaged file. The source says which.
+    #[error(transparent)]
+    Store(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// Wraps the error of a page store.
+    pub fn store(source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Store(Box::new(source))
+    }
+}

@@ -1,0 +1,500 @@
+//! Pages in heap memory.
+//!
+//! The store of a tree that need not outlive its process, and the measure for every other store: a latch is one
+//! atomic operation, a commit copies nothing, nothing is written anywhere.
+//!
+//! # Invariants
+//!
+//! 1. A segment of slots, once set, stays where it is; so a page is found without a lock.
+//! 2. A slot's frame is touched under its latch only.
+//! 3. A page is on at most one of the allocator's lists, and its state says on which: `FREE` pages on `free`,
+//!    `RETIRED` ones on `retired`, `RESERVED` and `LIVE` ones on neither.
+//! 4. Readers couple latches (rule 2 of [`page_store`](super::page_store)), and whoever pinned a page holds its
+//!    bytes themselves. So nobody can reach a retired page, and reclaiming waits for nobody.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::error::{Error, Result};
+use super::page_store::{
+    Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore,
+};
+
+/// Slots in the first segment; each further segment has twice as many as the one before.
+const FIRST_SEGMENT_PAGES: u32 = 64;
+/// Enough doublings for every 32-bit page id.
+const SEGMENTS: usize = 27;
+
+const _: () = assert!(
+    FIRST_SEGMENT_PAGES as u64 * ((1 << SEGMENTS) - 1) > u32::MAX as u64,
+    "every page id lies in a segment"
+);
+
+const FREE: u8 = 0;
+const RESERVED: u8 = 1;
+const LIVE: u8 = 2;
+const RETIRED: u8 = 3;
+
+/// A page store in heap memory.
+///
+/// ```
+/// use bedload_pages::{Batch, HeapPages, PageRead, PageStore};
+///
+/// # fn main() -> bedload_pages::Result<()> {
+/// let pages = HeapPages::new(4096);
+/// let fresh = pages.reserve()?;
+/// pages.batch(&[fresh.id])?.commit(|payloads| payloads[0][0] = 7);
+/// assert_eq!(pages.read(fresh.id)?[0], 7);
+/// # Ok(())
+/// # }
+/// ```
+pub struct HeapPages {
+    payload_len: usize,
+    segments: [OnceLock<Box<[Slot]>>; SEGMENTS],
+    allocator: Mutex<Allocator>,
+    maintained: Mutex<HashSet<PageId>>,
+}
+
+/// A page of a [`HeapPages`] that does not exist was asked for, or one that is not part of a run was to be pinned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeapPagesError {
+    /// No page of this number was ever reserved.
+    #[error("page {0} does not exist")]
+    NoSuchPage(PageId),
+    /// The page was not written by a run writer, or has been changed since.
+    #[error("page {0} is not part of a run and cannot be pinned")]
+    NotInRun(PageId),
+    /// All 2³² − 1 page ids are in use.
+    #[error("the page store is full")]
+    Full,
+}
+
+struct Slot {
+    latch: RwLock<Frame>,
+    state: AtomicU8,
+}
+
+/// The payload of a page.
+pub(crate) enum Frame {
+    /// No life of the page has begun.
+    Absent,
+    /// Written by batches.
+    Owned(Box<[u8]>),
+    /// Written by a run writer: whoever pins the page shares it.
+    Run(Arc<[u8]>),
+}
+
+impl Frame {
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Absent => None,
+            Self::Owned(bytes) => Some(bytes),
+            Self::Run(bytes) => Some(bytes),
+        }
+    }
+
+    /// The payload for writing. A run's page is copied out of the run: its pins keep what they have.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        if let Self::Run(bytes) = self {
+            *self = Self::Owned(bytes.as_ref().into());
+        }
+        match self {
+            Self::Owned(bytes) => bytes,
+            _ => &mut [],
+        }
+    }
+
+    /// Lets `delete` change the page of a run; its pins keep what they have.
+    pub(crate) fn delete_in_run(&mut self, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        if let Self::Run(bytes) = self {
+            delete(Arc::make_mut(bytes))?;
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "contract")]
+    pub(crate) fn is_pinned(&self) -> bool {
+        matches!(self, Self::Run(bytes) if Arc::strong_count(bytes) > 1)
+    }
+}
+
+struct Allocator {
+    /// The least page id never handed out; `None` when all have been.
+    next: Option<PageId>,
+    free: Vec<PageId>,
+    retired: Vec<PageId>,
+    generation: u64,
+}
+
+impl HeapPages {
+    /// An empty store whose pages offer `payload_len` bytes.
+    ///
+    /// # Panics
+    ///
+    /// If `payload_len` is not a multiple of 8 from 256 up to 65,528.
+    #[must_use]
+    pub fn new(payload_len: usize) -> Self {
+        assert!(
+            payload_len.is_multiple_of(8) && (256..=65_528).contains(&payload_len),
+            "a payload is a multiple of 8 from 256 up to 65,528 bytes, not {payload_len}"
+        );
+        Self {
+            payload_len,
+            segments: [const { OnceLock::new() }; SEGMENTS],
+            allocator: Mutex::new(Allocator {
+                next: PageId::new(1),
+                free: Vec::new(),
+                retired: Vec::new(),
+                generation: 0,
+            }),
+            maintained: Mutex::new(HashSet::new()),
+        }
+    }
+
+    /// The number of pages that are in use: written, and neither retired nor free. O(pages).
+    #[must_use]
+    pub fn live_pages(&self) -> usize {
+        self.ids().filter(|&id| self.is_in_state(id, LIVE)).count()
+    }
+
+    fn ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        let end = self.allocator.lock().next.map_or(u32::MAX, PageId::get);
+        (1..end).filter_map(PageId::new)
+    }
+
+    fn is_in_state(&self, id: PageId, state: u8) -> bool {
+        self.slot(id)
+            .is_ok_and(|slot| slot.state.load(Ordering::Acquire) == state)
+    }
+
+    fn slot(&self, id: PageId) -> Result<&Slot> {
+        let index = id.get() - 1;
+        let doubling = (index / FIRST_SEGMENT_PAGES + 1).ilog2();
+        let first = FIRST_SEGMENT_PAGES * ((1 << doubling) - 1);
+        self.segments[doubling as usize]
+            .get()
+            .and_then(|segment| segment.get((index - first) as usize))
+            .ok_or_else(|| Error::store(HeapPagesError::NoSuchPage(id)))
+    }
+
+    /// The latch of the page, for stores built on this one.
+    pub(crate) fn latch(&self, id: PageId) -> Result<&RwLock<Frame>> {
+        self.slot(id).map(|slot| &slot.latch)
+    }
+
+    /// A guard on the payload behind a latch that was granted.
+    pub(crate) fn guard<'s>(
+        id: PageId,
+        granted: RwLockReadGuard<'s, Frame>,
+    ) -> Result<MappedRwLockReadGuard<'s, [u8]>> {
+        RwLockReadGuard::try_map(granted, Frame::bytes)
+            .map_err(|_| Error::store(HeapPagesError::NoSuchPage(id)))
+    }
+
+    /// Hands out the next of the pages never used before.
+    pub(crate) fn reserve_unused(&self) -> Result<Reserved> {
+        let mut allocator = self.allocator.lock();
+        let id = allocator.next.ok_or_else(|| Error::store(HeapPagesError::Full))?;
+        let index = id.get() - 1;
+        let doubling = (index / FIRST_SEGMENT_PAGES + 1).ilog2();
+        self.segments[doubling as usize].get_or_init(|| {
+            (0..FIRST_SEGMENT_PAGES << doubling)
+                .map(|_| Slot {
+                    latch: RwLock::new(Frame::Absent),
+                    state: AtomicU8::new(FREE),
+                })
+                .collect()
+        });
+        allocator.next = id.get().checked_add(1).and_then(PageId::new);
+        let generation = allocator.next_generation();
+        drop(allocator);
+        let slot = self.slot(id)?;
+        *slot.latch.write() = Frame::Owned(vec![0; self.payload_len].into());
+        slot.state.store(RESERVED, Ordering::Release);
+        Ok(Reserved { id, generation })
+    }
+
+    /// Hands out a particular page, if it is retired.
+    #[cfg(feature = "contract")]
+    pub(crate) fn reserve_retired(&self, id: PageId) -> Option<Reserved> {
+        let mut allocator = self.allocator.lock();
+        let place = allocator.retired.iter().position(|&other| other == id)?;
+        allocator.retired.swap_remove(place);
+        self.slot(id).ok()?.state.store(RESERVED, Ordering::Release);
+        Some(Reserved {
+            id,
+            generation: allocator.next_generation(),
+        })
+    }
+
+    /// The pages that hold what a run writer has written, and are not free.
+    pub(crate) fn pages_of_runs(&self) -> Vec<PageId> {
+        self.ids()
+            .filter(|&id| self.is_in_state(id, LIVE) || self.is_in_state(id, RETIRED))
+            .filter(|&id| {
+                self.latch(id)
+                    .is_ok_and(|latch| matches!(*latch.read(), Frame::Run(_)))
+            })
+            .collect()
+    }
+
+    /// The pages in use that are not `reachable`, ascending.
+    pub(crate) fn unreachable(&self, reachable: &dyn Fn(PageId) -> bool) -> Vec<PageId> {
+        self.ids()
+            .filter(|&id| self.is_in_state(id, LIVE) && !reachable(id))
+            .collect()
+    }
+}
+
+impl Allocator {
+    fn next_generation(&mut self) -> u64 {
+        self.generation += 1;
+        self.generation
+    }
+}
+
+impl PageRead for HeapPages {
+    type Guard<'s> = MappedRwLockReadGuard<'s, [u8]>;
+
+    fn payload_len(&self) -> usize {
+        self.payload_len
+    }
+
+    fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
+        Self::guard(id, self.slot(id)?.latch.read())
+    }
+}
+
+impl PageStore for HeapPages {
+    type Batch<'s> = HeapBatch<'s>;
+    type Pin<'s> = Arc<[u8]>;
+    type RunWriter<'s> = HeapRunWriter<'s>;
+    type Maintenance<'s> = HeapMaintenance<'s>;
+
+    fn batch(&self, ids: &[PageId]) -> Result<Self::Batch<'_>> {
+        let mut batch = HeapBatch::new(self);
+        for &id in ids {
+            batch.add(id)?;
+        }
+        Ok(batch)
+    }
+
+    fn reserve(&self) -> Result<Reserved> {
+        let mut allocator = self.allocator.lock();
+        if allocator.free.is_empty() {
+            allocator.reclaim(self);
+        }
+        let Some(id) = allocator.free.pop() else {
+            drop(allocator);
+            return self.reserve_unused();
+        };
+        self.slot(id)?.state.store(RESERVED, Ordering::Release);
+        Ok(Reserved {
+            id,
+            generation: allocator.next_generation(),
+        })
+    }
+
+    fn release(&self, reserved: Reserved) {
+        if let Ok(slot) = self.slot(reserved.id) {
+            slot.state.store(FREE, Ordering::Release);
+            self.allocator.lock().free.push(reserved.id);
+        }
+    }
+
+    fn run_writer(&self) -> Result<Self::RunWriter<'_>> {
+        Ok(HeapRunWriter { store: self })
+    }
+
+    fn pin(&self, id: PageId) -> Result<Self::Pin<'_>> {
+        match &*self.slot(id)?.latch.read() {
+            Frame::Run(bytes) => Ok(Arc::clone(bytes)),
+            Frame::Owned(_) => Err(Error::store(HeapPagesError::NotInRun(id))),
+            Frame::Absent => Err(Error::store(HeapPagesError::NoSuchPage(id))),
+        }
+    }
+
+    fn retire(&self, pages: &[PageId]) {
+        let mut allocator = self.allocator.lock();
+        for &id in pages {
+            if let Ok(slot) = self.slot(id) {
+                slot.state.store(RETIRED, Ordering::Release);
+                allocator.retired.push(id);
+            }
+        }
+    }
+
+    fn reclaim(&self) -> Result<usize> {
+        Ok(self.allocator.lock().reclaim(self))
+    }
+
+    fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>> {
+        let leaked = self.unreachable(reachable);
+        self.retire(&leaked);
+        Ok(leaked)
+    }
+
+    fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>> {
+        let is_free = self.maintained.lock().insert(node);
+        is_free.then(|| HeapMaintenance { store: self, node })
+    }
+}
+
+impl VacuumStore for HeapPages {
+    fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        self.slot(page)?.latch.write().delete_in_run(delete)
+    }
+
+    fn run_pages(&self) -> Result<Vec<PageId>> {
+        Ok(self.pages_of_runs())
+    }
+}
+
+impl Allocator {
+    fn reclaim(&mut self, pages: &HeapPages) -> usize {
+        for &id in &self.retired {
+            if let Ok(slot) = pages.slot(id) {
+                slot.state.store(FREE, Ordering::Release);
+            }
+        }
+        let reclaimed = self.retired.len();
+        self.free.append(&mut self.retired);
+        reclaimed
+    }
+}
+
+/// A batch of a [`HeapPages`].
+pub struct HeapBatch<'s> {
+    store: &'s HeapPages,
+    /// Most batches are of one page, and are moved about: they stay small, and allocate nothing.
+    first: Option<Latched<'s>>,
+    others: Vec<Latched<'s>>,
+}
+
+struct Latched<'s> {
+    id: PageId,
+    slot: &'s Slot,
+    frame: RwLockWriteGuard<'s, Frame>,
+}
+
+impl Latched<'_> {
+    /// The payload, about to be written by a commit.
+    fn payload(&mut self) -> &mut [u8] {
+        if self.slot.state.load(Ordering::Relaxed) == RESERVED {
+            self.slot.state.store(LIVE, Ordering::Release);
+        }
+        self.frame.bytes_mut()
+    }
+}
+
+impl<'s> HeapBatch<'s> {
+    pub(crate) fn new(store: &'s HeapPages) -> Self {
+        Self {
+            store,
+            first: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Adds a page, latched by `latch`.
+    pub(crate) fn add_with(
+        &mut self,
+        id: PageId,
+        latch: impl FnOnce(&'s RwLock<Frame>) -> RwLockWriteGuard<'s, Frame>,
+    ) -> Result<()> {
+        let mut pages = self.first.iter().chain(&self.others);
+        assert!(pages.all(|page| page.id != id), "a batch latches a page once");
+        assert!(
+            self.first.is_none() || self.others.len() + 1 < MAX_BATCH_PAGES,
+            "a batch latches at most {MAX_BATCH_PAGES} pages"
+        );
+        let slot = self.store.slot(id)?;
+        let frame = latch(&slot.latch);
+        if frame.bytes().is_none() {
+            return Err(Error::store(HeapPagesError::NoSuchPage(id)));
+        }
+        let page = Latched { id, slot, frame };
+        if self.first.is_none() {
+            self.first = Some(page);
+        } else {
+            self.others.push(page);
+        }
+        Ok(())
+    }
+}
+
+impl Batch for HeapBatch<'_> {
+    fn page(&self, index: usize) -> &[u8] {
+        let page = match index.checked_sub(1) {
+            None => self.first.as_ref(),
+            Some(index) => self.others.get(index),
+        };
+        page.and_then(|page| page.frame.bytes())
+            .expect("the batch has such a page")
+    }
+
+    fn add(&mut self, id: PageId) -> Result<()> {
+        self.add_with(id, RwLock::write)
+    }
+
+    fn commit(mut self, apply: impl FnOnce(&mut [&mut [u8]])) {
+        let Some(first) = &mut self.first else {
+            return apply(&mut []);
+        };
+        if self.others.is_empty() {
+            return apply(&mut [first.payload()]);
+        }
+        let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
+        let len = 1 + self.others.len();
+        let pages = std::iter::once(first).chain(&mut self.others);
+        for (payload, page) in payloads.iter_mut().zip(pages) {
+            *payload = page.payload();
+        }
+        apply(&mut payloads[..len]);
+    }
+}
+
+/// The run writer of a [`HeapPages`].
+pub struct HeapRunWriter<'s> {
+    store: &'s HeapPages,
+}
+
+impl RunWriter for HeapRunWriter<'_> {
+    fn reserve(&mut self) -> Result<Reserved> {
+        self.store.reserve()
+    }
+
+    fn write(&mut self, page: Reserved, payload: &[u8]) -> Result<()> {
+        assert!(
+            payload.len() <= self.store.payload_len,
+            "a payload of {} bytes does not fit in a page",
+            payload.len()
+        );
+        let mut padded = payload.to_vec();
+        padded.resize(self.store.payload_len, 0);
+        let slot = self.store.slot(page.id)?;
+        *slot.latch.write() = Frame::Run(padded.into());
+        slot.state.store(LIVE, Ordering::Release);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The right to maintain a node of a [`HeapPages`].
+pub struct HeapMaintenance<'s> {
+    store: &'s HeapPages,
+    node: PageId,
+}
+
+impl Drop for HeapMaintenance<'_> {
+    fn drop(&mut self) {
+        self.store.maintained.lock().remove(&self.node);
+    }
+}

@@ -1,0 +1,31 @@
+//! What a tree asks of its pages, and pages in heap memory.
+//!
+//! | | |
+//! |---|---|
+//! | [`PageStore`], [`PageRead`], [`VacuumStore`] | the contract between a tree and the store that keeps its pages |
+//! | [`HeapPages`] | pages in heap memory |
+//! | [`ReadAhead`] | how far ahead of a cursor its store fetches leaves |
+//! | [`Error`] | errors of trees and page stores |
+//!
+//! With the feature `contract` also `MimicPages`, which behaves as the weakest host may, `FaultyPages`, which fails and
+//! crashes by plan, and the suite that every page store passes, in `contract`.
+
+#[cfg(feature = "contract")]
+pub mod contract;
+mod error;
+#[cfg(feature = "contract")]
+mod faulty_pages;
+mod heap_pages;
+#[cfg(feature = "contract")]
+mod mimic_pages;
+mod page_store;
+mod read_ahead;
+
+pub use error::{Error, Result};
+#[cfg(feature = "contract")]
+pub use faulty_pages::{Calls, Fault, FaultyBatch, FaultyPages, FaultyRunWriter, InjectedFault};
+pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, HeapRunWriter};
+#[cfg(feature = "contract")]
+pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter};
+pub use page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
+pub use read_ahead::ReadAhead;

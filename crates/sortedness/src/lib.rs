@@ -1,0 +1,441 @@
+//! How far a finished sequence is from sorted: the measures K and L, exactly.
+//!
+//! For a sequence of `n` keys in order of arrival:
+//!
+//! * **K** is `n` less the length of a longest *non-decreasing* subsequence: the fewest rows whose removal leaves
+//!   the rest in order.
+//! * **L** is the largest distance between a row's place of arrival and its place in the *stable* sorted order.
+//!
+//! Both are the (K, L)-sortedness of Ben-Moshe et al. (ICDT 2011), which the literature on sortedness-aware
+//! indexes uses. The K that a workload generator is *asked* for, a share of keys to be swapped, is another
+//! quantity.
+//!
+//! # Why it is cheap
+//!
+//! List the places of arrival in stable sorted order: `p[0], p[1], …`, a permutation of `0..n`. Then
+//! `L = max |rank − p[rank]|`, and a set of rows is non-decreasing by arrival exactly if its places *increase*
+//! along the list, so `K = n − (longest increasing subsequence of p)`. [`Displacement`] reads that list once, by
+//! patience sorting (Fredman, Discrete Mathematics 11, 1975), and forgets what can no longer change: when every
+//! place below `m` has been seen, all places to come are at least `m`, and a pile that ends below `m` is final.
+//! Since `rank − L ≤ m`, it remembers O(L) places, whatever `n` is, and L need not be known beforehand. So a
+//! table that is scanned by key and knows each row's number of arrival is measured in one pass.
+
+mod estimator;
+
+pub use estimator::{Estimate, Estimator, SavedOrder};
+
+use std::collections::VecDeque;
+
+/// How far a finished sequence is from sorted.
+///
+/// ```
+/// use bedload_sortedness::Sortedness;
+///
+/// let measured = Sortedness::of_keys(&[10, 30, 40, 20, 20, 50]);
+/// assert_eq!(measured.rows, 6);
+/// assert_eq!(measured.k, 2); // without two rows (the 30 and the 40, or both 20s) the rest is in order
+/// assert_eq!(measured.l, 2); // 30 arrived at place 1 and belongs at 3
+/// assert_eq!(measured.below_running_max, 2);
+/// assert_eq!(measured.adjacent_inversions, 1); // 40, 20
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sortedness {
+    /// Keys in the sequence.
+    pub rows: u64,
+    /// Rows less the length of a longest non-decreasing subsequence.
+    pub k: u64,
+    /// The largest distance, in rows, between place of arrival and place in the stable sorted order.
+    pub l: u64,
+    /// Rows whose key lies below the largest key that arrived before them: those that no append at the right
+    /// edge can place.
+    pub below_running_max: u64,
+    /// Rows whose key lies below that of the row just before them.
+    pub adjacent_inversions: u64,
+}
+
+impl Sortedness {
+    /// Measures a sequence of keys, given in order of arrival. Time O(n log n), memory O(n).
+    ///
+    /// Keys that compare equal keep their order of arrival, so a sequence of equal keys is sorted.
+    #[must_use]
+    pub fn of_keys<T: Ord>(keys: &[T]) -> Self {
+        let mut arrivals = Arrivals::new();
+        for key in keys {
+            arrivals.push(key);
+        }
+        let mut displacement = Displacement::new();
+        for place in arrivals_in_sorted_order(keys) {
+            let seen = displacement.push(place as u64);
+            debug_assert!(seen.is_ok(), "a sorted list of places is a permutation");
+        }
+        Self::of_parts(&arrivals, &displacement)
+    }
+
+    /// Joins the two halves of a measurement: what was counted as rows arrived, and what a later scan in sorted
+    /// order found.
+    #[must_use]
+    pub fn of_parts<T>(arrivals: &Arrivals<T>, displacement: &Displacement) -> Self {
+        Self {
+            rows: displacement.rows(),
+            k: displacement.k(),
+            l: displacement.l(),
+            below_running_max: arrivals.below_running_max(),
+            adjacent_inversions: arrivals.adjacent_inversions(),
+        }
+    }
+
+    /// K as a share of the rows, from 0 to 1.
+    #[must_use]
+    pub fn k_share(&self) -> f64 {
+        share(self.k, self.rows)
+    }
+
+    /// L as a share of the rows, from 0 to 1.
+    #[must_use]
+    pub fn l_share(&self) -> f64 {
+        share(self.l, self.rows)
+    }
+
+    /// The share of rows below the running maximum, from 0 to 1.
+    #[must_use]
+    pub fn below_running_max_share(&self) -> f64 {
+        share(self.below_running_max, self.rows)
+    }
+
+    /// The share of neighbouring pairs that are inverted, from 0 to 1.
+    #[must_use]
+    pub fn adjacent_inversions_share(&self) -> f64 {
+        share(self.adjacent_inversions, self.rows.saturating_sub(1))
+    }
+}
+
+/// The places of arrival (indices into `keys`) in the stable sorted order of the keys. Time O(n log n).
+///
+/// ```
+/// use bedload_sortedness::arrivals_in_sorted_order;
+/// assert_eq!(arrivals_in_sorted_order(&['b', 'a', 'b', 'a']), [1, 3, 0, 2]);
+/// ```
+#[must_use]
+pub fn arrivals_in_sorted_order<T: Ord>(keys: &[T]) -> Vec<usize> {
+    let mut keyed: Vec<(&T, usize)> = keys.iter().zip(0..).collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, place)| place).collect()
+}
+
+/// Counts, as rows arrive, those below the running maximum and the adjacent inversions. Memory O(1).
+///
+/// ```
+/// use bedload_sortedness::Arrivals;
+///
+/// let mut arrivals = Arrivals::new();
+/// for key in [1, 5, 2, 4] {
+///     arrivals.push(key);
+/// }
+/// assert_eq!(arrivals.below_running_max(), 2); // 2 and 4 lie below 5
+/// assert_eq!(arrivals.adjacent_inversions(), 1); // 5, 2
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Arrivals<T> {
+    /// The largest key so far, and the newest if that is another one.
+    max: Option<T>,
+    below_max: Option<T>,
+    below_running_max: u64,
+    adjacent_inversions: u64,
+}
+
+impl<T: Ord> Arrivals<T> {
+    /// Nothing has arrived yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            max: None,
+            below_max: None,
+            below_running_max: 0,
+            adjacent_inversions: 0,
+        }
+    }
+
+    /// Takes the next key to arrive.
+    pub fn push(&mut self, key: T) {
+        if self
+            .below_max
+            .as_ref()
+            .or(self.max.as_ref())
+            .is_some_and(|newest| key < *newest)
+        {
+            self.adjacent_inversions += 1;
+        }
+        if self.max.as_ref().is_some_and(|max| key < *max) {
+            self.below_running_max += 1;
+            self.below_max = Some(key);
+        } else {
+            self.max = Some(key);
+            self.below_max = None;
+        }
+    }
+}
+
+impl<T> Arrivals<T> {
+    /// Rows so far whose key lies below the largest key that arrived before them.
+    #[must_use]
+    pub fn below_running_max(&self) -> u64 {
+        self.below_running_max
+    }
+
+    /// Rows so far whose key lies below that of the row just before them.
+    #[must_use]
+    pub fn adjacent_inversions(&self) -> u64 {
+        self.adjacent_inversions
+    }
+}
+
+/// Measures K and L from places of arrival, given in stable sorted order of the keys: what a scan by key yields
+/// from a table that knows each row's number of arrival.
+///
+/// One pass; time O(log L) a row, memory O(L): a place that leads the rows seen by `d` makes it remember `d` places.
+/// See the [module](self) for why that is enough.
+///
+/// ```
+/// use bedload_sortedness::Displacement;
+///
+/// // Keys 10, 30, 40, 20 arrived at places 0, 1, 2, 3; in sorted order they stand at 0, 3, 1, 2.
+/// let mut displacement = Displacement::new();
+/// for place in [0, 3, 1, 2] {
+///     displacement.push(place)?;
+/// }
+/// assert_eq!((displacement.k(), displacement.l()), (1, 2));
+/// # Ok::<(), bedload_sortedness::NotAPermutation>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Displacement {
+    rows: u64,
+    l: u64,
+    /// Every place below this one has been seen; the next one has not.
+    complete_below: u64,
+    /// Which places from `complete_below` on have been seen; ends with the greatest place seen.
+    seen: VecDeque<bool>,
+    /// Piles that end below `complete_below`: nothing to come can be put on them.
+    final_piles: u64,
+    /// The last place on each of the other piles, ascending: pile `i` ends with the smallest place that can end
+    /// an increasing subsequence of length `final_piles + i + 1`.
+    piles: VecDeque<u64>,
+}
+
+/// A place of arrival was given twice: what was measured is not a permutation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("place of arrival {place} was given twice")]
+pub struct NotAPermutation {
+    /// The place in question.
+    pub place: u64,
+}
+
+impl Displacement {
+    /// Nothing has been seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the place of arrival, counted from 0, of the next row in stable sorted order.
+    ///
+    /// # Errors
+    ///
+    /// The place was given before; this row is then not counted.
+    pub fn push(&mut self, place: u64) -> Result<(), NotAPermutation> {
+        let offset = place
+            .checked_sub(self.complete_below)
+            .and_then(|offset| usize::try_from(offset).ok());
+        let offset = offset.ok_or(NotAPermutation { place })?;
+        if self.seen.get(offset) == Some(&true) {
+            return Err(NotAPermutation { place });
+        }
+        if offset >= self.seen.len() {
+            self.seen.resize(offset + 1, false);
+        }
+        self.seen[offset] = true;
+        self.l = self.l.max(self.rows.abs_diff(place));
+        self.rows += 1;
+
+        let pile = self.piles.partition_point(|&last| last < place);
+        match self.piles.get_mut(pile) {
+            Some(last) => *last = place,
+            None => self.piles.push_back(place),
+        }
+
+        while self.seen.front() == Some(&true) {
+            self.seen.pop_front();
+            self.complete_below += 1;
+        }
+        while self.piles.front().is_some_and(|&last| last < self.complete_below) {
+            self.piles.pop_front();
+            self.final_piles += 1;
+        }
+        Ok(())
+    }
+
+    /// Rows seen.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether the places seen are exactly `0..rows`. Only then are [`k`](Self::k) and [`l`](Self::l) those of a
+    /// whole sequence.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete_below == self.rows
+    }
+
+    /// Rows less the length of a longest non-decreasing subsequence of the sequence seen.
+    #[must_use]
+    pub fn k(&self) -> u64 {
+        self.rows - self.final_piles - self.piles.len() as u64
+    }
+
+    /// The largest distance between place of arrival and place in sorted order.
+    #[must_use]
+    pub fn l(&self) -> u64 {
+        self.l
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// K by the quadratic recurrence, L and the counts by their definitions.
+    fn brute_force(keys: &[i64]) -> Sortedness {
+        let n = keys.len();
+        let mut longest = vec![1_u64; n];
+        for i in 0..n {
+            for j in 0..i {
+                if keys[j] <= keys[i] {
+                    longest[i] = longest[i].max(longest[j] + 1);
+                }
+            }
+        }
+        let rank = |i: usize| {
+            let before = keys[..i].iter().filter(|&&key| key <= keys[i]).count();
+            before + keys[i..].iter().filter(|&&key| key < keys[i]).count()
+        };
+        Sortedness {
+            rows: n as u64,
+            k: n as u64 - longest.iter().max().copied().unwrap_or(0),
+            l: (0..n).map(|i| rank(i).abs_diff(i)).max().unwrap_or(0) as u64,
+            below_running_max: (0..n)
+                .filter(|&i| keys[..i].iter().any(|&key| key > keys[i]))
+                .count() as u64,
+            adjacent_inversions: keys.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_brute_force_on_any_keys(keys in prop::collection::vec(any::<i64>(), 0..120)) {
+            prop_assert_eq!(Sortedness::of_keys(&keys), brute_force(&keys));
+        }
+
+        #[test]
+        fn agrees_with_brute_force_on_many_equal_keys(keys in prop::collection::vec(-4_i64..4, 0..120)) {
+            prop_assert_eq!(Sortedness::of_keys(&keys), brute_force(&keys));
+        }
+
+        #[test]
+        fn agrees_with_brute_force_on_near_sorted_keys(delays in prop::collection::vec(0_i64..12, 0..250)) {
+            let keys: Vec<i64> = delays.iter().zip(0..).map(|(delay, i)| i + delay).collect();
+            prop_assert_eq!(Sortedness::of_keys(&keys), brute_force(&keys));
+        }
+
+        #[test]
+        fn remembers_no_more_than_the_displacement(delays in prop::collection::vec(0_i64..12, 0..2000)) {
+            let keys: Vec<i64> = delays.iter().zip(0..).map(|(delay, i)| i + delay).collect();
+            let mut displacement = Displacement::new();
+            for place in arrivals_in_sorted_order(&keys) {
+                displacement.push(place as u64).unwrap();
+                // A delay below 12 displaces by at most 11 rows, either way.
+                prop_assert!(displacement.seen.len() <= 2 * 12);
+                prop_assert!(displacement.piles.len() <= 2 * 12);
+            }
+            prop_assert!(displacement.is_complete());
+        }
+    }
+
+    #[test]
+    fn sequences_whose_measures_are_known() {
+        let measure = |keys: &[i64]| {
+            let measured = Sortedness::of_keys(keys);
+            (measured.k, measured.l)
+        };
+        assert_eq!(measure(&[]), (0, 0));
+        assert_eq!(measure(&[7]), (0, 0));
+        assert_eq!(measure(&[7, 7, 7]), (0, 0));
+        assert_eq!(measure(&[3, 2, 1, 0]), (3, 3));
+        assert_eq!(measure(&[1, 2, 3, 0]), (1, 3));
+        assert_eq!(measure(&[i64::MAX, i64::MIN]), (1, 1));
+    }
+
+    #[test]
+    fn shares_of_nothing_are_zero() {
+        let nothing = Sortedness::default();
+        assert_eq!(
+            nothing.k_share() + nothing.l_share() + nothing.adjacent_inversions_share(),
+            0.0
+        );
+    }
+
+    #[test]
+    fn a_place_given_twice_is_refused() {
+        let mut displacement = Displacement::new();
+        displacement.push(0).unwrap();
+        displacement.push(2).unwrap();
+        assert_eq!(displacement.push(0), Err(NotAPermutation { place: 0 }));
+        assert_eq!(displacement.push(2), Err(NotAPermutation { place: 2 }));
+        assert!(!displacement.is_complete());
+        displacement.push(1).unwrap();
+        assert!(displacement.is_complete());
+        assert_eq!(displacement.rows(), 3);
+    }
+
+    /// The departures of a year, in the order in which they were scheduled.
+    #[test]
+    fn real_departures() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz");
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
+            .read_to_string(&mut text)
+            .unwrap();
+        // All in one format and zone, so that the order of the strings is that of the times.
+        let departures: Vec<&str> = text
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split(',').nth(1))
+            .collect();
+        assert_eq!(departures.len(), 336_776);
+        let departed: Vec<&str> = departures.into_iter().filter(|time| !time.is_empty()).collect();
+
+        let measured = Sortedness::of_keys(&departed);
+        assert_eq!(measured.rows, 328_521);
+        assert_eq!(measured.k, 156_941);
+        assert_eq!(measured.l, 770);
+        assert_eq!(
+            format!("{:.1}", 100.0 * measured.below_running_max_share()),
+            "94.8"
+        );
+        assert_eq!(
+            format!("{:.1}", 100.0 * measured.adjacent_inversions_share()),
+            "24.2"
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! Estimates beside exact measures.
+
+mod sortedness;

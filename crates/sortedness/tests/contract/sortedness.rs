@@ -1,0 +1,101 @@
+//! What an estimator says of keys as they arrive, beside what is exact.
+
+use bedload_sortedness::{Estimate, Estimator, SavedOrder, Sortedness};
+use bedload_testkit::workload::{arrivals, scrambled};
+
+#[test]
+fn estimates_keep_to_their_stated_error() {
+    let len = 40_000;
+    for ranks in arrivals(len) {
+        let mut order = Estimator::with_window(5_000);
+        let mut restored = order.clone();
+        for (number, &rank) in (0..).zip(&ranks) {
+            order.observe(rank);
+            restored.observe(rank);
+            if number % 3_001 == 0 {
+                let saved = restored.save();
+                restored = Estimator::restore(&saved).expect("as it was saved");
+                assert_eq!(restored.save(), saved);
+            }
+            // Keys ahead of their time are under way.
+            if number % 6_007 == 6_000 {
+                check_under_way(&ranks[..=number], &order);
+            }
+        }
+        for order in [order, restored] {
+            check_estimate(&ranks, &order);
+        }
+    }
+}
+
+fn check_under_way(ranks: &[u64], order: &Estimator) {
+    let (exact, estimate) = (Sortedness::of_keys(ranks), order.total());
+    let rows = ranks.len() as u64;
+    assert!(
+        estimate.k >= exact.k && estimate.k - exact.k <= rows / 100,
+        "{estimate:?} {exact:?}"
+    );
+    assert!(estimate.l <= exact.l + rows / 10, "{estimate:?} {exact:?}");
+}
+
+fn check_estimate(ranks: &[u64], order: &Estimator) {
+    let (exact, estimate) = (Sortedness::of_keys(ranks), order.total());
+    let rows = ranks.len() as u64;
+    assert_eq!(estimate.rows, exact.rows);
+    assert_eq!(estimate.below_running_max, exact.below_running_max);
+    assert!(estimate.k >= exact.k, "{estimate:?} {exact:?}");
+    assert!(estimate.k - exact.k <= rows / 100, "{estimate:?} {exact:?}");
+    let error = estimate.l.abs_diff(exact.l) as f64 / rows as f64;
+    let stated = if exact.k_share() <= 0.2 { 0.05 } else { 0.1 };
+    assert!(error <= stated, "{estimate:?} {exact:?}");
+    assert!(order.window().rows == 5_000 && order.window().k <= 5_000);
+}
+
+#[test]
+fn what_overlaps_with_what_is_stored_is_counted() {
+    for ranks in arrivals(10_000) {
+        let (mut order, mut stored, mut overlapping) = (Estimator::new(), None, 0);
+        for part in ranks.chunks(700) {
+            for &rank in part {
+                overlapping += u64::from(Some(rank) < stored);
+                order.observe(rank);
+            }
+            stored = stored.max(part.iter().max().copied());
+            order.note_stored(stored.unwrap_or(0));
+        }
+        assert_eq!(order.total().overlapping, overlapping);
+        assert_eq!(order.max(), ranks.iter().max().copied());
+    }
+}
+
+#[test]
+fn only_what_was_saved_is_restored() {
+    let mut order = Estimator::new();
+    scrambled(3_000, 3).into_iter().for_each(|key| order.observe(key));
+    let saved = order.save();
+    assert_eq!(
+        Estimator::restore(&saved).map(|order| order.save()),
+        Some(saved.clone())
+    );
+    let damages: [fn(&mut SavedOrder); 9] = [
+        |saved| saved.total.rows = u64::MAX,
+        |saved| saved.total.k = saved.total.rows + 1,
+        |saved| saved.since_window.k = u64::MAX,
+        |saved| {
+            saved.window = Some(Estimate {
+                rows: 5_000,
+                ..Estimate::default()
+            })
+        },
+        |saved| saved.piles.clear(),
+        |saved| saved.piles.reverse(),
+        |saved| saved.samples.extend([u64::MAX; 200]),
+        |saved| saved.stride = 0,
+        |saved| saved.max_arrival = 3_001,
+    ];
+    for damage in damages {
+        let mut damaged = saved.clone();
+        damage(&mut damaged);
+        assert!(Estimator::restore(&damaged).is_none(), "{damaged:?}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Settings of a tree.
+
+use crate::run::RunConfig;
+
+/// How a [`BeTree`](super::BeTree) batches, pushes down and merges. But for [`Config::ties`], pages do not depend on
+/// it: a tree may be opened with other settings.
+///
+/// With R runs a node, fan-out F and P pending entries a node, pushes stay worth their while as long as R ≥ F / 2 and
+/// P / F is at least half a leaf run: else each push moves crumbs into a leaf run that is rewritten as a whole. The
+/// defaults keep that law, and [`Config::shrunk`] does.
+///
+/// ```
+/// use bedload_trees::be_tree::Config;
+///
+/// let small = Config::new().shrunk(256);
+/// assert_eq!(small, Config::new().leaf_entries(512).pending_entries(4096).stage_entries(256));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Config {
+    pub(super) run: RunConfig,
+    pub(super) fan_out: usize,
+    pub(super) runs: usize,
+    pub(super) pending_entries: u64,
+    pub(super) leaf_entries: u64,
+    pub(super) stage_entries: u64,
+    pub(super) stage_runs: usize,
+}
+
+impl Config {
+    /// The defaults, named at each setting.
+    pub const fn new() -> Self {
+        Self {
+            run: RunConfig::new(),
+            fan_out: 16,
+            runs: 12,
+            pending_entries: 1 << 20,
+            leaf_entries: 1 << 17,
+            stage_entries: 1 << 16,
+            stage_runs: 8,
+        }
+    }
+
+    /// The most children of a node that is not about to be split, at least 2. Default: 16.
+    pub const fn fan_out(mut self, children: usize) -> Self {
+        self.fan_out = if children < 2 { 2 } else { children };
+        self
+    }
+
+    /// The most runs of a node, those being staged apart, before the oldest is pushed down; at least 2. Default: 12.
+    pub const fn runs(mut self, runs: usize) -> Self {
+        self.runs = if runs < 2 { 2 } else { runs };
+        self
+    }
+
+    /// How many entries pend in a node before those of its fullest child are pushed down. Default: 1,048,576.
+    pub const fn pending_entries(mut self, entries: u64) -> Self {
+        self.pending_entries = entries;
+        self
+    }
+
+    /// The most entries of a leaf's run, at least 4; a sorted batch is cut into runs of as many. Default: 131,072.
+    pub const fn leaf_entries(mut self, entries: u64) -> Self {
+        self.leaf_entries = if entries < 4 { 4 } else { entries };
+        self
+    }
+
+    /// Runs of less than half as many entries are staged at the root and merged with others until they are as large.
+    /// Default: 65,536.
+    pub const fn stage_entries(mut self, entries: u64) -> Self {
+        self.stage_entries = entries;
+        self
+    }
+
+    /// How many staged runs are merged into one, at least 2. Default: 8.
+    pub const fn stage_runs(mut self, runs: usize) -> Self {
+        self.stage_runs = if runs < 2 { 2 } else { runs };
+        self
+    }
+
+    /// All numbers of entries divided by `divisor`, for tests: the tree of a small number of entries then has the shape
+    /// of a large one.
+    ///
+    /// # Panics
+    ///
+    /// If `divisor` is zero.
+    pub const fn shrunk(self, divisor: u64) -> Self {
+        let leaf_entries = self.leaf_entries / divisor;
+        self.pending_entries(self.pending_entries / divisor)
+            .leaf_entries(leaf_entries)
+            .stage_entries(self.stage_entries / divisor)
+    }
+
+    /// Whether entries have ties, besides 0. A tree is opened with the setting it was created with. Default: yes.
+    pub const fn ties(mut self, ties: bool) -> Self {
+        self.run = self.run.ties(ties);
+        self
+    }
+
+    pub(super) const fn has_ties(&self) -> bool {
+        self.run.has_ties()
+    }
+
+    /// The most entries a page of a run takes, at least 2: small for tests. Default: 4,096.
+    ///
+    /// # Panics
+    ///
+    /// If it is less than 2.
+    pub const fn max_entries(mut self, entries: u16) -> Self {
+        self.run = self.run.max_entries(entries);
+        self
+    }
+
+    /// Bits of a filter for each key of the runs above the leaves, which most lookups have no entry in; 0 for no filters.
+    /// See [`RunConfig::filter_bits`]. Default: 0.
+    pub const fn filter_bits(mut self, bits: u8) -> Self {
+        self.run = self.run.filter_bits(bits);
+        self
+    }
+
+    /// Runs for which a node keeps room, whatever its children take: what it may have, and as many again while
+    /// maintenance is behind.
+    pub(super) const fn reserved_runs(&self) -> usize {
+        self.runs + 2 * self.stage_runs
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}

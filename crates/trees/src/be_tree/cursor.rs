@@ -1,0 +1,409 @@
+//! Ranges in either direction, one leaf interval at a time.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use super::descend::{Interval, Target};
+use super::node::LiveRun;
+use super::tree::BeTree;
+use crate::entry::{Position, RowLayout};
+use crate::key_order::KeyOrder;
+use crate::point::{Point, PointBuf};
+use crate::run::{Run, RunCursor, RunEdge, RunEntry};
+use bedload_pages::{Error, PageRead, Result};
+
+/// Entries of a range of a [`BeTree`], in either direction.
+///
+/// A cursor holds no latch between two calls. It takes the runs of one leaf's interval as they are at one moment, and
+/// those of the next as they are at a later one: every entry that is there all the time is given, once and in order, and
+/// none that never was. A run that is merged away meanwhile is left for what took its place.
+///
+/// Each leaf of a run is unpacked once, so what it held when it was read is given, even if a vacuum deletes it meanwhile.
+pub struct Cursor<'t, O, L, S> {
+    tree: &'t BeTree<O, L, S>,
+    is_ascending: bool,
+    /// What is left of the range. One end moves along behind the entries that were given.
+    from: Bound<PointBuf>,
+    to: Bound<PointBuf>,
+    /// The hash of the one key that the range is about, for the filters of runs.
+    hash: Option<u64>,
+    /// Those of the present interval, the newest first; none before the first interval, and behind the last.
+    sources: Vec<Source<'t, O, L, S>>,
+    /// Where the present interval ends, in the cursor's direction.
+    fence: Option<PointBuf>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The interval must be entered.
+    Before,
+    Within,
+    Over,
+}
+
+/// A run of the present interval.
+struct Source<'t, O, L, S> {
+    cursor: RunCursor<O, L, &'t S>,
+    /// The entry that comes next, or, until the run has been read, its first entry, before which there is none.
+    head: RunEdge,
+    is_read: bool,
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+    /// The entries between two bounds, ascending.
+    ///
+    /// # Errors
+    ///
+    /// The key of a bound has not the order's width.
+    pub fn range(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<Cursor<'_, O, L, S>> {
+        Cursor::new(self, from, to, true)
+    }
+
+    /// The entries between two bounds, descending: `from` is the lower bound all the same.
+    ///
+    /// # Errors
+    ///
+    /// As for [`range`](Self::range).
+    pub fn range_back(
+        &self,
+        from: Bound<Position<'_>>,
+        to: Bound<Position<'_>>,
+    ) -> Result<Cursor<'_, O, L, S>> {
+        Cursor::new(self, from, to, false)
+    }
+}
+
+impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
+    fn new(
+        tree: &'t BeTree<O, L, S>,
+        from: Bound<Position<'_>>,
+        to: Bound<Position<'_>>,
+        is_ascending: bool,
+    ) -> Result<Self> {
+        let owned = |bound: Bound<Position<'_>>| {
+            if let Bound::Included(position) | Bound::Excluded(position) = bound {
+                position.check_width(&tree.order)?;
+            }
+            Ok::<_, Error>(bound.map(|position| tree.point_buf(position.key, position.tie)))
+        };
+        let (low, high) = (owned(from)?, owned(to)?);
+        let hash = match (from, to) {
+            (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to))
+                if tree.order.compare(from.key, to.key).is_eq() =>
+            {
+                tree.order.hash(from.key)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            from: low,
+            to: high,
+            hash,
+            tree,
+            is_ascending,
+            sources: Vec::new(),
+            fence: None,
+            state: State::Before,
+        })
+    }
+
+    /// The next entry in the cursor's direction.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged. The cursor stands where it stood.
+    pub fn next_entry(&mut self) -> Result<Option<RunEntry<'_, O, L>>> {
+        loop {
+            match self.state {
+                State::Over => return Ok(None),
+                State::Before => {
+                    let interval = self.descend()?;
+                    self.enter(interval)?;
+                }
+                State::Within => match self.take() {
+                    Ok(Some((index, false))) => return Ok(Some(self.sources[index].cursor.passed())),
+                    Ok(Some((_, true))) => {}
+                    Ok(None) => self.leave(),
+                    Err((run, error)) => {
+                        // The run may have been merged into another since, and its pages may have begun other lives.
+                        self.state = State::Before;
+                        let interval = self.descend()?;
+                        if interval.runs.iter().any(|live| live.run.is(&run)) {
+                            return Err(error);
+                        }
+                        self.enter(interval)?;
+                    }
+                },
+            }
+        }
+    }
+
+    fn descend(&self) -> Result<Interval> {
+        let target = if self.is_ascending {
+            match &self.from {
+                Bound::Unbounded => Target::First,
+                Bound::Included(point) | Bound::Excluded(point) => Target::At(point.as_point()),
+            }
+        } else {
+            match &self.to {
+                Bound::Unbounded => Target::Last,
+                Bound::Included(point) => Target::At(point.as_point()),
+                Bound::Excluded(point) => Target::Before(point.as_point()),
+            }
+        };
+        let interval = self.tree.interval(target)?;
+        // So that a cursor comes to an end whatever the pages hold.
+        let order = &self.tree.order;
+        let lies_ahead = match (self.is_ascending, &self.from, &self.to) {
+            (true, Bound::Included(from) | Bound::Excluded(from), _) => interval
+                .high
+                .as_ref()
+                .is_none_or(|high| high.as_point().cmp(order, &from.as_point()).is_gt()),
+            (false, _, Bound::Included(to)) => interval
+                .low
+                .as_ref()
+                .is_none_or(|low| low.as_point().cmp(order, &to.as_point()).is_le()),
+            (false, _, Bound::Excluded(to)) => interval
+                .low
+                .as_ref()
+                .is_none_or(|low| low.as_point().cmp(order, &to.as_point()).is_lt()),
+            _ => true,
+        };
+        if lies_ahead {
+            Ok(interval)
+        } else {
+            Err(Error::Corrupt {
+                page: interval.nodes.last().map_or(self.tree.root, |&(leaf, _)| leaf),
+                reason: "the pivots above it do not ascend",
+            })
+        }
+    }
+
+    /// Begins to read an interval.
+    fn enter(&mut self, interval: Interval) -> Result<()> {
+        self.sources.clear();
+        let order = &self.tree.order;
+        let later = |low: &PointBuf, bound: &Bound<PointBuf>| match bound {
+            Bound::Unbounded => true,
+            Bound::Included(from) | Bound::Excluded(from) => {
+                low.as_point().cmp(order, &from.as_point()).is_gt()
+            }
+        };
+        let earlier = |high: &PointBuf, bound: &Bound<PointBuf>| match bound {
+            Bound::Unbounded => true,
+            Bound::Included(to) => high.as_point().cmp(order, &to.as_point()).is_le(),
+            Bound::Excluded(to) => high.as_point().cmp(order, &to.as_point()).is_lt(),
+        };
+        let from = match interval.low {
+            Some(ref low) if later(low, &self.from) => Bound::Included(low.clone()),
+            _ => self.from.clone(),
+        };
+        let to = match interval.high {
+            Some(ref high) if earlier(high, &self.to) => Bound::Excluded(high.clone()),
+            _ => self.to.clone(),
+        };
+        let (mut low_key, mut high_key) = (Vec::new(), Vec::new());
+        let low = position(self.tree, &from, &mut low_key);
+        let high = position(self.tree, &to, &mut high_key);
+        for live in &interval.runs {
+            if !meets(order, live, &from, &to) {
+                continue;
+            }
+            let reader = self.tree.reader(live.run);
+            // Where a filter cannot be read, neither can the run, or it is for the run to say.
+            if self
+                .hash
+                .is_some_and(|hash| matches!(reader.may_contain(hash), Ok(false)))
+            {
+                continue;
+            }
+            let (cursor, head) = if self.is_ascending {
+                (reader.range(low, high)?, live.run.first)
+            } else {
+                (reader.range_back(low, high)?, live.run.last)
+            };
+            self.sources.push(Source {
+                cursor,
+                head,
+                is_read: false,
+            });
+        }
+        self.fence = if self.is_ascending {
+            interval.high
+        } else {
+            interval.low
+        };
+        self.state = State::Within;
+        Ok(())
+    }
+
+    /// Behind the last entry of an interval: on to the next one, unless the range ends.
+    fn leave(&mut self) {
+        self.state = State::Over;
+        let order = &self.tree.order;
+        let Some(fence) = self.fence.take() else { return };
+        let compare = |point: &PointBuf| point.as_point().cmp(order, &fence.as_point());
+        let goes_on = match (self.is_ascending, &self.from, &self.to) {
+            (true, _, Bound::Included(to)) => compare(to).is_ge(),
+            (true, _, Bound::Excluded(to)) => compare(to).is_gt(),
+            (false, Bound::Included(from) | Bound::Excluded(from), _) => compare(from).is_lt(),
+            _ => true,
+        };
+        if goes_on {
+            self.state = State::Before;
+            if self.is_ascending {
+                self.from = Bound::Included(fence);
+            } else {
+                self.to = Bound::Excluded(fence);
+            }
+        }
+    }
+
+    /// Passes the next entry: its source, and whether it is a tombstone. `None` at the end of the interval.
+    fn take(&mut self) -> Result<Option<(usize, bool)>, (Run, Error)> {
+        let Some(least) = self.least()? else {
+            return Ok(None);
+        };
+        // What older runs have of the same key and tie is passed over, and so are the runs that end with it.
+        let mut other = least + 1;
+        while other < self.sources.len() {
+            if self.sources[other].is_read && self.compare(other, least).is_eq() {
+                self.sources[other].cursor.pass();
+                if !self.refresh(other)? {
+                    self.sources.remove(other);
+                    continue;
+                }
+            }
+            other += 1;
+        }
+        let source = &mut self.sources[least];
+        let entry = source.cursor.present();
+        let is_tombstone = entry.is_tombstone();
+        let bound = if self.is_ascending {
+            &mut self.from
+        } else {
+            &mut self.to
+        };
+        let mut scratch = Vec::new();
+        let key: &[u8] = if self.tree.order.prefix_is_exact() {
+            &[]
+        } else {
+            entry.key(&mut scratch)
+        };
+        let point = Point {
+            prefix: entry.prefix(),
+            tie: entry.tie(),
+            key,
+        };
+        match bound {
+            Bound::Excluded(passed) => passed.set(point),
+            _ => *bound = Bound::Excluded(point.to_buf()),
+        }
+        source.cursor.pass();
+        Ok(Some((least, is_tombstone)))
+    }
+
+    /// The source with the next entry in the cursor's direction; of equals the newest. Only runs that might have it are
+    /// read.
+    fn least(&mut self) -> Result<Option<usize>, (Run, Error)> {
+        // The source that was passed last may have to read on.
+        let mut index = 0;
+        while index < self.sources.len() {
+            if self.sources[index].is_read && !self.refresh(index)? {
+                self.sources.remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        loop {
+            let mut least = None;
+            for index in 0..self.sources.len() {
+                if !self.sources[index].is_read {
+                    continue;
+                }
+                least = match least {
+                    Some(other) if self.compare(index, other).is_ge() => Some(other),
+                    _ => Some(index),
+                };
+            }
+            // Of the runs that were not read yet, the one that begins first.
+            let unread = (0..self.sources.len())
+                .filter(|&index| !self.sources[index].is_read)
+                .min_by(|&a, &b| self.direct(self.sources[a].head.cmp(&self.sources[b].head)));
+            let unread = unread.filter(|&index| {
+                least.is_none_or(|least| {
+                    let (first, next) = (self.sources[index].head, self.sources[least].head);
+                    self.direct(first.prefix.cmp(&next.prefix)).is_le()
+                })
+            });
+            let Some(unread) = unread else { return Ok(least) };
+            self.sources[unread].is_read = true;
+            if !self.refresh(unread)? {
+                self.sources.remove(unread);
+            }
+        }
+    }
+
+    /// Sees to it that a source has its next entry at hand; `false` if it has none.
+    fn refresh(&mut self, index: usize) -> Result<bool, (Run, Error)> {
+        let source = &mut self.sources[index];
+        match source.cursor.fill() {
+            Ok(true) => {
+                let entry = source.cursor.present();
+                source.head = RunEdge {
+                    prefix: entry.prefix(),
+                    tie: entry.tie(),
+                };
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(error) => Err((*source.cursor.run(), error)),
+        }
+    }
+
+    /// How the next entries of two sources that were read stand to each other, in the cursor's direction.
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        let (a, b) = (&self.sources[a], &self.sources[b]);
+        let ordering = if self.tree.order.prefix_is_exact() || a.head.prefix != b.head.prefix {
+            a.head.cmp(&b.head)
+        } else {
+            a.cursor.present().compare(&b.cursor.present())
+        };
+        self.direct(ordering)
+    }
+
+    fn direct(&self, ordering: Ordering) -> Ordering {
+        if self.is_ascending {
+            ordering
+        } else {
+            ordering.reverse()
+        }
+    }
+}
+
+/// A bound, with the key made in `scratch` where pages keep no key bytes.
+fn position<'k, O: KeyOrder, L: RowLayout, S: PageRead>(
+    tree: &BeTree<O, L, S>,
+    bound: &'k Bound<PointBuf>,
+    scratch: &'k mut Vec<u8>,
+) -> Bound<Position<'k>> {
+    match bound {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Included(point) => Bound::Included(tree.position(point, scratch)),
+        Bound::Excluded(point) => Bound::Excluded(tree.position(point, scratch)),
+    }
+}
+
+/// Whether entries between the bounds might be in the run.
+fn meets(order: &impl KeyOrder, live: &LiveRun, from: &Bound<PointBuf>, to: &Bound<PointBuf>) -> bool {
+    let low = match from {
+        Bound::Unbounded => None,
+        Bound::Included(point) | Bound::Excluded(point) => Some(point.as_point()),
+    };
+    match to {
+        Bound::Unbounded => live.may_meet(order, low, None),
+        Bound::Excluded(point) => live.may_meet(order, low, Some(point.as_point())),
+        Bound::Included(point) => live.may_meet(order, low, None) && live.run.first.prefix <= point.prefix,
+    }
+}

@@ -1,0 +1,99 @@
+//! The way from the root to a leaf, and the runs along it.
+
+use super::node::{LiveRun, NodeView};
+use super::tree::BeTree;
+use crate::entry::RowLayout;
+use crate::key_order::KeyOrder;
+use crate::point::{Point, PointBuf};
+use bedload_pages::{Error, PageId, PageRead, Result};
+
+/// Where a reader wants to go.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target<'k> {
+    /// The leftmost leaf.
+    First,
+    /// The rightmost leaf.
+    Last,
+    /// The leaf for entries at a point.
+    At(Point<'k>),
+    /// The leaf for entries just before a point.
+    Before(Point<'k>),
+}
+
+/// What the nodes on the way to a leaf say, together, of the leaf's interval.
+#[derive(Debug)]
+pub(super) struct Interval {
+    /// The first point of the interval; none in the leftmost leaf.
+    pub(super) low: Option<PointBuf>,
+    /// The first point behind it; none in the rightmost leaf.
+    pub(super) high: Option<PointBuf>,
+    /// The runs that have entries of it, the newest first.
+    pub(super) runs: Vec<LiveRun>,
+    /// The nodes, from the root to the leaf, and of how many runs each has said something.
+    pub(super) nodes: Vec<(PageId, usize)>,
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+    /// Couples latches from the root to a leaf and copies the run lists. No latch is held on return, and the runs may
+    /// be retired any time.
+    pub(super) fn interval(&self, target: Target<'_>) -> Result<Interval> {
+        let mut interval = Interval {
+            low: None,
+            high: None,
+            runs: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let mut id = self.root;
+        let mut guard = self.store.read(id)?;
+        let mut expected = None;
+        loop {
+            let view = NodeView::parse(&guard, id)?;
+            check_level(&view, id, expected)?;
+            let slot = match target {
+                Target::First => 0,
+                Target::Last => view.children.saturating_sub(1),
+                Target::At(point) => view.slot_of(&self.order, &point, true)?,
+                Target::Before(point) => view.slot_of(&self.order, &point, false)?,
+            };
+            let before = interval.runs.len();
+            if view.level == 0 {
+                for index in (0..view.runs).rev() {
+                    interval.runs.push(view.run(index)?);
+                }
+                interval.nodes.push((id, interval.runs.len() - before));
+                return Ok(interval);
+            }
+            let (child, pivot) = view.child(slot)?;
+            if slot > 0 {
+                interval.low = Some(pivot.to_buf());
+            }
+            if slot + 1 < view.children {
+                interval.high = Some(view.child(slot + 1)?.1.to_buf());
+            }
+            for index in (child.pushed..view.runs).rev() {
+                interval.runs.push(view.run(index)?);
+            }
+            interval.nodes.push((id, interval.runs.len() - before));
+            expected = Some(view.level - 1);
+            let next = self.store.read(child.page)?;
+            guard = next;
+            id = child.page;
+        }
+    }
+}
+
+/// Fails if a node is not at the level at which its parent has it.
+pub(super) fn check_level(view: &NodeView<'_>, id: PageId, expected: Option<u8>) -> Result<()> {
+    let is_right = match expected {
+        Some(level) => view.level == level,
+        None => view.level > 0,
+    };
+    if is_right {
+        Ok(())
+    } else {
+        Err(Error::Corrupt {
+            page: id,
+            reason: "its level is not the one its parent has it for",
+        })
+    }
+}

@@ -1,0 +1,595 @@
+//! Steps of maintenance that merge runs, a bounded piece at a time.
+
+use std::ops::{Bound, Range};
+
+use super::due::Step;
+use super::node::{Child, LiveRun, Node};
+use super::tree::BeTree;
+use crate::entry::RowLayout;
+use crate::key_order::KeyOrder;
+use crate::point::PointBuf;
+use crate::run::{Merge, Run, RunCursor};
+use bedload_pages::{Batch, PageId, PageStore, Reserved, Result};
+
+/// A merge under way, and what is to become of it. Until it is published, nobody sees anything of it.
+pub(super) struct Job<'t, O, L, S: PageStore> {
+    tree: &'t BeTree<O, L, S>,
+    aim: Aim,
+    /// Of the nodes that it changes. Others may add runs to them meanwhile, behind those the job has seen, and a vacuum may
+    /// clean these.
+    _rights: Vec<S::Maintenance<'t>>,
+    merge: Merge<'t, O, L, S>,
+    /// The least vacuum cycle of the runs it reads, as they were when it began.
+    cycle: u64,
+    /// Runs already finished, and where the next one begins.
+    parts: Vec<(Run, PointBuf)>,
+    /// How many more times the output is to be cut, each after so many entries.
+    cuts_left: usize,
+    entries_per_part: u64,
+    /// Entries taken when the present part began.
+    part_begun: u64,
+    entries_per_page: u64,
+}
+
+enum Aim {
+    Merge {
+        node: PageId,
+        inputs: Vec<LiveRun>,
+    },
+    PushDown {
+        parent: PageId,
+        child: PageId,
+        /// Runs of the parent from the first that was not pushed down to the child.
+        pushed: usize,
+        slices: Vec<LiveRun>,
+        /// The runs that a leaf had.
+        own: Vec<LiveRun>,
+        is_leaf: bool,
+    },
+}
+
+/// What came of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Published {
+    /// Somebody changed what it had read: it was for nothing.
+    pub(super) is_lost: bool,
+    /// Written, whether lost or not.
+    pub(super) entries: u64,
+    pub(super) pages: u64,
+}
+
+impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> Job<'t, O, L, S> {
+    /// Begins the job that a step asks for; `None` if the step is out of date or somebody else is at it.
+    pub(super) fn begin(tree: &'t BeTree<O, L, S>, step: &Step) -> Result<Option<Self>> {
+        match *step {
+            Step::Merge { node, ref runs } => Self::begin_merge(tree, node, runs.clone()),
+            Step::PushDown { parent, child, end } => Self::begin_push_down(tree, parent, child, end),
+            _ => Ok(None),
+        }
+    }
+
+    fn begin_merge(tree: &'t BeTree<O, L, S>, id: PageId, runs: Range<usize>) -> Result<Option<Self>> {
+        let Some(right) = tree.store.try_maintain(id) else {
+            return Ok(None);
+        };
+        let node = tree.node(id)?;
+        let all = node.level == 0 && runs.start == 0;
+        if tree.runs_to_merge(&node, all) != Some(runs.clone()) {
+            return Ok(None);
+        }
+        let inputs = node.runs[runs.clone()].to_vec();
+        let cursors = inputs
+            .iter()
+            .rev()
+            .map(|live| tree.reader(live.run).range(Bound::Unbounded, Bound::Unbounded))
+            .collect::<Result<_>>()?;
+        let merge = tree.merge(cursors, all)?;
+        let cycle = cycle_of(&inputs);
+        let entries_per_page = entries_per_page(&inputs);
+        Ok(Some(Self {
+            tree,
+            aim: Aim::Merge { node: id, inputs },
+            _rights: vec![right],
+            merge,
+            cycle,
+            parts: Vec::new(),
+            cuts_left: 0,
+            entries_per_part: u64::MAX,
+            part_begun: 0,
+            entries_per_page,
+        }))
+    }
+
+    fn begin_push_down(
+        tree: &'t BeTree<O, L, S>,
+        parent_id: PageId,
+        child_id: PageId,
+        end: usize,
+    ) -> Result<Option<Self>> {
+        let rights = (tree.store.try_maintain(parent_id)).zip(tree.store.try_maintain(child_id));
+        let Some((parent_right, child_right)) = rights else {
+            return Ok(None);
+        };
+        let (parent, child) = {
+            let guard = tree.store.read(parent_id)?;
+            let parent = Node::decode(&guard, parent_id)?;
+            (parent, tree.node(child_id)?)
+        };
+        let Some(slot) = parent.slot_of(child_id) else {
+            return Ok(None);
+        };
+        let pushed = parent.children[slot].pushed;
+        if pushed >= end || end > parent.runs.len() || child.level + 1 != parent.level {
+            return Ok(None);
+        }
+        let is_leaf = child.level == 0;
+        if !is_leaf && !tree.has_room_for_run(&child) {
+            return Ok(None);
+        }
+        let slices = parent.runs[pushed..end].to_vec();
+        let own = if is_leaf { child.runs.clone() } else { Vec::new() };
+        let (low, high) = parent.bounds(slot);
+        let bounds = [low, high].map(|point| point.map(|point| point.to_buf()));
+        let (mut low_key, mut high_key) = (Vec::new(), Vec::new());
+        let from = bounds[0].as_ref().map(|low| tree.position(low, &mut low_key));
+        let to = bounds[1].as_ref().map(|high| tree.position(high, &mut high_key));
+        let from_bound = from.map_or(Bound::Unbounded, Bound::Included);
+        let to_bound = to.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut expected = child.entries() * u64::from(is_leaf);
+        let mut cursors = Vec::new();
+        for live in slices.iter().rev() {
+            if !live.may_meet(&tree.order, low, high) {
+                continue;
+            }
+            let reader = tree.reader(live.run);
+            if is_leaf {
+                let begin = from.map_or(Ok(0), |from| reader.estimate_rank(from))?;
+                let end = to.map_or(Ok(live.run.entries), |to| reader.estimate_rank(to))?;
+                expected = expected.saturating_add(end.saturating_sub(begin));
+            }
+            cursors.push(reader.range(from_bound, to_bound)?);
+        }
+        for live in own.iter().rev() {
+            cursors.push(tree.reader(live.run).range(Bound::Unbounded, Bound::Unbounded)?);
+        }
+        let room = tree.room_for_children(&parent, tree.pivot_len_max());
+        let wanted = usize::try_from(expected / tree.config.leaf_entries).unwrap_or(usize::MAX);
+        let cuts = if is_leaf { wanted.min(room) } else { 0 };
+        let inputs: Vec<LiveRun> = slices.iter().chain(&own).copied().collect();
+        Ok(Some(Self {
+            tree,
+            merge: tree.merge(cursors, is_leaf)?,
+            cycle: cycle_of(&inputs),
+            entries_per_page: entries_per_page(&inputs),
+            aim: Aim::PushDown {
+                parent: parent_id,
+                child: child_id,
+                pushed,
+                slices,
+                own,
+                is_leaf,
+            },
+            _rights: vec![parent_right, child_right],
+            parts: Vec::new(),
+            cuts_left: cuts,
+            entries_per_part: expected.div_ceil(cuts as u64 + 1).max(1),
+            part_begun: 0,
+        }))
+    }
+
+    /// Goes on until about so many pages were read and written; whether there is more to do, and how many pages it were.
+    pub(super) fn advance(&mut self, pages: u64) -> Result<(bool, u64)> {
+        // As many are written as are read, about.
+        let per_page = self.entries_per_page;
+        let budget = (pages / 2).max(1).saturating_mul(per_page);
+        let begun = self.merge.taken();
+        let pages_since = |now: u64| 2 * (now - begun).div_ceil(per_page);
+        loop {
+            let left = budget - (self.merge.taken() - begun).min(budget);
+            if left == 0 {
+                return Ok((true, pages_since(self.merge.taken())));
+            }
+            let in_part = self.merge.taken() - self.part_begun;
+            let most = if self.cuts_left > 0 {
+                left.min(self.entries_per_part.saturating_sub(in_part).max(1))
+            } else {
+                left
+            };
+            if !self.merge.advance(most)? {
+                return Ok((false, pages_since(self.merge.taken())));
+            }
+            if self.cuts_left > 0 && self.merge.taken() - self.part_begun >= self.entries_per_part {
+                self.cut()?;
+            }
+        }
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        let mut key = Vec::new();
+        if let Some(tie) = self.merge.next_position(&mut key)
+            && let Some(run) = self.merge.cut()?
+        {
+            self.parts.push((run, self.tree.point_buf(&key, tie)));
+        }
+        self.cuts_left -= 1;
+        self.part_begun = self.merge.taken();
+        Ok(())
+    }
+
+    /// Publishes the outcome of a job that has nothing more to do.
+    pub(super) fn publish(self) -> Result<Published> {
+        let entries = self.merge.taken();
+        let tree = self.tree;
+        let mut outputs: Vec<Run> = self.parts.iter().map(|(run, _)| *run).collect();
+        let last = self.merge.finish()?;
+        outputs.extend(last);
+        let pages = outputs.iter().map(|run| u64::from(run.pages)).sum();
+        let entries_written = outputs.iter().map(|run| run.entries).sum();
+        let live = last.map(|run| LiveRun {
+            run,
+            cycle: self.cycle,
+        });
+        let retired = match self.aim {
+            Aim::Merge { node, inputs } => tree.publish_merged(node, &inputs, live)?,
+            Aim::PushDown {
+                parent,
+                child,
+                pushed,
+                slices,
+                own,
+                is_leaf,
+            } => {
+                let push = Push {
+                    parent,
+                    child,
+                    pushed,
+                    slices: &slices,
+                    pushed_entries: entries.saturating_sub(entries_of(&own)),
+                };
+                if is_leaf {
+                    tree.publish_in_leaf(&push, &own, &self.parts, self.cycle, live)?
+                } else {
+                    tree.publish_in_node(&push, live)?
+                }
+            }
+        };
+        let is_lost = retired.is_none();
+        tree.retire(&retired.unwrap_or(outputs))?;
+        Ok(Published {
+            is_lost,
+            entries: entries_written,
+            pages,
+        })
+    }
+}
+
+/// A push-down about to be published.
+struct Push<'j> {
+    parent: PageId,
+    child: PageId,
+    pushed: usize,
+    slices: &'j [LiveRun],
+    pushed_entries: u64,
+}
+
+fn cycle_of(inputs: &[LiveRun]) -> u64 {
+    inputs.iter().map(|live| live.cycle).min().unwrap_or(0)
+}
+
+fn entries_of(runs: &[LiveRun]) -> u64 {
+    runs.iter()
+        .fold(0, |sum: u64, live| sum.saturating_add(live.run.entries))
+}
+
+fn entries_per_page(inputs: &[LiveRun]) -> u64 {
+    let entries = entries_of(inputs);
+    let pages: u64 = inputs.iter().map(|live| u64::from(live.run.pages)).sum();
+    (entries / pages.max(1)).max(1)
+}
+
+fn runs_of(live: &[LiveRun]) -> Vec<Run> {
+    live.iter().map(|live| live.run).collect()
+}
+
+/// Whether the runs from `at` on are these, and no vacuum has cleaned them since: what was read of them before might
+/// bring back what is gone.
+fn are_still(node: &Node, at: usize, runs: &[LiveRun]) -> bool {
+    let now = node.runs.get(at..at + runs.len());
+    now.is_some_and(|now| {
+        let pairs = now.iter().zip(runs);
+        pairs
+            .into_iter()
+            .all(|(now, then)| now.run.is(&then.run) && now.cycle == then.cycle)
+    })
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
+    fn merge<'t>(
+        &'t self,
+        newest_first: Vec<RunCursor<O, L, &'t S>>,
+        is_last: bool,
+    ) -> Result<Merge<'t, O, L, S>> {
+        // A lookup that gets as far as a leaf most often finds what it looks for there.
+        let config = if is_last {
+            self.config.run.filter_bits(0)
+        } else {
+            self.config.run
+        };
+        Merge::of_cursors(
+            &self.store,
+            newest_first,
+            self.order.clone(),
+            self.layout.clone(),
+            config,
+            is_last,
+        )
+    }
+
+    /// The most key bytes that a pivot may have.
+    fn pivot_len_max(&self) -> usize {
+        if self.order.prefix_is_exact() {
+            0
+        } else {
+            Self::key_len_max(self.store.payload_len(), &self.order, &self.config)
+        }
+    }
+
+    /// Puts a run in the place of those it was merged of; the runs to retire, or none if it was for nothing.
+    fn publish_merged(
+        &self,
+        id: PageId,
+        inputs: &[LiveRun],
+        merged: Option<LiveRun>,
+    ) -> Result<Option<Vec<Run>>> {
+        let batch = self.store.batch(&[id])?;
+        let mut node = Node::decode(batch.page(0), id)?;
+        let first = &inputs[0].run;
+        let Some(at) = node.runs.iter().position(|live| live.run.is(first)) else {
+            return Ok(None);
+        };
+        if !are_still(&node, at, inputs) {
+            return Ok(None);
+        }
+        node.runs.splice(at..at + inputs.len(), merged);
+        batch.commit(|pages| node.encode(pages[0]));
+        Ok(Some(runs_of(inputs)))
+    }
+
+    /// Notes in the parent that the slices were pushed down; the runs to retire, or none if what is known of the parent is
+    /// out of date.
+    fn note_pushed(&self, parent: &mut Node, push: &Push<'_>) -> Option<Vec<Run>> {
+        let slot = parent.slot_of(push.child)?;
+        if parent.children[slot].pushed != push.pushed || !are_still(parent, push.pushed, push.slices) {
+            return None;
+        }
+        let before = parent.runs.clone();
+        let child = &mut parent.children[slot];
+        child.pushed += push.slices.len();
+        child.pending = child.pending.saturating_sub(push.pushed_entries);
+        let trimmed = self.trim(parent, self.staged_from(parent));
+        Some(runs_of(&before[..trimmed]))
+    }
+
+    /// Adds a run to a node above the leaves.
+    fn publish_in_node(&self, push: &Push<'_>, run: Option<LiveRun>) -> Result<Option<Vec<Run>>> {
+        let shares = match &run {
+            Some(live) => self.shares(push.child, &live.run)?,
+            None => Vec::new(),
+        };
+        let batch = self.store.batch(&[push.parent, push.child])?;
+        let mut parent = Node::decode(batch.page(0), push.parent)?;
+        let mut child = Node::decode(batch.page(1), push.child)?;
+        let Some(retired) = self.note_pushed(&mut parent, push) else {
+            return Ok(None);
+        };
+        if !self.has_room_for_run(&child) {
+            return Ok(None);
+        }
+        child.runs.extend(run);
+        child.add_pending(&shares);
+        batch.commit(|pages| {
+            parent.encode(pages[0]);
+            child.encode(pages[1]);
+        });
+        Ok(Some(retired))
+    }
+
+    /// Gives a leaf the run that was made of its own and of what was pushed down. Where that was cut into several, new
+    /// leaves to its left get all but the last: what others append meanwhile then stays in its place.
+    fn publish_in_leaf(
+        &self,
+        push: &Push<'_>,
+        own: &[LiveRun],
+        parts: &[(Run, PointBuf)],
+        cycle: u64,
+        last: Option<LiveRun>,
+    ) -> Result<Option<Vec<Run>>> {
+        // Nobody names the new leaves yet; so they need not be in the batch that does.
+        let mut leaves = Vec::new();
+        let published = self
+            .write_leaves(parts, cycle, &mut leaves)
+            .and_then(|()| self.name_leaves(push, own, parts, &leaves, last));
+        if !matches!(published, Ok(Some(_))) {
+            self.store.retire(&leaves);
+        }
+        published
+    }
+
+    fn write_leaves(&self, parts: &[(Run, PointBuf)], cycle: u64, leaves: &mut Vec<PageId>) -> Result<()> {
+        for &(run, _) in parts {
+            let Reserved { id, generation } = self.store.reserve()?;
+            let leaf = Node::leaf(generation, vec![LiveRun { run, cycle }]);
+            match self.store.batch(&[id]) {
+                Ok(batch) => batch.commit(|pages| leaf.encode(pages[0])),
+                Err(error) => {
+                    self.store.release(Reserved { id, generation });
+                    return Err(error);
+                }
+            }
+            leaves.push(id);
+        }
+        Ok(())
+    }
+
+    fn name_leaves(
+        &self,
+        push: &Push<'_>,
+        own: &[LiveRun],
+        parts: &[(Run, PointBuf)],
+        leaves: &[PageId],
+        last: Option<LiveRun>,
+    ) -> Result<Option<Vec<Run>>> {
+        let batch = self.store.batch(&[push.parent, push.child])?;
+        let mut parent = Node::decode(batch.page(0), push.parent)?;
+        let mut leaf = Node::decode(batch.page(1), push.child)?;
+        if !are_still(&leaf, 0, own) {
+            return Ok(None);
+        }
+        // Inserting children does not move the one that the slices were pushed down to out of reach.
+        let slot = parent.slot_of(push.child);
+        let Some(mut retired) = self.note_pushed(&mut parent, push) else {
+            return Ok(None);
+        };
+        let Some(slot) = slot else { return Ok(None) };
+        let (pushed, pending) = (parent.children[slot].pushed, parent.children[slot].pending);
+        let share = pending / (parts.len() as u64 + 1);
+        let mut low = parent.children[slot].pivot.clone();
+        for (offset, ((_, next), &page)) in parts.iter().zip(leaves).enumerate() {
+            let child = Child {
+                page,
+                pushed,
+                pending: share,
+                pivot: std::mem::replace(&mut low, next.clone()),
+            };
+            parent.children.insert(slot + offset, child);
+        }
+        let child = &mut parent.children[slot + parts.len()];
+        child.pivot = low;
+        child.pending = pending - share * parts.len() as u64;
+        if parent.len() > self.store.payload_len() {
+            return Ok(None);
+        }
+        leaf.runs.splice(..own.len(), last);
+        batch.commit(|pages| {
+            parent.encode(pages[0]);
+            leaf.encode(pages[1]);
+        });
+        retired.extend(runs_of(own));
+        Ok(Some(retired))
+    }
+
+    /// Carries out a step that merges nothing; whether it did, or somebody else is at it.
+    pub(super) fn rearrange(&self, step: &Step) -> Result<bool> {
+        match *step {
+            Step::Trim { node, end } => self.trim_node(node, end),
+            Step::Grow => self.grow(),
+            Step::Split { parent, node } => self.split(parent, node),
+            _ => Ok(false),
+        }
+    }
+
+    fn trim_node(&self, id: PageId, end: usize) -> Result<bool> {
+        let Some(_right) = self.store.try_maintain(id) else {
+            return Ok(false);
+        };
+        let batch = self.store.batch(&[id])?;
+        let mut node = Node::decode(batch.page(0), id)?;
+        let before = node.runs.clone();
+        let trimmed = self.trim(&mut node, end.min(before.len()));
+        batch.commit(|pages| node.encode(pages[0]));
+        self.retire(&runs_of(&before[..trimmed]))?;
+        Ok(trimmed > 0)
+    }
+
+    /// Moves all that the root has into a new node, its only child.
+    fn grow(&self) -> Result<bool> {
+        let Some(_right) = self.store.try_maintain(self.root) else {
+            return Ok(false);
+        };
+        let reserved = self.store.reserve()?;
+        let id = reserved.id;
+        let attempt = (|| {
+            let batch = self.store.batch(&[self.root, id])?;
+            let mut root = Node::decode(batch.page(0), self.root)?;
+            let level = root.level.checked_add(1);
+            let (true, Some(level)) = (self.has_many_children(&root), level) else {
+                return Ok(false);
+            };
+            let child = Child {
+                page: id,
+                pushed: 0,
+                pending: 0,
+                pivot: PointBuf::default(),
+            };
+            let node = Node {
+                level: root.level,
+                generation: reserved.generation,
+                runs: std::mem::take(&mut root.runs),
+                children: std::mem::replace(&mut root.children, vec![child]),
+            };
+            root.level = level;
+            batch.commit(|pages| {
+                root.encode(pages[0]);
+                node.encode(pages[1]);
+            });
+            Ok(true)
+        })();
+        if !matches!(attempt, Ok(true)) {
+            self.store.release(reserved);
+        }
+        attempt
+    }
+
+    /// Splits a node without runs in two.
+    fn split(&self, parent_id: PageId, id: PageId) -> Result<bool> {
+        let rights = (self.store.try_maintain(parent_id)).zip(self.store.try_maintain(id));
+        if rights.is_none() {
+            return Ok(false);
+        }
+        let reserved = self.store.reserve()?;
+        let attempt = (|| {
+            let batch = self.store.batch(&[parent_id, id, reserved.id])?;
+            let mut parent = Node::decode(batch.page(0), parent_id)?;
+            let mut node = Node::decode(batch.page(1), id)?;
+            let Some(slot) = parent.slot_of(id) else {
+                return Ok(false);
+            };
+            if !node.runs.is_empty() || node.children.len() < 2 {
+                return Ok(false);
+            }
+            let children = node.children.split_off(node.children.len() / 2);
+            let Some(pivot) = children.first().map(|child| child.pivot.clone()) else {
+                return Ok(false);
+            };
+            if self.room_for_children(&parent, pivot.key.len()) == 0 {
+                return Ok(false);
+            }
+            let sibling = Node {
+                level: node.level,
+                generation: reserved.generation,
+                runs: Vec::new(),
+                children,
+            };
+            let left = &mut parent.children[slot];
+            let half = left.pending / 2;
+            left.pending -= half;
+            let right = Child {
+                page: reserved.id,
+                pushed: left.pushed,
+                pending: half,
+                pivot,
+            };
+            parent.children.insert(slot + 1, right);
+            batch.commit(|pages| {
+                parent.encode(pages[0]);
+                node.encode(pages[1]);
+                sibling.encode(pages[2]);
+            });
+            Ok(true)
+        })();
+        if !matches!(attempt, Ok(true)) {
+            self.store.release(reserved);
+        }
+        attempt
+    }
+}

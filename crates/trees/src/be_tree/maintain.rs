@@ -1,0 +1,230 @@
+//! Maintenance, in pieces as large as the caller likes.
+
+use std::ops::AddAssign;
+
+use super::descend::Target;
+use super::due::Step;
+use super::job::{Job, Published};
+use super::tree::BeTree;
+use crate::entry::RowLayout;
+use crate::key_order::KeyOrder;
+use crate::point::PointBuf;
+use bedload_pages::{PageId, PageStore, Result};
+
+/// What came of a piece of maintenance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Nothing is due.
+    Idle,
+    /// There is more to do.
+    Paused,
+    /// What is due somebody else is doing, or has just done.
+    Busy,
+}
+
+/// What a [`Maintainer`] has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Work {
+    /// Merges of runs of one node.
+    pub merges: u64,
+    /// Push-downs.
+    pub push_downs: u64,
+    /// Nodes split, the root's growing included.
+    pub splits: u64,
+    /// Merges and push-downs that were for nothing, as somebody changed what they had read.
+    pub lost: u64,
+    /// Entries written, also by what was lost.
+    pub entries_written: u64,
+    /// Pages written, also by what was lost.
+    pub pages_written: u64,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.merges += other.merges;
+        self.push_downs += other.push_downs;
+        self.splits += other.splits;
+        self.lost += other.lost;
+        self.entries_written += other.entries_written;
+        self.pages_written += other.pages_written;
+    }
+}
+
+/// Somebody who pushes down and merges. Several may work on one tree; each node is maintained by one at a time.
+///
+/// Dropping a maintainer loses the merge it is in the middle of, without harm but for pages that are leaks until the
+/// store is swept.
+pub struct Maintainer<'t, O, L, S: PageStore + 't> {
+    tree: &'t BeTree<O, L, S>,
+    job: Option<(Step, Job<'t, O, L, S>)>,
+    /// Where a node was pushed down to last: it may have too much now.
+    next: Option<(PageId, PageId)>,
+    drained_to: Option<PointBuf>,
+    work: Work,
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
+    /// Somebody to maintain the tree, who has done nothing yet.
+    pub fn maintainer(&self) -> Maintainer<'_, O, L, S> {
+        Maintainer {
+            tree: self,
+            job: None,
+            next: None,
+            drained_to: None,
+            work: Work::default(),
+        }
+    }
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageStore> Maintainer<'_, O, L, S> {
+    /// What was done so far.
+    pub fn done(&self) -> Work {
+        self.work
+    }
+
+    /// Does what is due, until about so many pages were read and written, or nothing is. A merge that is not done by then
+    /// goes on with the next call.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged. The merge under way is lost.
+    pub fn work(&mut self, pages: u64) -> Result<Progress> {
+        self.go_on(pages, false, false)
+    }
+
+    /// As [`work`](Self::work), but does one whole merge, push-down or split.
+    ///
+    /// # Errors
+    ///
+    /// As for [`work`](Self::work).
+    pub fn finish_one(&mut self) -> Result<Progress> {
+        self.go_on(u64::MAX, false, true)
+    }
+
+    /// As [`work`](Self::work), but until nothing is left above the leaves, and each leaf has one run: for a tree that
+    /// is going to be read rather than changed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`work`](Self::work).
+    pub fn drain(&mut self, pages: u64) -> Result<Progress> {
+        self.go_on(pages, true, false)
+    }
+
+    fn go_on(&mut self, pages: u64, all: bool, one: bool) -> Result<Progress> {
+        let mut left = pages;
+        loop {
+            let (step, mut job) = match self.job.take() {
+                Some(job) => job,
+                None => {
+                    let step = if all {
+                        self.next_to_drain()?
+                    } else {
+                        self.next_due()?
+                    };
+                    let Some(step) = step else {
+                        return Ok(Progress::Idle);
+                    };
+                    if !matches!(step, Step::Merge { .. } | Step::PushDown { .. }) {
+                        if !self.tree.rearrange(&step)? {
+                            return Ok(Progress::Busy);
+                        }
+                        self.work.splits += u64::from(!matches!(step, Step::Trim { .. }));
+                        if one {
+                            return Ok(Progress::Paused);
+                        }
+                        continue;
+                    }
+                    match Job::begin(self.tree, &step)? {
+                        Some(job) => (step, job),
+                        None => return Ok(Progress::Busy),
+                    }
+                }
+            };
+            let (has_more, spent) = job.advance(left)?;
+            left = left.saturating_sub(spent);
+            if has_more {
+                self.job = Some((step, job));
+                return Ok(Progress::Paused);
+            }
+            let published = job.publish()?;
+            self.note(&step, published);
+            if one || left == 0 {
+                return Ok(Progress::Paused);
+            }
+        }
+    }
+
+    fn note(&mut self, step: &Step, published: Published) {
+        let Published {
+            is_lost,
+            entries,
+            pages,
+        } = published;
+        self.work.entries_written += entries;
+        self.work.pages_written += pages;
+        if is_lost {
+            self.work.lost += 1;
+            return;
+        }
+        match *step {
+            Step::PushDown { parent, child, .. } => {
+                self.work.push_downs += 1;
+                self.next = Some((parent, child));
+            }
+            _ => self.work.merges += 1,
+        }
+    }
+
+    /// The next step of what is due: where something was pushed down to last, at the root, or in the leaf that is
+    /// appended to.
+    fn next_due(&mut self) -> Result<Option<Step>> {
+        let tree = self.tree;
+        if let Some((parent, child)) = self.next
+            && tree.node(parent)?.slot_of(child).is_some()
+        {
+            if let Some(step) = tree.step(child, Some(parent), false)? {
+                return Ok(Some(step));
+            }
+            self.next = None;
+        }
+        if let Some(step) = tree.step(tree.root, None, false)? {
+            return Ok(Some(step));
+        }
+        let mut parent = None;
+        for (id, _) in tree.interval(Target::Last)?.nodes {
+            if parent.is_some()
+                && let Some(step) = tree.step(id, parent, false)?
+            {
+                return Ok(Some(step));
+            }
+            parent = Some(id);
+        }
+        Ok(None)
+    }
+
+    /// The next step of what is left to drain, from left to right.
+    fn next_to_drain(&mut self) -> Result<Option<Step>> {
+        let tree = self.tree;
+        loop {
+            let target = match &self.drained_to {
+                None => Target::First,
+                Some(point) => Target::At(point.as_point()),
+            };
+            let interval = tree.interval(target)?;
+            let mut parent = None;
+            for (id, _) in interval.nodes {
+                if let Some(step) = tree.step(id, parent, true)? {
+                    return Ok(Some(step));
+                }
+                parent = Some(id);
+            }
+            self.drained_to = interval.high;
+            if self.drained_to.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Deleting entries wherever they are: the vacuum cycle.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::descend::Target;
+use super::meta::Meta;
+use super::node::{LiveRun, Node};
+use super::tree::BeTree;
+use crate::entry::RowLayout;
+use crate::key_order::KeyOrder;
+use crate::point::PointBuf;
+use crate::run::DeleteInRun;
+use bedload_pages::{Batch, Error, PageId, PageStore, Result, VacuumStore};
+
+/// A bulk deletion under way: it takes the entries whose ties are dead out of every run, in place.
+///
+/// Each run knows the vacuum cycle that cleaned it last. A deletion begins a new cycle, and looks at each interval until none
+/// of the runs that it is made of is of an older one; a merge that had read a run before it was cleaned is lost when it wants to publish. At
+/// last it goes through the pages of what is retired and not reclaimed, which a cursor may still be reading.
+///
+/// So when it is done no entry that was in the tree when it began and whose tie is dead is left, or can come back. The
+/// caller sees to it that none is inserted meanwhile.
+///
+/// A tie is dead with every entry that has it, whatever its key; tombstones stay.
+///
+/// ```
+/// use bedload_trees::be_tree::{BeTree, Config};
+/// use bedload_pages::HeapPages;
+/// use bedload_trees::{Entry, NoRow, Row, U64Order};
+///
+/// # fn main() -> bedload_pages::Result<()> {
+/// let pages = HeapPages::new(8192);
+/// let tree = BeTree::create(&pages, U64Order, NoRow, Config::new())?;
+/// let mut batch = tree.batch()?;
+/// for address in 0..100 {
+///     batch.put(Entry { key: &U64Order::key(address), tie: address, row: Row::default() })?;
+/// }
+/// batch.publish()?;
+/// let deleted = tree.bulk_delete(&mut |address| address % 10 == 3)?;
+/// assert_eq!(deleted, 10);
+/// assert!(tree.get_with(&U64Order::key(13), 13, |_| ())?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+pub struct BulkDelete<'t, O, L, S: PageStore + 't> {
+    tree: &'t BeTree<O, L, S>,
+    _right: S::Maintenance<'t>,
+    delete: DeleteInRun<L>,
+    cycle: u64,
+    phase: Phase,
+    /// The run being cleaned, the node that names it, and its leaves that are left.
+    run: Option<(PageId, LiveRun, VecDeque<PageId>)>,
+    deleted_in_run: u64,
+    /// Leaves that were cleaned.
+    cleaned: HashSet<PageId>,
+    deleted: u64,
+}
+
+enum Phase {
+    /// Going through the tree, from left to right; where the next interval begins.
+    Tree {
+        at: Option<PointBuf>,
+    },
+    /// Going through pages.
+    Pages(VecDeque<PageId>),
+    Done,
+}
+
+impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
+    /// Deletes every entry whose tie `is_dead`; returns how many were deleted in the runs of the tree, where an entry may
+    /// stand in more than one. See [`BulkDelete`].
+    ///
+    /// # Errors
+    ///
+    /// The store failed, a page is damaged, or somebody else is deleting ([`Error::Busy`]). Some entries may have been
+    /// deleted.
+    pub fn bulk_delete(&self, is_dead: &mut dyn FnMut(u64) -> bool) -> Result<u64> {
+        let mut delete = self.begin_bulk_delete()?;
+        while delete.step(is_dead)? {}
+        Ok(delete.deleted())
+    }
+
+    /// Begins a bulk deletion that is done step by step.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or somebody else is deleting ([`Error::Busy`]).
+    pub fn begin_bulk_delete(&self) -> Result<BulkDelete<'_, O, L, S>> {
+        let Some(right) = self.store.try_maintain(self.meta) else {
+            return Err(Error::Busy { page: self.meta });
+        };
+        let batch = self.store.batch(&[self.meta])?;
+        let mut meta = Meta::decode(batch.page(0), self.meta)?;
+        meta.cycle = meta.cycle.saturating_add(1);
+        batch.commit(|pages| meta.encode(pages[0]));
+        Ok(BulkDelete {
+            tree: self,
+            _right: right,
+            delete: DeleteInRun::new(
+                &self.order,
+                self.layout.clone(),
+                self.config.run,
+                self.store.payload_len(),
+            ),
+            cycle: meta.cycle,
+            phase: Phase::Tree { at: None },
+            run: None,
+            deleted_in_run: 0,
+            cleaned: HashSet::new(),
+            deleted: 0,
+        })
+    }
+}
+
+impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
+    /// Entries deleted so far in the runs of the tree, where an entry may stand in more than one.
+    pub fn deleted(&self) -> u64 {
+        self.deleted
+    }
+
+    /// Goes on for about one page; whether there is more to do. `is_dead` must not change its mind between the steps.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged. The step can be tried again.
+    pub fn step(&mut self, is_dead: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
+        if self.run.is_some() {
+            self.clean_run(is_dead)?;
+            return Ok(true);
+        }
+        match &mut self.phase {
+            Phase::Tree { .. } => self.find_run().map(|()| true),
+            Phase::Pages(pages) => match pages.pop_front() {
+                Some(page) => {
+                    self.clean_page(page, is_dead)?;
+                    Ok(true)
+                }
+                None => {
+                    self.phase = Phase::Done;
+                    Ok(false)
+                }
+            },
+            Phase::Done => Ok(false),
+        }
+    }
+
+    /// Looks for a run of an older cycle among those that the next interval is made of, and goes on to the next interval
+    /// only if there is none.
+    fn find_run(&mut self) -> Result<()> {
+        let Phase::Tree { at } = &mut self.phase else {
+            return Ok(());
+        };
+        let target = match &at {
+            None => Target::First,
+            Some(point) => Target::At(point.as_point()),
+        };
+        let interval = self.tree.interval(target)?;
+        let mut runs = interval.runs.iter();
+        for &(id, count) in &interval.nodes {
+            let Some(&live) = runs.by_ref().take(count).find(|live| live.cycle < self.cycle) else {
+                continue;
+            };
+            match self.tree.reader(live.run).pages() {
+                Ok(pages) => {
+                    self.run = Some((id, live, pages.leaves.into()));
+                    self.deleted_in_run = 0;
+                    return Ok(());
+                }
+                // It may have been retired since.
+                Err(error) => {
+                    let now = self.tree.node(id)?;
+                    if now.runs.iter().any(|other| other.run.is(&live.run)) {
+                        return Err(error);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        *at = interval.high;
+        if at.is_none() {
+            let mut pages = self.tree.store.run_pages()?;
+            pages.retain(|page| !self.cleaned.contains(page));
+            self.phase = Phase::Pages(pages.into());
+        }
+        Ok(())
+    }
+
+    /// Cleans the next leaf of the run, or, behind its last, notes in its node that it is clean.
+    fn clean_run(&mut self, is_dead: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        let Some((id, live, leaves)) = &mut self.run else {
+            return Ok(());
+        };
+        if let Some(&leaf) = leaves.front() {
+            let mut deleted = 0;
+            let cleaned = self.tree.store.delete_in_run(leaf, &mut |page| {
+                deleted = self.delete.in_page(leaf, page, is_dead)?;
+                Ok(deleted > 0)
+            });
+            if let Err(error) = cleaned {
+                let now = self.tree.node(*id)?;
+                if now.runs.iter().any(|other| other.run.is(&live.run)) {
+                    return Err(error);
+                }
+                // It has been retired since: what took its place is found at the next look.
+                self.run = None;
+                return Ok(());
+            }
+            self.deleted += deleted;
+            self.deleted_in_run += deleted;
+            self.cleaned.insert(leaf);
+            leaves.pop_front();
+            return Ok(());
+        }
+        let batch = self.tree.store.batch(&[*id])?;
+        let mut node = Node::decode(batch.page(0), *id)?;
+        // Whoever has the right may be reading the run.
+        let right = self.tree.store.try_maintain(*id);
+        let mut gone = None;
+        if let Some(at) = node.runs.iter().position(|other| other.run.is(&live.run)) {
+            let found = &mut node.runs[at];
+            found.cycle = self.cycle;
+            found.run.entries = found.run.entries.saturating_sub(self.deleted_in_run);
+            if found.run.entries == 0 && right.is_some() {
+                gone = Some(node.remove_run(at));
+            }
+            batch.commit(|pages| node.encode(pages[0]));
+        }
+        self.run = None;
+        self.tree.retire(gone.as_slice())
+    }
+
+    /// Cleans a page of whatever run.
+    fn clean_page(&mut self, id: PageId, is_dead: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        let cleaned = self.tree.store.delete_in_run(id, &mut |page| {
+            // What cannot be read as part of a run nobody reads as that.
+            let deleted = self.delete.in_page(id, page, is_dead).unwrap_or(0);
+            Ok(deleted > 0)
+        });
+        match cleaned {
+            Ok(()) => Ok(()),
+            // It may have been reclaimed since.
+            Err(error) if self.tree.store.run_pages()?.contains(&id) => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The structural check.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use super::node::{Node, NodeView};
+use super::tree::BeTree;
+use crate::entry::RowLayout;
+use crate::key_order::KeyOrder;
+use crate::point::{Point, PointBuf};
+use crate::run::{Run, RunEdge};
+use bedload_pages::{Error, PageId, PageRead, Result};
+
+/// What [`BeTree::verify`] found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// All that is wrong, as far as it was seen.
+    pub problems: Vec<Problem>,
+    /// Every page of the tree, the meta page included: what a sweep is to keep.
+    pub pages: BTreeSet<PageId>,
+    /// Levels, leaves included.
+    pub height: u8,
+    /// Nodes above the leaves.
+    pub nodes: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// Runs of nodes above the leaves.
+    pub runs_above: u64,
+    /// Runs of leaves.
+    pub leaf_runs: u64,
+    /// Entries of all runs, hidden ones and tombstones included.
+    pub entries: u64,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Something wrong with a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The page.
+    pub page: PageId,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A node's interval.
+type Between<'k> = (Option<&'k PointBuf>, Option<&'k PointBuf>);
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+    /// Reads the whole tree and says all that is wrong with it. To be called when nobody changes it.
+    ///
+    /// # Errors
+    ///
+    /// The store failed. Damaged pages are problems, and not errors.
+    pub fn verify(&self) -> Result<Report> {
+        let mut report = Report::default();
+        report.pages.insert(self.meta);
+        let level = {
+            let guard = self.store.read(self.root)?;
+            NodeView::parse(&guard, self.root).map(|view| view.level)
+        };
+        match level {
+            Ok(level) => {
+                report.height = level.saturating_add(1);
+                self.verify_node(self.root, level, (None, None), &mut report)?;
+            }
+            Err(error) => note(&mut report, self.root, error)?,
+        }
+        Ok(report)
+    }
+
+    fn verify_node(&self, id: PageId, level: u8, between: Between<'_>, report: &mut Report) -> Result<()> {
+        if !report.pages.insert(id) {
+            problem(report, id, "it is in the tree twice");
+            return Ok(());
+        }
+        let node = {
+            let guard = self.store.read(id)?;
+            Node::decode(&guard, id)
+        };
+        let node = match node {
+            Ok(node) => node,
+            Err(error) => return note(report, id, error),
+        };
+        if node.level != level {
+            problem(report, id, "its level is not the one its parent has it for");
+            return Ok(());
+        }
+        let of_runs = if level == 0 {
+            report.leaves += 1;
+            &mut report.leaf_runs
+        } else {
+            report.nodes += 1;
+            &mut report.runs_above
+        };
+        *of_runs += node.runs.len() as u64;
+        for live in &node.runs {
+            report.entries = report.entries.saturating_add(live.run.entries);
+            if let Err(error) = self.verify_run(&live.run, between, report) {
+                note(report, live.run.root, error)?;
+            }
+        }
+        let is_within = |low: Option<&PointBuf>, high: Option<&PointBuf>| {
+            low.zip(high).is_none_or(|(low, high)| {
+                let ordering = low.as_point().cmp(&self.order, &high.as_point());
+                ordering.is_lt()
+            })
+        };
+        let pivots: Vec<&PointBuf> = node.children.iter().map(|child| &child.pivot).collect();
+        for (slot, child) in node.children.iter().enumerate() {
+            let low = if slot == 0 { between.0 } else { Some(pivots[slot]) };
+            let high = pivots.get(slot + 1).copied().or(between.1);
+            if !is_within(low, high) || !is_within(between.0, high) {
+                problem(report, id, &format!("the pivot of child {slot} is out of order"));
+            }
+            self.verify_node(child.page, level - 1, (low, high), report)?;
+        }
+        Ok(())
+    }
+
+    fn verify_run(&self, run: &Run, (low, high): Between<'_>, report: &mut Report) -> Result<()> {
+        let reader = self.reader(*run);
+        let pages = reader.pages()?;
+        let mut count = 0_u32;
+        for page in pages.iter() {
+            count += 1;
+            if !report.pages.insert(page) {
+                problem(report, page, "it is in the tree twice");
+            }
+        }
+        if count != run.pages {
+            problem(report, run.root, "its run has not the pages that its node says");
+        }
+        let mut cursor = reader.range(Bound::Unbounded, Bound::Unbounded)?;
+        let mut entries = 0_u64;
+        let mut last: Option<PointBuf> = None;
+        let mut scratch = Vec::new();
+        let mut wrong = None;
+        while let Some(entry) = cursor.next_entry()? {
+            entries += 1;
+            let key: &[u8] = if self.order.prefix_is_exact() {
+                &[]
+            } else {
+                entry.key(&mut scratch)
+            };
+            let (prefix, tie) = (entry.prefix(), entry.tie());
+            let point = Point { prefix, tie, key };
+            let compare = |other: &PointBuf| other.as_point().cmp(&self.order, &point);
+            if last.as_ref().is_some_and(|last| compare(last).is_ge()) {
+                wrong = Some("its run's entries do not ascend");
+            }
+            if low.is_some_and(|low| compare(low).is_gt()) || high.is_some_and(|high| compare(high).is_le()) {
+                wrong = Some("its run has entries outside of the node's interval");
+            }
+            let edge = RunEdge { prefix, tie };
+            let (first_edge, last_edge) = (run.first, run.last);
+            let is_outside = if self.order.prefix_is_exact() {
+                edge < first_edge || edge > last_edge
+            } else {
+                prefix < first_edge.prefix || prefix > last_edge.prefix
+            };
+            if is_outside {
+                wrong = Some("its run has entries outside of its edges");
+            }
+            match &mut last {
+                Some(last) => last.set(point),
+                None => last = Some(point.to_buf()),
+            }
+        }
+        // A vacuum that was cut short has deleted entries it has not counted.
+        if entries > run.entries {
+            wrong = Some("its run has more entries than its node says");
+        }
+        if let Some(wrong) = wrong {
+            problem(report, run.root, wrong);
+        }
+        Ok(())
+    }
+}
+
+fn problem(report: &mut Report, page: PageId, what: &str) {
+    report.problems.push(Problem {
+        page,
+        what: what.to_owned(),
+    });
+}
+
+/// Damage is a problem, and anything else an error.
+fn note(report: &mut Report, page: PageId, error: Error) -> Result<()> {
+    match error {
+        Error::Corrupt { page, reason } => problem(report, page, reason),
+        Error::Store(_) => problem(report, page, &error.to_string()),
+        other => return Err(other),
+    }
+    Ok(())
+}

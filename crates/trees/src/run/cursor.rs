@@ -1,0 +1,305 @@
+//! Ranges of a run, in either direction.
+
+use std::ops::{Bound, Range};
+
+use super::Run;
+use super::columns::Columns;
+use super::entry::RunEntry;
+use super::page::RunPage;
+use super::reader::{RunReader, child_at};
+use crate::entry::{Position, RowLayout};
+use crate::key_order::KeyOrder;
+use bedload_pages::ReadAhead;
+use bedload_pages::{PageId, PageRead, Result};
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
+    /// The entries between two bounds, tombstones included, ascending.
+    ///
+    /// # Errors
+    ///
+    /// A key has not the order's width.
+    pub fn range(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
+    where
+        S: Clone,
+    {
+        RunCursor::new(self.clone(), from, to, true)
+    }
+
+    /// The entries between two bounds, descending: `from` is the lower bound all the same.
+    ///
+    /// # Errors
+    ///
+    /// As for [`range`](Self::range).
+    pub fn range_back(&self, from: Bound<Position<'_>>, to: Bound<Position<'_>>) -> Result<RunCursor<O, L, S>>
+    where
+        S: Clone,
+    {
+        RunCursor::new(self.clone(), from, to, false)
+    }
+}
+
+/// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a short range should not
+/// pay for all of a leaf.
+const FIRST_WINDOW: usize = 16;
+/// By how much more.
+const WINDOW_GROWTH: usize = 4;
+
+/// Entries of a range of a run, in either direction.
+pub struct RunCursor<O, L, S> {
+    reader: RunReader<O, L, S>,
+    is_ascending: bool,
+    /// The way to the present leaf: of each node above it the children, and which of them is next.
+    way: Vec<Children>,
+    /// Entries of the present leaf, and which of them are still to come.
+    columns: Columns,
+    next: usize,
+    end: usize,
+    /// The present leaf, and which of its entries are to be unpacked later.
+    leaf: Option<(PageId, Range<usize>)>,
+    /// How many are unpacked next.
+    window: usize,
+    ahead: ReadAhead,
+    from: Bound<(Vec<u8>, u64)>,
+    to: Bound<(Vec<u8>, u64)>,
+}
+
+#[derive(Debug)]
+struct Children {
+    level: u8,
+    pages: Vec<PageId>,
+    /// Children still to come: those from the front, or up to the back.
+    next: usize,
+    end: usize,
+}
+
+impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
+    fn new(
+        reader: RunReader<O, L, S>,
+        from: Bound<Position<'_>>,
+        to: Bound<Position<'_>>,
+        is_ascending: bool,
+    ) -> Result<Self> {
+        let owned = |bound: Bound<Position<'_>>| -> Result<Bound<(Vec<u8>, u64)>> {
+            if let Bound::Included(position) | Bound::Excluded(position) = bound {
+                position.check_width(&reader.order)?;
+            }
+            Ok(bound.map(|position| (position.key.to_vec(), position.tie)))
+        };
+        Ok(Self {
+            from: owned(from)?,
+            to: owned(to)?,
+            is_ascending,
+            way: vec![Children {
+                level: reader.top()? + 1,
+                pages: vec![reader.run.root],
+                next: 0,
+                end: 1,
+            }],
+            columns: Columns::new(&reader.shape),
+            next: 0,
+            end: 0,
+            leaf: None,
+            window: FIRST_WINDOW,
+            ahead: ReadAhead::default(),
+            reader,
+        })
+    }
+
+    /// The next entry in the cursor's direction.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn next_entry(&mut self) -> Result<Option<RunEntry<'_, O, L>>> {
+        if !self.fill()? {
+            return Ok(None);
+        }
+        let index = self.head();
+        self.pass();
+        Ok(Some(self.entry_at(index)))
+    }
+
+    fn entry_at(&self, index: usize) -> RunEntry<'_, O, L> {
+        RunEntry {
+            order: &self.reader.order,
+            shape: &self.reader.shape,
+            columns: &self.columns,
+            index,
+        }
+    }
+
+    fn head(&self) -> usize {
+        if self.is_ascending {
+            self.next
+        } else {
+            self.end - 1
+        }
+    }
+
+    /// The entry that comes next, once [`fill`](Self::fill) has said that there is one.
+    pub(crate) fn present(&self) -> RunEntry<'_, O, L> {
+        self.entry_at(self.head())
+    }
+
+    /// Goes on behind the entry that comes next.
+    pub(crate) fn pass(&mut self) {
+        if self.is_ascending {
+            self.next += 1;
+        } else {
+            self.end -= 1;
+        }
+    }
+
+    /// The entry that was passed last, if nothing was filled since.
+    pub(crate) fn passed(&self) -> RunEntry<'_, O, L> {
+        self.entry_at(if self.is_ascending {
+            self.next - 1
+        } else {
+            self.end
+        })
+    }
+
+    /// The run.
+    pub(crate) fn run(&self) -> &Run {
+        &self.reader.run
+    }
+
+    /// Unpacks whole leaves from now on, and fetches as far ahead as ever: for who is going to read them all.
+    pub(super) fn expect_whole_leaves(&mut self) {
+        self.window = usize::MAX;
+        self.ahead = ReadAhead::at_once();
+    }
+
+    /// Sees to it that the present leaf has an entry to give; `false` at the end of the range.
+    pub(crate) fn fill(&mut self) -> Result<bool> {
+        while self.next == self.end {
+            if let Some((id, _)) = self.leaf {
+                self.unpack_more(id)?;
+                continue;
+            }
+            let Some((id, level)) = self.next_page()? else {
+                return Ok(false);
+            };
+            if level == 0 {
+                self.unpack_more(id)?;
+            } else {
+                self.enter_node(id, level)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The entries at hand of the present leaf, and which of its entries are to come.
+    pub(super) fn leaf(&self) -> (&Columns, Range<usize>) {
+        (&self.columns, self.next..self.end)
+    }
+
+    /// Goes on at an entry of the present leaf, or behind its last.
+    pub(super) fn pass_to(&mut self, next: usize) {
+        self.next = next;
+    }
+
+    fn next_page(&mut self) -> Result<Option<(PageId, u8)>> {
+        while let Some(children) = self.way.last_mut() {
+            if children.next < children.end {
+                let level = children.level - 1;
+                let slot = if self.is_ascending {
+                    children.next += 1;
+                    children.next - 1
+                } else {
+                    children.end -= 1;
+                    children.end
+                };
+                let page = children.pages[slot];
+                if level == 0 {
+                    self.read_ahead()?;
+                }
+                return Ok(Some((page, level)));
+            }
+            self.way.pop();
+        }
+        Ok(None)
+    }
+
+    /// Has the store fetch leaves behind the one that comes now.
+    fn read_ahead(&mut self) -> Result<()> {
+        let Some(children) = self.way.last() else {
+            return Ok(());
+        };
+        let Range { start, end } = self.ahead.enter_leaf(|| Ok(children.end - children.next))?;
+        if start < end {
+            let fetched = if self.is_ascending {
+                children.next + start..children.next + end
+            } else {
+                children.end - end..children.end - start
+            };
+            self.reader.store.read_ahead(&children.pages[fetched]);
+        }
+        Ok(())
+    }
+
+    /// How many entries of the page lie before the range begins, and how many before it ends.
+    fn ranks<R: RowLayout>(&self, page: &RunPage<'_, R>) -> Result<(usize, usize)> {
+        let rank =
+            |bound: &Bound<(Vec<u8>, u64)>, unbounded: usize, counts_equal: fn(bool) -> bool| match bound {
+                Bound::Unbounded => Ok(unbounded),
+                Bound::Included((key, tie)) | Bound::Excluded((key, tie)) => {
+                    let (rank, found) = self.reader.rank(page, Position { key, tie: *tie })?;
+                    let is_included = matches!(bound, Bound::Included(_));
+                    Ok(rank + usize::from(found && counts_equal(is_included)))
+                }
+            };
+        let begin = rank(&self.from, 0, |is_included| !is_included)?;
+        let end = rank(&self.to, page.count(), |is_included| is_included)?;
+        Ok((begin, end.max(begin)))
+    }
+
+    /// Unpacks more of the present leaf, or of the next one.
+    fn unpack_more(&mut self, id: PageId) -> Result<()> {
+        let reader = &self.reader;
+        let guard = reader.store.read(id)?;
+        let page = RunPage::parse(&guard, &reader.shape, id, &reader.name(), 0)?;
+        let mut left = match self.leaf.take() {
+            Some((_, left)) => left,
+            None => {
+                let (begin, end) = self.ranks(&page)?;
+                begin..end
+            }
+        };
+        let count = left.len().min(self.window);
+        let window = if self.is_ascending {
+            left.start..left.start + count
+        } else {
+            left.end - count..left.end
+        };
+        if self.is_ascending {
+            left.start = window.end;
+        } else {
+            left.end = window.start;
+        }
+        page.unpack(window, &mut self.columns)?;
+        (self.next, self.end) = (0, self.columns.len());
+        self.window = self.window.saturating_mul(WINDOW_GROWTH);
+        self.leaf = (!left.is_empty()).then_some((id, left));
+        Ok(())
+    }
+
+    fn enter_node(&mut self, id: PageId, level: u8) -> Result<()> {
+        let reader = &self.reader;
+        let guard = reader.store.read(id)?;
+        let page = RunPage::parse(&guard, &reader.child_shape, id, &reader.name(), level)?;
+        let (begin, end) = self.ranks(&page)?;
+        let pages: Vec<PageId> = (0..page.count())
+            .map(|slot| child_at(&page, id, slot))
+            .collect::<Result<_>>()?;
+        self.ahead.enter_node();
+        // The child before the first entry of the range may have entries of it, too.
+        self.way.push(Children {
+            level,
+            pages,
+            next: begin.saturating_sub(1),
+            end,
+        });
+        Ok(())
+    }
+}
