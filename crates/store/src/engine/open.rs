@@ -11,6 +11,7 @@ use super::flusher::Wake;
 use super::lock::lock;
 use super::process::Process;
 use super::recovery::{Recovered, recover};
+use super::remove::{remove_created, remove_empty};
 use super::view::{Generation, View};
 use super::{CommitState, Engine};
 use crate::disk::Disk;
@@ -20,7 +21,8 @@ use crate::rows::BatchMemory;
 use crate::wal::{Log, Record};
 
 impl Engine {
-    /// Opens the store in `dir`, creating it if it is not there and the options say so.
+    /// Opens the store in `dir`, creating it if it is not there and the options say so. A creation that fails leaves
+    /// nothing, as far as the disk lets it.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self> {
         let found = entries(&*disk, dir)?;
         let missing = |reason: &str| Error::NotAStore {
@@ -36,16 +38,38 @@ impl Engine {
                 return Err(missing("the directory holds other files"));
             }
             Some(_) => {}
-            None => create_dir(&*disk, dir)?,
+            None => create_dir(&*disk, dir).inspect_err(|_| remove_empty(&*disk, dir))?,
         }
-        let mut lock = lock(&*disk, dir)?;
+        let creates_dir = found.is_none();
+        let locked = lock(&*disk, dir);
+        let mut lock = locked.inspect_err(|_| {
+            if creates_dir {
+                remove_empty(&*disk, dir);
+            }
+        })?;
         // Only under the lock is the answer final: others may have created the store meanwhile.
-        if entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries)) {
-            lock.add_data(&*disk, dir, &dir.join(DATA_FILE))?;
-            check_dirs(&*disk, dir)?;
+        let is_there = entries(&*disk, dir)?.is_some_and(|entries| has_data(&entries));
+        let begun = if is_there {
+            lock.add_data(&*disk, dir, &dir.join(DATA_FILE))
+                .and_then(|()| check_dirs(&*disk, dir))
         } else {
-            create_files(&*disk, dir, &options, &mut lock)?;
+            create_files(&*disk, dir, &options, &mut lock)
+        };
+        let begun = begun.and_then(|()| begin(&disk, dir, &options));
+        // After these errors something stands there that is not this creation's.
+        let is_others = |error: &Error| {
+            matches!(
+                error,
+                Error::Locked { .. } | Error::AlreadyExists { .. } | Error::Irregular { .. }
+            )
+        };
+        if !is_there && begun.as_ref().is_err_and(|error| !is_others(error)) {
+            remove_created(&*disk, dir);
+            if creates_dir {
+                remove_empty(&*disk, dir);
+            }
         }
+        let (recovered, log) = begun?;
         let Recovered {
             store_id,
             pages,
@@ -53,8 +77,7 @@ impl Engine {
             catalogue,
             log_end,
             next_sequence,
-        } = recover(&disk, dir, &options).map_err(|error| error.of_opening(dir, DATA_FILE))?;
-        let log = Log::begin(disk.clone(), dir.join(LOG_DIR), store_id, log_end)?;
+        } = recovered;
         let active = Arc::new(Generation::new(log_end, next_sequence));
         let view = View::new(
             pages.published(),
@@ -82,6 +105,14 @@ impl Engine {
             lock: Mutex::new(lock),
         })
     }
+}
+
+/// Recovers what is in the files of a store, and begins its log.
+fn begin(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<(Recovered, Log)> {
+    let recovered = recover(disk, dir, options).map_err(|error| error.of_opening(dir, DATA_FILE))?;
+    let log_dir = dir.join(LOG_DIR);
+    let log = Log::begin(disk.clone(), log_dir, recovered.store_id, recovered.log_end)?;
+    Ok((recovered, log))
 }
 
 impl Drop for Engine {

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::Engine;
 use super::directory::{BEGUN_FILE, DATA_FILE, LOG_DIR};
 use super::lock::LOCK_FILE;
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::wal::Log;
 
@@ -39,6 +40,29 @@ impl Engine {
         self.disk
             .sync_dir(dir)
             .map_err(|source| Error::io(dir, "sync", source))
+    }
+}
+
+/// Removes the files of a store whose creation has failed. The caller holds its lock. What cannot be removed stays: it is
+/// no store, or an empty one, and a creation at the same place begins again.
+pub(super) fn remove_created(disk: &dyn Disk, dir: &Path) {
+    let remove = |name: &str| {
+        if let Err(error) = disk.remove(&dir.join(name)).or_else(ignore_missing) {
+            tracing::debug!(%error, name, "a file of a store that could not be created stays");
+        }
+    };
+    remove(DATA_FILE);
+    remove(BEGUN_FILE);
+    if let Err(error) = Log::remove_all(disk, &dir.join(LOG_DIR)) {
+        tracing::debug!(%error, "the log of a store that could not be created stays");
+    }
+    remove(LOCK_FILE);
+}
+
+/// Removes a directory that was created for a store, if nothing is in it.
+pub(super) fn remove_empty(disk: &dyn Disk, dir: &Path) {
+    if let Err(error) = disk.remove_dir(dir) {
+        tracing::debug!(%error, "the directory of a store that could not be created stays");
     }
 }
 

@@ -161,6 +161,32 @@ fn each_call_may_fail() {
 }
 
 #[test]
+fn a_creation_that_fails_leaves_nothing() {
+    let sound = SimDisk::new(5);
+    drop(open(&sound, options()).expect("creates"));
+    let mut failed = 0;
+    for call in 1..=sound.calls() {
+        for kind in [FaultKind::Error, FaultKind::NoSpace, FaultKind::Partial] {
+            let fault = Fault { call, kind };
+            let disk = SimDisk::new(5);
+            disk.set_fault(Some(fault));
+            let created = open(&disk, options());
+            disk.set_fault(None);
+            if created.is_ok() {
+                continue;
+            }
+            failed += 1;
+            // A lock file that could not be locked may be another process's.
+            let mut left: Vec<_> = disk.files().into_iter().map(|(name, _)| name).collect();
+            left.retain(|name| !name.ends_with("lock"));
+            assert!(left.is_empty(), "{fault:?}: {left:?}");
+            drop(open(&disk, options()).unwrap_or_else(|error| panic!("{fault:?}, created again: {error}")));
+        }
+    }
+    assert!(failed > 30, "{failed} creations failed");
+}
+
+#[test]
 fn a_full_disk_changes_nothing_and_writing_goes_on_once_there_is_space() {
     let seed = 11;
     let total = {
