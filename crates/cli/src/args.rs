@@ -52,8 +52,7 @@ pub(crate) enum Command {
 
 /// Load files into a table.
 ///
-/// A file that cannot be read, or a row that cannot be taken, ends the run with an error, and the store is as it was
-/// before.
+/// A file that cannot be read, a row that cannot be taken, or a signal ends the run, and the store is as it was before.
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
     /// The store's directory

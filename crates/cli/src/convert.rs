@@ -1,43 +1,67 @@
 //! `bedload convert`: a table copied into a new one of another layout.
 
 use arrow_array::RecordBatch;
-use bedload::{Store, Table};
+use bedload::{Error, Store, Table};
 use serde_json::json;
 
 use crate::args::ConvertArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
+use crate::interrupt;
 use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::store;
+
+/// The name of the new table until it is whole. One process has a store open, so one convert at a time uses it; what one
+/// that was killed has left is dropped by the next.
+const UNFINISHED: &str = "(unfinished convert)";
 
 /// Batches appended before the store is asked to put them into their places.
 const FLUSH_BATCHES: usize = 256;
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
+    interrupt::catch()?;
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
+    if args.table == UNFINISHED {
+        return Err(Failure::input(format!(
+            "table {UNFINISHED} is what a convert left that was killed"
+        )));
+    }
+    if store.tables().contains(&args.new) {
+        let name = args.new.clone();
+        return Err(Error::TableExists { name }.into());
+    }
     let unit = store::time_type(table.schema()).0;
     let wanted = layout::asked(&args.layout, unit)?;
     let wanted = wanted.ok_or_else(|| Failure::usage("convert needs --layout, or --interval"))?;
-    let new = store.create_table_as(&args.new, table.schema().clone(), wanted)?;
+    if store.tables().iter().any(|name| name == UNFINISHED) {
+        store.drop_table(UNFINISHED)?;
+    }
+    let new = store.create_table_as(UNFINISHED, table.schema().clone(), wanted)?;
     let copied = copy(&store, &table, &new.snapping(layout::snap(&args.layout)));
+    let copied = copied.and_then(|copied| {
+        interrupt::check()?;
+        store.rename_table(UNFINISHED, &args.new)?;
+        Ok(copied)
+    });
     let (rows, kept) = match copied {
         Ok(copied) => copied,
         Err(failure) => {
-            let undone = store.drop_table(&args.new);
+            let undone = store.drop_table(UNFINISHED);
             return Err(match undone {
                 Ok(()) => failure,
                 Err(error) => {
-                    failure.with_note(&format!("and table {} could not be dropped: {error}", args.new))
+                    failure.with_note(&format!("and table {UNFINISHED} could not be dropped: {error}"))
                 }
             });
         }
     };
+    interrupt::done();
     store.close()?;
     let mut out = Stdout::lock();
     if args.json {
-        return out.line(&json!({ "rows": rows, "kept": kept }));
+        return out.json(&json!({ "rows": rows, "kept": kept }));
     }
     out.line(&format!(
         "{} rows copied to table {}, which is {}",
@@ -61,6 +85,7 @@ fn copy(store: &Store, from: &Table, to: &Table) -> Result<(u64, u64)> {
     for (number, batch) in snapshot.range(from.name(), ..)?.enumerate() {
         let batch: RecordBatch = batch?;
         rows += to.append(&batch)?.rows;
+        interrupt::check()?;
         if number % FLUSH_BATCHES == FLUSH_BATCHES - 1 {
             store.flush()?;
         }

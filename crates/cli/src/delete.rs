@@ -38,7 +38,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     if args.json {
         let (from, to) = (tick_of(range.0), tick_of(range.1));
         let deleted = if args.dry_run { 0 } else { rows };
-        out.line(
+        out.json(
             &json!({ "rows": rows, "deleted": deleted, "from_tick": from, "to_tick": to, "range": described }),
         )?;
     } else if args.dry_run {

@@ -12,11 +12,11 @@ use crate::args::{CsvArgs, DemoArgs, IngestArgs, LayoutArgs, RangeArgs, Sortedne
 use crate::exit::{Failure, Result, Status};
 use crate::figures::{grouped, sortedness_text};
 use crate::ingest::{self, Report};
-use crate::input::{OnError, display_name};
+use crate::input::OnError;
 use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format};
 use crate::query::Query;
-use crate::sortedness::Column;
+use crate::sortedness::{Column, title_name};
 use crate::store;
 
 const TABLE: &str = "departures";
@@ -176,7 +176,7 @@ impl Demo<'_> {
             csv: csv_args(),
             json: false,
         };
-        let picture = Column::read(&args)?.picture(&display_name(self.data), TIME);
+        let picture = Column::read(&args)?.picture(&title_name(self.data), TIME);
         say("")?;
         for name in ["disorder.png", "disorder.svg"] {
             let path = self.dir.join(name);

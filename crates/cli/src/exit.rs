@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::interrupt::Interruption;
+use crate::output::printable;
+
 /// The result of a step of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -27,6 +30,18 @@ pub(crate) enum Status {
     NotAStore = 6,
     /// The store was written by a newer version.
     NewerStore = 7,
+    /// SIGHUP ended the command. This and the two below are 128 and the number of the signal.
+    Hangup = 129,
+    /// SIGINT ended the command, as Ctrl-C does.
+    Interrupt = 130,
+    /// SIGTERM ended the command.
+    Terminated = 143,
+}
+
+impl Status {
+    pub(crate) fn is_signal(self) -> bool {
+        matches!(self, Self::Hangup | Self::Interrupt | Self::Terminated)
+    }
 }
 
 /// What `--help` says about exit codes.
@@ -39,7 +54,8 @@ Exit codes:
   4  another process has the store open
   5  reading or writing failed, or the disk is full
   6  not a store
-  7  the store was written by a newer version";
+  7  the store was written by a newer version
+  129, 130, 143  ended by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; what was begun is undone";
 
 /// Why a command could not do what it was asked to.
 #[derive(Debug)]
@@ -52,7 +68,7 @@ impl Failure {
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
         Self {
             status,
-            message: message.into(),
+            message: without_numbers(&message.into()),
         }
     }
 
@@ -64,9 +80,16 @@ impl Failure {
         Self::new(Status::Usage, message)
     }
 
-    /// A failure of the operating system at `path`.
+    /// A failure of the operating system at `path`; or the signal that ended the wait for it.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
-        Self::new(Status::Io, format!("{}: {}", path.display(), plain(error)))
+        Self::of_system(&path.display().to_string(), error)
+    }
+
+    fn of_system(name: &str, error: &io::Error) -> Self {
+        match interruption(error) {
+            Some(signal) => signal.into(),
+            None => Self::new(Status::Io, format!("{name}: {}", plain(error))),
+        }
     }
 
     /// A failure to write the answer. A reader that has gone away is the end of the command, not a failure.
@@ -74,7 +97,7 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::new(Status::ReaderGone, "")
         } else {
-            Self::new(Status::Io, format!("{name}: {}", plain(error)))
+            Self::of_system(name, error)
         }
     }
 
@@ -99,11 +122,15 @@ impl Failure {
 /// Says on standard error what went wrong beside the work, which was done.
 pub(crate) fn warn(message: &str) {
     // If standard error is gone, there is nobody to tell.
-    let _ = writeln!(io::stderr(), "bedload: warning: {message}");
+    let _ = writeln!(
+        io::stderr(),
+        "bedload: warning: {}",
+        printable(&without_numbers(message))
+    );
 }
 
 impl fmt::Display for Failure {
-    /// One line, whatever the message was made of.
+    /// One line, whatever the message was made of, and nothing in it that a terminal obeys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, line) in self
             .message
@@ -115,7 +142,7 @@ impl fmt::Display for Failure {
             if i > 0 {
                 f.write_str(" ")?;
             }
-            f.write_str(line)?;
+            f.write_str(&printable(line))?;
         }
         Ok(())
     }
@@ -127,17 +154,62 @@ impl From<Status> for ExitCode {
     }
 }
 
+/// The signal that an error of the system stands for.
+fn interruption(error: &io::Error) -> Option<Interruption> {
+    error.get_ref()?.downcast_ref().copied()
+}
+
 /// The error in words, without the number that the operating system has for it.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
         io::ErrorKind::FileTooLarge => "the file would exceed the size limit".to_owned(),
-        _ => {
-            let text = error.to_string();
-            match text.find(" (os error") {
-                Some(end) => text[..end].to_lowercase(),
-                None => text,
+        _ => match error.raw_os_error() {
+            Some(_) => without_numbers(&error.to_string()).to_lowercase(),
+            None => without_numbers(&error.to_string()),
+        },
+    }
+}
+
+/// A message without the numbers of errors of the operating system, which other messages are made of.
+fn without_numbers(message: &str) -> String {
+    const OPENING: &str = " (os error ";
+    let mut parts = message.split(OPENING);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        match part[digits..].strip_prefix(')') {
+            Some(rest) if digits > 0 => text.push_str(rest),
+            _ => {
+                text.push_str(OPENING);
+                text.push_str(part);
             }
         }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_words_and_no_numbers_of_the_system() {
+        let path = Path::new("a");
+        for code in 1..134 {
+            let error = io::Error::from_raw_os_error(code);
+            let message = Failure::io(path, &error).to_string();
+            assert!(!message.contains("os error"), "{message}");
+            let wrapped = Failure::new(Status::Io, format!("cannot read a: {error}; at line 3"));
+            assert!(!wrapped.to_string().contains("os error"), "{wrapped}");
+            assert!(wrapped.to_string().ends_with("; at line 3"), "{wrapped}");
+        }
+        assert_eq!(without_numbers("a (os error 2)b (os error x)"), "ab (os error x)");
+    }
+
+    #[test]
+    fn a_message_is_one_line_that_moves_no_cursor() {
+        let failure = Failure::input("a\n  b\u{202e}\x1b[2J\u{200f}\tc\n");
+        assert_eq!(failure.to_string(), "a b\\u{202e}\\u{1b}[2J\\u{200f}\\tc");
     }
 }

@@ -7,6 +7,7 @@ use crate::args::InfoArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::{estimate_json, estimate_text, grouped};
 use crate::layout;
+use crate::output::printable;
 use crate::output::stdout::Stdout;
 use crate::schema::type_name;
 use crate::store;
@@ -24,7 +25,7 @@ pub(crate) fn run(args: &InfoArgs) -> Result<()> {
 
     let mut out = Stdout::lock();
     if args.json {
-        out.line(&store_json(&info))?;
+        out.json(&store_json(&info))?;
     } else {
         out.line(&format!(
             "format   version {}, pages of {} bytes",
@@ -106,7 +107,11 @@ fn table_text(table: &TableInfo) -> Result<String> {
         Some(ticks) => format_ticks(ticks, unit, zone).map_err(Failure::input),
         None => Ok("none".to_owned()),
     };
-    let mut text = format!("\ntable    {}\nrows     {}", table.name, grouped(table.rows));
+    let mut text = format!(
+        "\ntable    {}\nrows     {}",
+        printable(&table.name),
+        grouped(table.rows)
+    );
     if table.rows > 0 {
         text += &format!("\ntimes    {} to {}", time(table.first)?, time(table.last)?);
     }
@@ -120,13 +125,13 @@ fn table_text(table: &TableInfo) -> Result<String> {
     let fields = table.schema.arrow().fields();
     let width = fields
         .iter()
-        .map(|field| field.name().chars().count())
+        .map(|field| printable(field.name()).chars().count())
         .max()
         .unwrap_or(0);
     for (i, field) in fields.iter().enumerate() {
         let (label, name, data_type) = (
             if i == 0 { "columns" } else { "" },
-            field.name(),
+            printable(field.name()),
             field.data_type(),
         );
         let is_time = if i == table.schema.time_column() {

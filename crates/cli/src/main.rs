@@ -10,6 +10,7 @@ mod figures;
 mod info;
 mod ingest;
 mod input;
+mod interrupt;
 mod layout;
 mod output;
 mod picture;
@@ -20,18 +21,26 @@ mod seconds;
 mod sortedness;
 mod store;
 mod times;
+mod unfinished;
 mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Command};
-use crate::exit::{Result, Status};
+use crate::exit::{Failure, Result, Status};
 
 fn main() -> ExitCode {
-    match run(&Cli::parse().command) {
+    let ended = match Cli::try_parse() {
+        Ok(cli) => run(&cli.command),
+        Err(error) if error.use_stderr() => Err(Failure::usage(usage(&error))),
+        // Help, or the version.
+        Err(error) => error.print().map_err(|error| output::stdout::failure(&error)),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if failure.status() != Status::ReaderGone {
@@ -43,6 +52,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is wrong with the arguments, without the form that the reader of arguments gives it.
+fn usage(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a command is missing; bedload --help lists them".to_owned();
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let end = ["\n\nUsage:", "\n\nFor more information"]
+        .iter()
+        .filter_map(|heading| text.find(heading))
+        .min();
+    let text = text[..end.unwrap_or(text.len())].trim_end();
+    let lines: Vec<&str> = text.split("\n\n").map(str::trim).collect();
+    format!("{}; --help says more", lines.join("; "))
+}
+
 fn run(command: &Command) -> Result<()> {
     match command {
         Command::Ingest(args) => ingest::run(args),
@@ -51,8 +76,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Sortedness(args) => sortedness::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Salvage(args) => salvage::run(args),
-        Command::Backup(args) => backup::back_up(args),
-        Command::Restore(args) => backup::restore(args),
+        Command::Backup(args) | Command::Restore(args) => backup::copy(args),
         Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Demo(args) => demo::run(args),

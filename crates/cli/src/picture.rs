@@ -2,8 +2,7 @@
 //!
 //! Rows are too many to be points. The plane is cut into cells, and the shade of a cell says how many rows it holds.
 
-use std::fs;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Once;
 
@@ -16,6 +15,7 @@ use plotters::style::{Color, FontStyle, IntoFont, RGBColor, WHITE, register_font
 
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
+use crate::output::Destination;
 
 const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 640;
@@ -121,7 +121,12 @@ impl Picture {
             }
         };
         let bytes = bytes.map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-        fs::write(path, bytes).map_err(|error| Failure::io(path, &error))
+        Destination::file(path)
+            .and_then(|mut file| {
+                file.write_all(&bytes)?;
+                file.finish()
+            })
+            .map_err(|error| Failure::io(path, &error))
     }
 
     fn svg(&self) -> Result<Vec<u8>, String> {

@@ -7,10 +7,14 @@ use bedload::Table;
 
 use crate::args::QueryArgs;
 use crate::exit::{Failure, Result};
+use crate::interrupt;
 use crate::output::Answer;
 use crate::store::{self, TickRange};
 
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
+    if args.output.is_some() {
+        interrupt::catch()?;
+    }
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let query = Query {
@@ -81,6 +85,7 @@ impl Query<'_> {
             let batch = batch?;
             rows += batch.num_rows() as u64;
             answer.write(&batch)?;
+            interrupt::check()?;
         }
         answer.finish()?;
         Ok(rows)

@@ -6,15 +6,18 @@ use serde_json::{Value, json};
 use crate::args::SalvageArgs;
 use crate::exit::{Failure, Result, Status};
 use crate::figures::grouped;
+use crate::output::printable;
 use crate::output::stdout::Stdout;
 use crate::store;
 use crate::times::format_ticks;
+use crate::unfinished;
 
 pub(crate) fn run(args: &SalvageArgs) -> Result<()> {
-    let report = bedload::salvage(&args.store, &args.new)?;
+    let damaged = args.store.clone();
+    let report = unfinished::store(&args.new, move |new| bedload::salvage(damaged, new))?;
     let mut out = Stdout::lock();
     if args.json {
-        out.line(&report_json(&report))?;
+        out.json(&report_json(&report))?;
     } else {
         for problem in &report.problems {
             out.line(problem)?;
@@ -63,7 +66,11 @@ fn table_lines(table: &SalvagedTable) -> Result<Vec<String>> {
         Some(missing) => format!("; of the last checkpoint {} are missing", grouped(missing)),
         None => "; how many are missing cannot be told".to_owned(),
     };
-    let mut lines = vec![format!("{}: {} rows{missing}", table.name, grouped(table.rows))];
+    let mut lines = vec![format!(
+        "{}: {} rows{missing}",
+        printable(&table.name),
+        grouped(table.rows)
+    )];
     for gap in &table.gaps {
         let (from, to) = (time(gap.from, "the beginning")?, time(gap.to, "the end")?);
         lines.push(format!("  rows may be missing from {from} to {to}"));

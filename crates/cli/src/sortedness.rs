@@ -1,5 +1,7 @@
 //! `bedload sortedness`: how far a column of a file is from sorted.
 
+use std::path::Path;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
@@ -10,7 +12,7 @@ use bedload_sortedness::{Sortedness, arrivals_in_sorted_order};
 use crate::args::SortednessArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::{grouped, sortedness_json, sortedness_text};
-use crate::input::{Input, OnError, Rejects, Wanted, display_name};
+use crate::input::{Input, OnError, Rejects, STDIN, Wanted, display_name};
 use crate::output::stdout::Stdout;
 use crate::picture::Picture;
 
@@ -21,7 +23,7 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
     let measured = column.sortedness();
     if let Some(path) = &args.picture {
         column
-            .picture(&display_name(&args.file), &args.column)
+            .picture(&title_name(&args.file), &args.column)
             .write(path)?;
     }
 
@@ -29,7 +31,7 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
     if args.json {
         let mut object = sortedness_json(&measured);
         object["without_value"] = column.without_value.into();
-        out.line(&object)
+        out.json(&object)
     } else {
         out.line(&sortedness_text(&measured))?;
         if column.without_value > 0 {
@@ -136,6 +138,12 @@ impl Column {
         debug_assert_eq!(order.len(), self.len());
         Picture::new(&format!("{file}, column {column}"), &self.sortedness(), &order)
     }
+}
+
+/// How a picture names a file: without the directories, which are nobody else's concern.
+pub(crate) fn title_name(path: &Path) -> String {
+    let name = path.file_name().filter(|_| path != Path::new(STDIN));
+    name.map_or_else(|| display_name(path), |name| name.display().to_string())
 }
 
 /// An integer that sorts as the float does (IEEE 754 total order, but that the two zeros are one).

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, TimeUnit};
 use bedload::{Error, Store, Table, TableSchema};
 
 use crate::args::RangeArgs;
-use crate::exit::{Failure, Result, Status};
+use crate::exit::{Failure, Result, Status, plain};
 use crate::times::parse_bound;
 
 /// Opens a store that is there.
@@ -45,7 +45,13 @@ impl From<Error> for Failure {
             Error::Locked { .. } => Status::Busy,
             _ => Status::Input,
         };
-        Self::new(status, error.to_string())
+        let message = match &error {
+            Error::Io { path, action, source } => {
+                format!("cannot {action} {}: {}", path.display(), plain(source))
+            }
+            error => error.to_string(),
+        };
+        Self::new(status, message)
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
         let (pages, records) = checked.unzip();
         let listed: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let ok = problems.is_empty();
-        out.line(&json!({ "ok": ok, "pages": pages, "log_records": records, "problems": listed }))?;
+        out.json(&json!({ "ok": ok, "pages": pages, "log_records": records, "problems": listed }))?;
     } else {
         for problem in &problems {
             out.line(problem)?;

@@ -142,6 +142,15 @@ impl Store {
         self.shared.engine.drop_table(name)
     }
 
+    /// Gives a table another name. Handles of the table, and snapshots, keep the old one.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table; the new name is empty, or that of a table; the disk fails.
+    pub fn rename_table(&self, name: &str, new: &str) -> Result<()> {
+        self.shared.engine.rename_table(name, new)
+    }
+
     /// The present state of all tables, to be read as long as the value is held. Taking one copies nothing; pages
     /// that are replaced meanwhile keep their space on the disk until it is dropped.
     #[must_use]

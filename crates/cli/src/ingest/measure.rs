@@ -15,6 +15,7 @@ use bedload::{Appended, Layout, Table};
 use bedload_sortedness::{Arrivals, Displacement, Sortedness};
 
 use crate::exit::{Failure, Result, Status};
+use crate::interrupt;
 use crate::store::time_name;
 
 /// Times of a run that are less than so many intervals apart are of one stretch: as many rows as a batch has can be read
@@ -120,7 +121,7 @@ impl Measure {
     }
 
     /// Scans the table for the rows of the run.
-    pub(super) fn finish(self, table: &Table) -> Result<Sortedness> {
+    pub(super) fn finish(&self, table: &Table) -> Result<Sortedness> {
         if let Some(kept) = &self.kept {
             return Ok(Sortedness::of_keys(kept));
         }
@@ -132,6 +133,7 @@ impl Measure {
                 .columns(&[time_name(table.schema())])?
                 .with_sequence();
             for batch in scan {
+                interrupt::check()?;
                 let batch = batch?;
                 let sequences = batch.column(batch.num_columns() - 1).as_primitive::<UInt64Type>();
                 for place in sequences

@@ -8,11 +8,13 @@ mod report;
 mod target;
 
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use rustix::event::PollFlags;
 
 use self::measure::Measure;
 pub(crate) use self::report::Report;
@@ -20,21 +22,29 @@ use self::target::{Found, Target};
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result, Status};
 use crate::input::{Input, Rejects, Wanted, display_name};
+use crate::interrupt;
+use crate::output::printable;
 use crate::output::stdout::Stdout;
+
+/// What is said of a failure after which nothing is undone.
+const STAYS: &str = "the rows are durable and stay in the table";
 
 pub(crate) fn run(args: &IngestArgs) -> Result<()> {
     let mut acknowledge = |rows: u64| {
-        if args.ack {
-            // Rows that are durable stay so, whether or not anybody reads of it.
+        // Rows that are durable stay so, whether or not it is read. A signal ends the wait for a slow reader.
+        if args.ack && interrupt::wait(io::stdout().as_fd(), PollFlags::OUT).is_ok() {
             let _ = Stdout::lock().line(&format!("acknowledged {rows}"));
         }
     };
     let report = load(args, &mut acknowledge)?;
-    report.print(args.json)
+    report
+        .print(args.json)
+        .map_err(|failure| failure.with_note(STAYS))
 }
 
 /// Loads the files, calling `acknowledge` with the rows of this run that are durable after each batch.
 pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Result<Report> {
+    interrupt::catch()?;
     let started = Instant::now();
     let found = Found::look(&args.store, &args.table)?;
     let mut wanted = wanted(args)?;
@@ -62,13 +72,18 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             .try_for_each(|file| run.load(file, Input::open(file, &wanted)?))
     });
     let measure = run.measure;
-    match loaded.and_then(|()| Ok(target.store().flush()?)) {
-        Ok(()) => {
-            let elapsed = started.elapsed();
-            let on_grid = measure.on_grid();
-            let measured = (measure.finish(target.table())?, on_grid);
-            let report = Report::new(&target, &args.table, measured, &rejects, elapsed)?;
-            target.close()?;
+    let reported = loaded.and_then(|()| {
+        target.store().flush()?;
+        let elapsed = started.elapsed();
+        let measured = (measure.finish(target.table())?, measure.on_grid());
+        let report = Report::new(&target, &args.table, measured, &rejects, elapsed)?;
+        interrupt::check()?;
+        Ok(report)
+    });
+    match reported {
+        Ok(report) => {
+            interrupt::done();
+            target.close().map_err(|failure| failure.with_note(STAYS))?;
             Ok(report)
         }
         Err(failure) => {
@@ -119,6 +134,7 @@ impl Run<'_> {
                     })?;
             }
             bar.set_position(input.progress().0);
+            interrupt::check()?;
         }
         Ok(())
     }
@@ -150,6 +166,6 @@ fn progress_bar(file: &str, bytes: Option<u64>) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.with_prefix(file.to_owned())
+    bar.with_prefix(printable(file).into_owned())
         .with_finish(ProgressFinish::AndClear)
 }

@@ -11,6 +11,7 @@ use super::target::Target;
 use crate::exit::Result;
 use crate::figures::{grouped, sortedness_json, sortedness_text};
 use crate::input::Rejects;
+use crate::output::printable;
 use crate::output::stdout::Stdout;
 
 /// What a run has done.
@@ -75,7 +76,7 @@ impl Report {
     pub(super) fn print(&self, as_json: bool) -> Result<()> {
         let mut out = Stdout::lock();
         if as_json {
-            return out.line(&self.json());
+            return out.json(&self.json());
         }
         out.line(&sortedness_text(&self.sortedness))?;
         if let Some(on_grid) = self
@@ -101,10 +102,10 @@ impl Report {
             // Not part of the answer, but of what should be looked at.
             let mut text = format!("left out {} rows:\n", grouped(self.skipped_rows()));
             for (reason, rows) in &self.skipped {
-                text += &format!("{:>11} {reason}\n", grouped(*rows));
+                text += &format!("{:>11} {}\n", grouped(*rows), printable(reason));
             }
             for row in &self.listed {
-                text += &format!("  {row}\n");
+                text += &format!("  {}\n", printable(row));
             }
             if self.skipped_rows() > self.listed.len() as u64 {
                 text += "  …\n";

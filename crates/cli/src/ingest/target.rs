@@ -244,6 +244,7 @@ impl Target {
 
 fn put_back(failure: Failure, undone: Result<()>) -> Failure {
     match undone {
+        Ok(()) if failure.status().is_signal() => failure.with_note("the store is as it was before"),
         Ok(()) => failure,
         Err(second) => failure.with_note(&format!(
             "and the store could not be put back as it was: {second}"

@@ -1,15 +1,21 @@
 //! The bytes of a file: what they are, and how many have been read.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
+use rustix::event::PollFlags;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::STDIN;
+use super::gzip::{Members, TrailingBytes};
 use crate::exit::{Failure, Result};
+use crate::interrupt;
 
 const BUFFER_BYTES: usize = 256 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -26,17 +32,12 @@ pub(super) enum Content {
 /// Opens a file or standard input and tells by its first bytes what it holds.
 pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
     if path == Path::new(STDIN) {
-        let progress = Progress::of_unknown();
-        let mut stdin = BufReader::with_capacity(BUFFER_BYTES, progress.counting(io::stdin()));
-        if leading(path, &mut stdin)? == Leading::Parquet {
-            return Err(Failure::input(
-                "standard input: Parquet is read from its end and cannot be piped in",
-            ));
-        }
-        return Ok((Content::Text(decompressed(path, stdin)?), progress));
+        return piped("standard input", io::stdin());
     }
-
-    let file = File::open(path).map_err(|error| match error.kind() {
+    // Opening a FIFO would wait for its writer, reading does: there a signal ends the wait.
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+    let file = file.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::input(format!("{}: no such file", path.display())),
         _ => Failure::io(path, &error),
     })?;
@@ -44,13 +45,44 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
     if metadata.is_dir() {
         return Err(Failure::input(format!("{}: is a directory", path.display())));
     }
+    let name = path.display().to_string();
+    if !metadata.is_file() {
+        return piped(&name, file);
+    }
     let progress = Progress::of_bytes(metadata.len());
     let for_parquet = file.try_clone().map_err(|error| Failure::io(path, &error))?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(file));
-    if leading(path, &mut reader)? == Leading::Parquet {
+    if leading(&name, &mut reader)? == Leading::Parquet {
         return Ok((Content::Parquet(for_parquet), progress));
     }
-    Ok((Content::Text(decompressed(path, reader)?), progress))
+    Ok((Content::Text(text(&name, reader)?), progress))
+}
+
+/// What comes from a pipe, a terminal or a device.
+fn piped(name: &str, source: impl AsFd + 'static) -> Result<(Content, Progress)> {
+    let progress = Progress::of_unknown();
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(Awaited(source)));
+    if leading(name, &mut reader)? == Leading::Parquet {
+        return Err(Failure::input(format!(
+            "{name}: Parquet is read from its end and cannot be piped in"
+        )));
+    }
+    Ok((Content::Text(text(name, reader)?), progress))
+}
+
+/// Reads what may keep its reader waiting, until a signal asks for the end.
+struct Awaited<F>(F);
+
+impl<F: AsFd> Read for Awaited<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            interrupt::wait(self.0.as_fd(), PollFlags::IN)?;
+            match rustix::io::read(&self.0, &mut *buffer) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                read => return Ok(read?),
+            }
+        }
+    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -60,8 +92,8 @@ enum Leading {
     Other,
 }
 
-fn leading(path: &Path, reader: &mut impl BufRead) -> Result<Leading> {
-    let head = reader.fill_buf().map_err(|error| Failure::io(path, &error))?;
+fn leading(name: &str, reader: &mut impl BufRead) -> Result<Leading> {
+    let head = reader.fill_buf().map_err(|error| text_failure(name, &error))?;
     Ok(if head.starts_with(&GZIP_MAGIC) {
         Leading::Gzip
     } else if head.starts_with(&PARQUET_MAGIC) {
@@ -71,19 +103,43 @@ fn leading(path: &Path, reader: &mut impl BufRead) -> Result<Leading> {
     })
 }
 
-fn decompressed(path: &Path, mut reader: impl BufRead + 'static) -> Result<Box<dyn BufRead>> {
-    Ok(if leading(path, &mut reader)? == Leading::Gzip {
-        Box::new(BufReader::with_capacity(
-            BUFFER_BYTES,
-            MultiGzDecoder::new(reader),
-        ))
+/// The text, decompressed if need be.
+fn text(name: &str, mut reader: impl BufRead + 'static) -> Result<Box<dyn BufRead>> {
+    let mut text: Box<dyn BufRead> = if leading(name, &mut reader)? == Leading::Gzip {
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, Members::new(reader)))
     } else {
         Box::new(reader)
-    })
+    };
+    let head = text.fill_buf().map_err(|error| text_failure(name, &error))?;
+    if is_json(head) {
+        return Err(Failure::input(format!(
+            "{name}: holds JSON, which is not read; convert it to CSV or Parquet first"
+        )));
+    }
+    Ok(text)
+}
+
+/// Whether a text begins as JSON objects do, one a line or in an array, and no header of CSV.
+fn is_json(head: &[u8]) -> bool {
+    let mut tokens = head
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(head)
+        .iter()
+        .filter(|byte| !byte.is_ascii_whitespace());
+    match (tokens.next(), tokens.next()) {
+        (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')) => true,
+        _ => false,
+    }
 }
 
 /// Why text could not be read: an end that comes too early is the input's fault, the rest the system's.
 pub(super) fn text_failure(name: &str, error: &io::Error) -> Failure {
+    if let Some(trailing) = error
+        .get_ref()
+        .and_then(|error| error.downcast_ref::<TrailingBytes>())
+    {
+        return Failure::input(format!("{name}: {trailing}"));
+    }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             Failure::input(format!("{name}: the gzip stream is cut off before its end"))

@@ -3,6 +3,7 @@
 mod bytes;
 mod csv;
 mod guard;
+mod gzip;
 mod parquet;
 mod rejects;
 

@@ -1,19 +1,23 @@
 //! Where an answer goes: to standard output, or into a file that appears when it is whole.
 
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tempfile::NamedTempFile;
 
+use crate::unfinished;
+
 /// Takes an answer's bytes and remembers what went wrong, because the writers of formats wrap errors in their own.
-pub(super) struct Destination {
+pub(crate) struct Destination {
     target: Target,
     last_error: LastError,
 }
 
 enum Target {
     Stdout(BufWriter<Stdout>),
+    Device(BufWriter<File>),
     File {
         path: PathBuf,
         unfinished: BufWriter<NamedTempFile>,
@@ -49,24 +53,19 @@ impl Destination {
         }
     }
 
-    /// A file beside `path`, which takes its name at the end.
-    pub(super) fn file(path: &Path) -> io::Result<Self> {
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".bedload-");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // What any new file has; the umask takes from it.
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let unfinished = BufWriter::new(builder.tempfile_in(directory)?);
-        let target = Target::File {
-            path: path.to_owned(),
-            unfinished,
+    /// A file beside `path`, which takes its name at the end. What is no file, such as a device, is written at once.
+    pub(crate) fn file(path: &Path) -> io::Result<Self> {
+        // A link stays one, and what it leads to is replaced.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let target = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(metadata) if !metadata.is_file() => {
+                Target::Device(BufWriter::new(OpenOptions::new().write(true).open(path)?))
+            }
+            _ => {
+                let unfinished = BufWriter::new(unfinished::file(&path)?);
+                Target::File { path, unfinished }
+            }
         };
         Ok(Self {
             target,
@@ -79,9 +78,10 @@ impl Destination {
     }
 
     /// Everything has been written.
-    pub(super) fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         let finished = match self.target {
             Target::Stdout(mut stdout) => stdout.flush(),
+            Target::Device(mut device) => device.flush(),
             Target::File { path, unfinished } => unfinished
                 .into_inner()
                 .map_err(io::IntoInnerError::into_error)
@@ -96,6 +96,7 @@ impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.target {
             Target::Stdout(stdout) => stdout.write(bytes),
+            Target::Device(device) => device.write(bytes),
             Target::File { unfinished, .. } => unfinished.write(bytes),
         };
         self.last_error.keep(written)
@@ -104,6 +105,7 @@ impl Write for Destination {
     fn flush(&mut self) -> io::Result<()> {
         let flushed = match &mut self.target {
             Target::Stdout(stdout) => stdout.flush(),
+            Target::Device(device) => device.flush(),
             Target::File { unfinished, .. } => unfinished.flush(),
         };
         self.last_error.keep(flushed)

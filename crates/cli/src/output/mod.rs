@@ -1,6 +1,7 @@
 //! Answers on their way out: formats, and where they go.
 
 mod destination;
+mod printable;
 pub(crate) mod stdout;
 mod table;
 
@@ -16,7 +17,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
-use self::destination::Destination;
+pub(crate) use self::destination::Destination;
+pub(crate) use self::printable::printable;
 use self::table::TableWriter;
 use crate::exit::{Failure, Result};
 use crate::seconds;

@@ -3,6 +3,9 @@
 use std::fmt::Display;
 use std::io::{self, StdoutLock, Write};
 
+use serde_json::Value;
+
+use super::printable::{printable, printable_json};
 use crate::exit::{Failure, Result};
 
 /// Standard output. Unlike `println!`, a write that fails is an error and not a panic.
@@ -13,9 +16,20 @@ impl Stdout {
         Self(io::stdout().lock())
     }
 
-    /// Writes a line, so that a reader at the other end of a pipe has it at once.
+    /// Writes a line, so that a reader at the other end of a pipe has it at once. What a terminal would obey is escaped.
     pub(crate) fn line(&mut self, text: &(impl Display + ?Sized)) -> Result<()> {
-        writeln!(self.0, "{text}")
+        let text = text.to_string();
+        let lines: Vec<_> = text.split('\n').map(printable).collect();
+        self.write(&lines.join("\n"))
+    }
+
+    /// Writes a JSON object on a line.
+    pub(crate) fn json(&mut self, value: &Value) -> Result<()> {
+        self.write(&printable_json(&value.to_string()))
+    }
+
+    fn write(&mut self, line: &str) -> Result<()> {
+        writeln!(self.0, "{line}")
             .and_then(|()| self.0.flush())
             .map_err(|error| failure(&error))
     }

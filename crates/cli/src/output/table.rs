@@ -7,6 +7,8 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::ArrowError;
 use arrow_schema::SchemaRef;
 
+use super::printable::printable;
+
 /// Rows that are held back to find the widths of the columns.
 const MEASURED_ROWS: usize = 1000;
 
@@ -27,7 +29,7 @@ impl<W: Write> TableWriter<W> {
         let names = schema
             .fields()
             .iter()
-            .map(|field| printable(field.name()))
+            .map(|field| printable(field.name()).into_owned())
             .collect();
         let right = schema
             .fields()
@@ -54,7 +56,7 @@ impl<W: Write> TableWriter<W> {
         for row in 0..batch.num_rows() {
             let cells = columns
                 .iter()
-                .map(|column| printable(&column.value(row).to_string()))
+                .map(|column| printable(&column.value(row).to_string()).into_owned())
                 .collect();
             self.rows += 1;
             if self.widths.is_empty() {
@@ -113,21 +115,6 @@ impl<W: Write> TableWriter<W> {
         }
         writeln!(self.target, "{}", line.trim_end())?;
         Ok(())
-    }
-}
-
-/// A text without characters that would move the cursor.
-fn printable(text: &str) -> String {
-    if text.contains(char::is_control) {
-        text.chars()
-            .flat_map(|c| {
-                let escaped = c.is_control().then(|| c.escape_default());
-                let plain = escaped.is_none().then_some(c);
-                escaped.into_iter().flatten().chain(plain)
-            })
-            .collect()
-    } else {
-        text.to_owned()
     }
 }
 

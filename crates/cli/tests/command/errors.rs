@@ -26,8 +26,25 @@ fn wrong_usage() {
         "query s t --limit many",
         "query s t --format xml",
     ] {
-        assert_eq!(place.run(arguments).code, Some(2), "{arguments}");
+        let message = place.run(arguments).fails(2);
+        assert!(message.contains("--help"), "{message}");
+        assert!(
+            !message.contains("Usage:") && !message.contains("error:"),
+            "{message}"
+        );
     }
+    assert_eq!(
+        place.run("").fails(2),
+        "a command is missing; bedload --help lists them"
+    );
+    assert_eq!(
+        place.run("query s t --frmat csv").fails(2),
+        "unexpected argument '--frmat' found; tip: a similar argument exists: '--format'; --help says more"
+    );
+    assert_eq!(
+        place.run("ingest s").fails(2),
+        "the following required arguments were not provided: <TABLE> <FILES>...; --help says more"
+    );
     assert_eq!(
         place.run("ingest s new good.csv").fails(2),
         "a new table needs --time, the column that holds each row's time"
@@ -555,5 +572,115 @@ fn a_reader_that_goes_away_ends_the_query_quietly() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{format}");
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{format}");
+    }
+}
+
+#[test]
+fn gzip_data_of_several_members_and_what_follows_it() {
+    let place = Place::new();
+    let csv = near_sorted_csv(1000);
+    let (head, tail) = csv.split_at(csv.len() / 2);
+    place.write_gzip("head.gz", head);
+    place.write_gzip("tail.gz", tail);
+    let read = |name: &str| std::fs::read(place.path(name)).unwrap();
+    let both = [read("head.gz"), read("tail.gz")].concat();
+    place.write("both.csv.gz", &both);
+    place.output("ingest s t both.csv.gz --time t --time-unit s");
+    assert_eq!(place.json("info s --json")["tables"][0]["rows"], 1000);
+
+    for (trailing, message) in [
+        ("x", "trailing.gz: 1 byte after the end of the gzip data"),
+        (
+            "0123456789abcdef",
+            "trailing.gz: 16 bytes after the end of the gzip data",
+        ),
+    ] {
+        place.write("trailing.gz", [&both, trailing.as_bytes()].concat());
+        let ingest = "ingest n t trailing.gz --time t --time-unit s";
+        assert_eq!(place.run(ingest).fails(1), message);
+        assert!(!place.path("n").exists());
+    }
+}
+
+#[test]
+fn json_is_not_taken_for_csv() {
+    let place = Place::new();
+    for text in [
+        "{\"t\": 1, \"v\": 2}\n{\"t\": 2, \"v\": 3}\n",
+        "\u{feff} {}\n",
+        "[\n  { \"t\": 1 }\n]\n",
+    ] {
+        place.write("a.json", text);
+        place.write_gzip("a.json.gz", text);
+        for file in ["a.json", "a.json.gz"] {
+            assert_eq!(
+                place.run(&format!("ingest s t {file} --time t")).fails(1),
+                format!("{file}: holds JSON, which is not read; convert it to CSV or Parquet first")
+            );
+        }
+    }
+    // A header may begin with a brace.
+    place.write("odd.csv", "{t},[v]\n2013-01-01,1\n");
+    place.output("ingest s t odd.csv --time {t}");
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_escaped() {
+    let place = Place::new();
+    // An override of the direction, an isolate, a control of two bytes (CSI), and a mark.
+    let name = "v\u{202e}\u{2066}\u{9b}2J\u{200f}";
+    let shown = "v\\u{202e}\\u{2066}\\u{9b}2J\\u{200f}";
+    place.write("a.csv", format!("t,{name}\n2013-01-01,{name}\n2013-01-02,\n"));
+    place.output("ingest s t a.csv --time t");
+    assert!(place.output("info s").contains(shown));
+    let answer = place.output("query s t");
+    assert_eq!(answer.matches(shown).count(), 2, "{answer}");
+    assert!(place.run("query s t --columns w").fails(1).contains(shown));
+    let json = place.output("info s --json");
+    assert!(!json.contains('\u{202e}'));
+    let info: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(info["tables"][0]["columns"][1]["name"], name);
+    // Data is data.
+    assert!(place.output("query s t --format csv").contains(name));
+    let file = format!("{name}.csv");
+    let missing = place.run_with(&["ingest", "s", "t", &file]).fails(1);
+    assert_eq!(missing, format!("{shown}.csv: no such file"));
+    place.write("b.csv", format!("t,{name}\n{name},1\n"));
+    let skipped = place.run("ingest s t b.csv --on-error skip");
+    assert!(skipped.stderr.contains(shown), "{}", skipped.stderr);
+}
+
+#[test]
+fn numbers_of_errors_of_the_system_are_not_shown() {
+    let place = with_store();
+    place.write("file", "");
+    std::fs::create_dir(place.path("hollow")).unwrap();
+    std::fs::create_dir(place.path("hollow/data")).unwrap();
+    for arguments in [
+        "info none",
+        "info file",
+        "info hollow",
+        "verify hollow",
+        "ingest file/s t good.csv --time t",
+        "ingest none/s t good.csv --time t",
+        "ingest s t file/good.csv",
+        "query s t --output none/a.csv",
+        "query s t --output s",
+        "backup s none/new",
+        "backup s file/new",
+        "backup s file",
+        "backup none new",
+        "salvage s none/new",
+        "salvage hollow new",
+        "sortedness good.csv --column t --picture none/a.svg",
+    ] {
+        let outcome = place.run(arguments);
+        assert!(outcome.code != Some(0), "{arguments}");
+        assert!(
+            !outcome.stdout.contains("os error") && !outcome.stderr.contains("os error"),
+            "{arguments}: {}{}",
+            outcome.stdout,
+            outcome.stderr
+        );
     }
 }

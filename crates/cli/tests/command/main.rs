@@ -12,6 +12,7 @@ mod harness;
 mod ingest;
 mod query;
 mod round_trip;
+mod signals;
 mod sortedness;
 mod sparse;
 mod undo;

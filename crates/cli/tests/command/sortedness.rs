@@ -71,3 +71,22 @@ fn any_column_that_has_an_order() {
             .contains("K  (33.3 %)")
     );
 }
+
+#[test]
+fn a_picture_names_the_file_without_its_directories() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("private")).unwrap();
+    place.write("private/a.csv", "t\n3\n1\n2\n");
+    let file = place.path("private/a.csv");
+    let arguments = [
+        "sortedness",
+        file.to_str().unwrap(),
+        "--column",
+        "t",
+        "--picture",
+        "a.svg",
+    ];
+    place.run_with(&arguments).succeeds();
+    let svg = std::fs::read_to_string(place.path("a.svg")).unwrap();
+    assert!(svg.contains("a.csv, column t") && !svg.contains("private"));
+}

@@ -25,6 +25,7 @@ mod open;
 mod process;
 mod recovery;
 mod remove;
+mod rename;
 mod salvage;
 mod verify;
 mod view;

@@ -310,3 +310,36 @@ fn text_as_long_as_admitted_round_trips() {
     let found = collect(table.range(..).expect("there")).expect("reads");
     assert_eq!(found.into_iter().map(|(_, row)| row).collect::<Vec<_>>(), rows);
 }
+
+#[test]
+fn a_renamed_table_keeps_its_rows_and_no_other_loses_its_name() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let store = Store::create(&path).expect("creates");
+    let rows = numbered(0..500);
+    let table = store.create_table("begun", schema()).expect("a fresh table");
+    store.create_table("other", schema()).expect("a fresh table");
+    append(&table, &rows).expect("appends");
+    assert!(matches!(
+        store.rename_table("begun", "other"),
+        Err(Error::TableExists { .. })
+    ));
+    assert!(matches!(
+        store.rename_table("gone", "new"),
+        Err(Error::NoSuchTable { .. })
+    ));
+    assert!(matches!(
+        store.rename_table("begun", ""),
+        Err(Error::Schema { .. })
+    ));
+    store.rename_table("begun", "whole").expect("renames");
+    // The handle of before is one of the same table.
+    append(&table, &rows).expect("appends");
+    drop((table, store));
+
+    let store = Store::open(&path).expect("opens");
+    assert_eq!(store.tables(), ["whole", "other"]);
+    let table = store.table("whole").expect("there");
+    assert_eq!(table.range(..).expect("there").count().expect("reads"), 1000);
+    assert_eq!(store.verify().expect("reads").problems, []);
+}

@@ -1,0 +1,187 @@
+//! Signals that ask the command to end: SIGINT, SIGTERM and SIGHUP.
+//!
+//! A command that has something to undo calls [`catch`] before it begins, and [`check`] between its steps. A thread waits
+//! for the signals: the first one is remembered, and closes a pipe, so that a step that waits for input wakes up as well.
+//! The second one changes nothing; the third ends the process before what was begun is undone, and says so.
+//!
+//! A signal that was ignored when the command began, as `nohup` and shells do for commands in the background, stays ignored.
+
+use std::fmt;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::{Failure, Result, Status};
+
+/// The first signal that came; 0 if none did.
+static CAUGHT: AtomicI32 = AtomicI32::new(0);
+
+/// Whether there is nothing more to undo.
+static DONE: AtomicBool = AtomicBool::new(false);
+
+/// The end of a pipe that can be read when a signal has come; empty until signals are caught.
+static WAKE: OnceLock<PipeReader> = OnceLock::new();
+
+/// Serialises [`catch`].
+static CATCHING: Mutex<()> = Mutex::new(());
+
+/// The signals of which the third ends the process at once.
+const PATIENCE: u32 = 3;
+
+/// A signal that asked for the end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interruption(i32);
+
+impl Interruption {
+    fn name(self) -> &'static str {
+        match self.0 {
+            SIGHUP => "SIGHUP",
+            SIGINT => "SIGINT",
+            _ => "SIGTERM",
+        }
+    }
+
+    /// The exit code that shells report for a process that the signal ended.
+    pub(crate) fn status(self) -> Status {
+        match self.0 {
+            SIGHUP => Status::Hangup,
+            SIGINT => Status::Interrupt,
+            _ => Status::Terminated,
+        }
+    }
+}
+
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ended by {}", self.name())
+    }
+}
+
+impl std::error::Error for Interruption {}
+
+/// From now on signals end nothing by themselves: they are seen by [`check`] and by [`wait`].
+pub(crate) fn catch() -> Result<()> {
+    let _catching = CATCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    if WAKE.get().is_some() {
+        return Ok(());
+    }
+    let failed = |error: io::Error| Failure::new(Status::Io, format!("cannot catch signals: {error}"));
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    let mut signals = Signals::new(not_ignored(&[SIGINT, SIGTERM, SIGHUP])).map_err(failed)?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || watch(&mut signals, writer))
+        .map_err(failed)?;
+    WAKE.get_or_init(|| reader);
+    Ok(())
+}
+
+fn watch(signals: &mut Signals, writer: PipeWriter) {
+    let mut writer = Some(writer);
+    let mut count = 0;
+    for signal in signals.forever() {
+        if DONE.load(Ordering::Acquire) {
+            end(signal, "what is done stays");
+        }
+        count += 1;
+        if count == 1 {
+            CAUGHT.store(signal, Ordering::Release);
+            drop(writer.take());
+        }
+        // Standard error may be gone; the exit code then has to say it all.
+        if count == 2 {
+            let _ = writeln!(
+                io::stderr(),
+                "bedload: undoing what was begun; a third signal ends that"
+            );
+        }
+        if count == PATIENCE {
+            end(
+                signal,
+                "the third signal, before all was undone: part of what was begun may be left",
+            );
+        }
+    }
+}
+
+fn end(signal: i32, why: &str) -> ! {
+    let _ = writeln!(io::stderr(), "bedload: {}; {why}", Interruption(signal));
+    process::exit(i32::from(Interruption(signal).status() as u8))
+}
+
+/// Those of the signals that the process was not told to ignore.
+fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    // The mask has a bit for each signal, the lowest for signal 1.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let is_ignored = |signal: i32| mask.unwrap_or(0) & (1 << (signal - 1)) != 0;
+    signals
+        .iter()
+        .copied()
+        .filter(|&signal| !is_ignored(signal))
+        .collect()
+}
+
+/// The signal that asked for the end, if one did.
+pub(crate) fn caught() -> Option<Interruption> {
+    match CAUGHT.load(Ordering::Acquire) {
+        0 => None,
+        signal => Some(Interruption(signal)),
+    }
+}
+
+/// What was asked for is done, and stays. A signal that comes later ends what is left to be said.
+pub(crate) fn done() {
+    DONE.store(true, Ordering::Release);
+}
+
+/// Fails if a signal has asked for the end.
+pub(crate) fn check() -> Result<()> {
+    caught().map_or(Ok(()), |signal| Err(signal.into()))
+}
+
+impl From<Interruption> for Failure {
+    fn from(signal: Interruption) -> Self {
+        Self::new(signal.status(), signal.to_string())
+    }
+}
+
+/// Waits until `fd` can be read or written without waiting, as `flags` say; an [`Interruption`] if a signal comes first.
+pub(crate) fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
+    let wake = WAKE.get().map(AsFd::as_fd);
+    let mut fds = vec![PollFd::from_borrowed_fd(fd, flags)];
+    fds.extend(wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
+    loop {
+        if let Some(signal) = caught() {
+            return Err(io::Error::other(signal));
+        }
+        match poll(&mut fds, None) {
+            Ok(_) if !fds[0].revents().is_empty() => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_read_at_once_is_not_waited_for() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"x").unwrap();
+        wait(reader.as_fd(), PollFlags::IN).unwrap();
+        drop(writer);
+        wait(reader.as_fd(), PollFlags::IN).unwrap();
+    }
+}

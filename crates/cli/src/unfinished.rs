@@ -1,0 +1,160 @@
+//! Files and directories that are made under another name, and take their own when they are whole.
+//!
+//! The other name is `NAME.unfinished-` and six letters, beside the place where the whole thing is to stand. It is removed
+//! if the command fails or a signal ends it; what `kill -9` leaves can be told by it.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use bedload::Error;
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::exit::{Failure, Result, Status};
+use crate::interrupt;
+
+/// How often a step of which the store is in charge is asked whether it has ended, and a signal whether it came.
+const LOOKED_AFTER: Duration = Duration::from_millis(10);
+
+/// The entry of a store's directory without which it is no store.
+const DATA_FILE: &str = "data";
+
+/// A new file that is to stand at `path`.
+pub(crate) fn file(path: &Path) -> io::Result<NamedTempFile> {
+    let (parent, prefix) = beside(path)?;
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        // What any new file has; the umask takes from it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(parent)
+}
+
+/// Where to make what is to stand at `path`, and how its name begins.
+fn beside(path: &Path) -> io::Result<(&Path, String)> {
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok((parent, format!("{}.unfinished-", name.display())))
+}
+
+/// Makes a store at `path`, where nothing may stand but an empty directory. `make` gets the place where it is to make it.
+///
+/// A signal does not wait for `make`: what that has made is taken away from it.
+pub(crate) fn store<T: Send + 'static>(
+    path: &Path,
+    make: impl FnOnce(&Path) -> bedload::Result<T> + Send + 'static,
+) -> Result<T> {
+    interrupt::catch()?;
+    let unfinished = Unfinished::begin(path)?;
+    let (sender, receiver) = channel();
+    let place = unfinished.place();
+    let failed = |error: io::Error| Failure::new(Status::Io, format!("cannot start a thread: {error}"));
+    thread::Builder::new()
+        .spawn(move || sender.send(make(&place)))
+        .map_err(failed)?;
+    let made = loop {
+        match receiver.recv_timeout(LOOKED_AFTER) {
+            Ok(made) => break made?,
+            Err(RecvTimeoutError::Timeout) => {}
+            // The panic has been printed.
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::new(Status::Io, "the copy ended without a result"));
+            }
+        }
+        if let Some(signal) = interrupt::caught() {
+            return Err(unfinished.take_away(signal.into()));
+        }
+    };
+    interrupt::check()?;
+    unfinished.finish()?;
+    interrupt::done();
+    Ok(made)
+}
+
+/// A directory that is being filled.
+struct Unfinished {
+    dir: TempDir,
+    path: PathBuf,
+    /// Whether there is a directory at `path`, in which `dir` stands then: it may be where a file system is mounted.
+    is_within: bool,
+}
+
+impl Unfinished {
+    fn begin(path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| Failure::io(path, &error);
+        let entries = match fs::read_dir(path) {
+            Ok(mut entries) => Some(entries.next().is_some()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Some(true),
+            Err(error) => return Err(failed(error)),
+        };
+        if entries == Some(true) {
+            return Err(Error::AlreadyExists { path: path.into() }.into());
+        }
+        let is_within = entries.is_some();
+        let (parent, prefix) = if is_within {
+            (path, "unfinished-".to_owned())
+        } else {
+            beside(path).map_err(failed)?
+        };
+        let dir = tempfile::Builder::new()
+            .prefix(&prefix)
+            .tempdir_in(parent)
+            .map_err(failed)?;
+        Ok(Self {
+            dir,
+            path: path.to_owned(),
+            is_within,
+        })
+    }
+
+    /// Where the store is to be made: in a directory of its own, so that it cannot be begun again when that is taken away.
+    fn place(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    fn finish(self) -> Result<()> {
+        let (from, to) = (self.place(), &self.path);
+        let finished = if self.is_within {
+            move_entries(&from, to).and_then(|()| sync_dir(to))
+        } else {
+            fs::rename(&from, to).and_then(|()| sync_dir(beside(to)?.0))
+        };
+        finished.map_err(|error| Failure::io(to, &error))
+    }
+
+    /// Removes the directory, although the thread that fills it goes on: under another name, which that does not know.
+    fn take_away(self, failure: Failure) -> Failure {
+        let mut name = self.dir.path().as_os_str().to_owned();
+        name.push("-removed");
+        let removed = fs::rename(self.dir.path(), &name).and_then(|()| fs::remove_dir_all(&name));
+        match removed {
+            Ok(()) => failure,
+            Err(error) => failure.with_note(&format!(
+                "and {} could not be removed: {error}",
+                Path::new(&name).display()
+            )),
+        }
+    }
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}
+
+/// Moves the files of a store one directory up: the one last without which it is none.
+fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if entry.file_name() != DATA_FILE {
+            fs::rename(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    fs::rename(from.join(DATA_FILE), to.join(DATA_FILE))
+}

@@ -1,0 +1,30 @@
+//! Renaming a table.
+
+use super::Engine;
+use crate::error::{Error, Result};
+
+impl Engine {
+    /// Gives a table another name, durably: with a checkpoint, as it is created with one.
+    pub(crate) fn rename_table(&self, name: &str, new: &str) -> Result<()> {
+        if new.is_empty() {
+            return Err(Error::schema("a table needs a name"));
+        }
+        self.with_space(|| {
+            let _flushing = self.flush.lock();
+            self.check_writable()?;
+            let table = self.view().catalogue.named(name)?.id;
+            if self.view().catalogue.named(new).is_ok() {
+                return Err(Error::TableExists { name: new.into() });
+            }
+            self.seal(true)?;
+            self.flush_sealed(None, |_, catalogue| {
+                if let Some(table) = catalogue.get(table) {
+                    let mut table = (**table).clone();
+                    table.name = new.into();
+                    catalogue.put(table);
+                }
+                Ok(())
+            })
+        })
+    }
+}
