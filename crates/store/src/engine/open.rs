@@ -11,6 +11,7 @@ use super::flusher::Wake;
 use super::lock::lock;
 use super::process::Process;
 use super::recovery::{Recovered, recover};
+use super::reserve::Reserve;
 use super::view::{Generation, View};
 use super::{CommitState, Engine};
 use crate::disk::Disk;
@@ -46,6 +47,7 @@ impl Engine {
         } else {
             create_files(&*disk, dir, &options, &mut lock)?;
         }
+        let reserve = Reserve::of_store(disk.clone(), dir);
         let Recovered {
             store_id,
             pages,
@@ -53,9 +55,31 @@ impl Engine {
             catalogue,
             log_end,
             next_sequence,
-        } = recover(&disk, dir, &options).map_err(|error| error.of_opening(dir, DATA_FILE))?;
-        let log = Log::begin(disk.clone(), dir.join(LOG_DIR), store_id, log_end)?;
-        let active = Arc::new(Generation::new(log_end, next_sequence));
+            left,
+        } = recover(&disk, dir, &options, &reserve).map_err(|error| error.of_opening(dir, DATA_FILE))?;
+        let log_dir = dir.join(LOG_DIR);
+        let begin = || Log::begin(disk.clone(), log_dir.clone(), store_id, log_end);
+        let log = match if left.is_some() {
+            Ok(None)
+        } else {
+            begin().map(Some)
+        } {
+            Err(Error::NoSpace { .. }) if reserve.give_back() => begin().map(Some),
+            begun => begun,
+        };
+        let (log, is_full) = match log {
+            Ok(Some(log)) => (log, false),
+            // Nothing can be written, and everything can be read.
+            Ok(None) | Err(Error::NoSpace { .. }) => {
+                tracing::warn!(path = %dir.display(), "the disk is full: the store can be read, and not written to");
+                (Log::of_full_disk(disk.clone(), log_dir, store_id, log_end)?, true)
+            }
+            Err(error) => return Err(error),
+        };
+        let active = Arc::new(left.unwrap_or_else(|| Generation::new(log_end, next_sequence)));
+        if !is_full {
+            reserve.set_aside()?;
+        }
         let view = View::new(
             pages.published(),
             Arc::new(catalogue),
@@ -77,6 +101,8 @@ impl Engine {
             flush: Mutex::new(()),
             record_memory: Mutex::default(),
             failed: Mutex::new(None),
+            is_full,
+            reserve,
             wake: Wake::new(),
             process: Process::current(),
             lock: Mutex::new(lock),

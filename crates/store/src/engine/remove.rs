@@ -26,6 +26,7 @@ impl Engine {
             .map_err(|source| Error::io(&data, "rename", source))?;
         self.sync_dir()?;
         self.blocks.remove_all()?;
+        self.reserve.remove()?;
         Log::remove_all(&*self.disk, &self.dir.join(LOG_DIR))?;
         for path in [begun, self.dir.join(LOCK_FILE)] {
             let removed = self.disk.remove(&path).or_else(ignore_missing);

@@ -1,5 +1,7 @@
 //! Rows in memory and in the log: times apart, fixed columns packed row by row, variable columns end to end.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_buffer::ScalarBuffer;
@@ -78,9 +80,32 @@ impl RowBlock {
         check_columns(schema, batch)
     }
 
+    /// Bytes that the rows of a batch would take in memory.
+    pub(crate) fn memory_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
+        let layout = schema.layout();
+        let row_bytes = 8 + layout.fixed_len() + 4 * layout.variable_columns();
+        let texts = batch
+            .columns()
+            .iter()
+            .filter_map(|array| array.as_string_opt::<i32>());
+        batch.num_rows() * row_bytes + texts.map(text_bytes).sum::<usize>()
+    }
+
     /// The rows of `batch`, which must have the table's columns. `row_limit` bounds the bytes of a row's columns.
     pub(crate) fn of_batch(schema: &TableSchema, batch: &RecordBatch, row_limit: usize) -> Result<Self> {
         check_columns(schema, batch)?;
+        Self::of_part(schema, batch, 0..batch.num_rows(), row_limit)
+    }
+
+    /// Some rows of a batch that has the table's columns.
+    pub(crate) fn of_part(
+        schema: &TableSchema,
+        batch: &RecordBatch,
+        part: Range<usize>,
+        row_limit: usize,
+    ) -> Result<Self> {
+        let first = part.start;
+        let batch = &batch.slice(part.start, part.len());
         let rows = batch.num_rows();
         let layout = schema.layout();
         let fixed_len = layout.fixed_len();
@@ -98,7 +123,7 @@ impl RowBlock {
         if variable_columns > 0 {
             block.gather_variable(schema, batch)?;
         }
-        block.check_rows(row_limit)?;
+        block.check_rows(first, row_limit)?;
         Ok(block)
     }
 
@@ -125,7 +150,8 @@ impl RowBlock {
         Ok(())
     }
 
-    fn check_rows(&self, limit_bytes: usize) -> Result<()> {
+    /// `first` is the number of the first row, for messages.
+    fn check_rows(&self, first: usize, limit_bytes: usize) -> Result<()> {
         let mut begin = 0;
         for row in 0..self.len() {
             let end = match self.variable_columns {
@@ -135,7 +161,7 @@ impl RowBlock {
             let len_bytes = self.fixed_len + (end - begin);
             if len_bytes > limit_bytes {
                 return Err(Error::TooLarge {
-                    what: format!("row {row}"),
+                    what: format!("row {}", first + row),
                     len_bytes,
                     limit_bytes,
                 });
@@ -293,7 +319,11 @@ impl RowBlock {
 /// Bytes of the text that an array has: of a slice far less than the text it is a part of, and nothing where there are no
 /// values.
 fn text_bytes(array: &StringArray) -> usize {
-    let ends = array.value_offsets().windows(2).enumerate();
+    let ends = array.value_offsets();
+    if array.null_count() == 0 {
+        return ends[ends.len() - 1].abs_diff(ends[0]) as usize;
+    }
+    let ends = ends.windows(2).enumerate();
     let lens = ends.filter_map(|(row, ends)| array.is_valid(row).then(|| ends[1].abs_diff(ends[0]) as usize));
     lens.sum()
 }
@@ -418,7 +448,7 @@ mod tests {
     use super::*;
 
     /// A column of each type for the rows of some numbers; every third has no value.
-    fn column_of_each_type(numbers: std::ops::Range<u8>) -> Vec<(&'static str, ArrayRef)> {
+    fn column_of_each_type(numbers: Range<u8>) -> Vec<(&'static str, ArrayRef)> {
         let some = |number: u8| (number % 3 > 0).then_some(number);
         let numbers = || numbers.clone().map(some);
         let wide = |width: i32| -> ArrayRef {
@@ -484,7 +514,7 @@ mod tests {
 
     #[test]
     fn a_slice_counts_as_the_rows_that_it_has() {
-        let batch_of = |column: usize, numbers: std::ops::Range<u8>| {
+        let batch_of = |column: usize, numbers: Range<u8>| {
             let times = numbers.clone().map(i64::from);
             let at: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(times));
             let (name, values) = column_of_each_type(numbers).swap_remove(column);
