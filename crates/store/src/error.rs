@@ -273,3 +273,16 @@ impl From<Error> for bedload_pages::Error {
         Self::store(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_no_numbers_of_the_system() {
+        let error = Error::io(Path::new("there"), "open", io::Error::from_raw_os_error(2));
+        assert_eq!(error.to_string(), "cannot open there: no such file or directory");
+        let problem = crate::engine::Problem::from(error);
+        assert_eq!(problem.reason, "no such file or directory");
+    }
+}

@@ -18,7 +18,7 @@ use bedload_trees::bplus_tree::BPlusTree;
 
 use crate::engine::{TableEntry, View, tree_config};
 use crate::error::{Error, Result};
-use crate::rows::{BatchBuilder, Deletion, Head, Place, Projection, RowSource};
+use crate::rows::{BatchBuilder, Deletions, Head, Place, Projection, RowSource, Stretch};
 use crate::sparse::{BlockScan, BlocksAhead, SparseEntry};
 
 pub(crate) use head_rows::HeadRows;
@@ -66,7 +66,8 @@ pub struct Scan {
     projection: Projection,
     /// The heads of the table that have something visible.
     heads: Vec<Arc<Head>>,
-    deletions: Vec<Deletion>,
+    /// None if nothing was deleted since the last flush.
+    deletions: Option<Arc<Deletions>>,
     /// Rows from this sequence number on are not visible.
     visible: u64,
     from: Bound<Place>,
@@ -102,7 +103,15 @@ impl Scan {
             .iter()
             .filter_map(|generation| generation.head(table.id));
         let heads: Vec<Arc<Head>> = heads.collect();
-        let deletions = heads.iter().flat_map(|head| head.deletions(visible)).collect();
+        let mut deletions = heads.iter().filter_map(|head| head.merged_deletions(visible));
+        let deletions = match (deletions.next(), deletions.next()) {
+            (None, _) => None,
+            (Some(all), None) => Some(all),
+            (Some(first), Some(second)) => {
+                let sets: Vec<_> = [first, second].into_iter().chain(deletions).collect();
+                Some(Arc::new(Deletions::merge(sets.iter().map(|set| &**set))))
+            }
+        };
         let projection = Projection::all(table.schema.clone());
         Self {
             view,
@@ -217,6 +226,7 @@ impl Scan {
             builder: BatchBuilder::new(&self.projection, self.expected().min(wanted), &self.view.memory),
             wanted,
             last: None,
+            stretch: None,
         };
         let mut ahead = std::mem::take(&mut self.ahead);
         self.fill(&mut ahead, &mut output)?;
@@ -239,6 +249,11 @@ impl Scan {
         self.pass(last)?;
         self.remaining = if is_full { self.remaining - rows } else { 0 };
         Ok(Some(batch))
+    }
+
+    fn deletions(&self) -> &Deletions {
+        static NONE: Deletions = Deletions::NONE;
+        self.deletions.as_deref().unwrap_or(&NONE)
     }
 
     /// Merges pages and heads into the output until it is full or nothing is left.
@@ -265,9 +280,9 @@ impl Scan {
                     .peek()
                     .map_or(leaf.len(), |place| leaf.end_before(at, place));
                 if end > at {
-                    at = output.take(&leaf, at..end, &self.deletions)?;
+                    at = output.take(&leaf, at..end, self.deletions())?;
                 } else if let Some(row) = heads.pop() {
-                    output.take(&row, 0..1, &self.deletions)?;
+                    output.take(&row, 0..1, self.deletions())?;
                 }
                 if output.is_full() {
                     return Ok(());
@@ -277,7 +292,7 @@ impl Scan {
         while !output.is_full()
             && let Some(row) = heads.pop()
         {
-            output.take(&row, 0..1, &self.deletions)?;
+            output.take(&row, 0..1, self.deletions())?;
         }
         Ok(())
     }
@@ -327,7 +342,7 @@ impl Scan {
         let Some(ticks) = self.ticks(sparse) else {
             return Ok(());
         };
-        let read = (self.visible, &*self.deletions);
+        let read = (self.visible, self.deletions());
         let table = (&*self.table, sparse);
         let scan = BlockScan::new(&self.view, &self.heads, table, read, ticks, self.reverse, ahead);
         scan?.fill(heads, output)
@@ -354,6 +369,8 @@ pub(crate) struct Output<'s> {
     wanted: usize,
     /// The place of the last row looked at.
     last: Option<Place>,
+    /// What is deleted around it.
+    stretch: Option<Stretch>,
 }
 
 impl Output<'_> {
@@ -389,25 +406,42 @@ impl Output<'_> {
         &mut self,
         source: &impl RowSource,
         rows: Range<usize>,
-        deletions: &[Deletion],
+        deletions: &Deletions,
     ) -> Result<usize> {
-        let is_gone = |row: &usize| {
-            let (time, sequence) = source.place(*row);
-            deletions.iter().any(|deletion| deletion.covers(time, sequence))
-        };
         let mut at = rows.start;
         while at < rows.end && self.builder.len() < self.wanted {
             let most = rows.end.min(at + (self.wanted - self.builder.len()));
-            let end = if deletions.is_empty() {
-                most
-            } else {
-                (at..most).find(is_gone).unwrap_or(most)
+            if deletions.is_empty() {
+                self.builder.append(source, at..most)?;
+                at = most;
+                continue;
+            }
+            // Times ascend, or descend: those of one stretch stand together.
+            let time = source.place(at).0;
+            let known = self.stretch.filter(|stretch| stretch.contains(time));
+            let stretch = known.unwrap_or_else(|| deletions.stretch(time));
+            self.stretch = Some(stretch);
+            let (mut end, mut beyond) = (at + 1, most);
+            while end < beyond {
+                let middle = usize::midpoint(end, beyond);
+                if stretch.contains(source.place(middle).0) {
+                    end = middle + 1;
+                } else {
+                    beyond = middle;
+                }
+            }
+            let is_gone = |row: &usize| {
+                let (time, sequence) = source.place(*row);
+                deletions.covers_in(stretch, time, sequence)
             };
+            if !deletions.leaves_all(stretch) {
+                let left = (at..end).find(|row| !is_gone(row)).unwrap_or(end);
+                end = (left..end).find(is_gone).unwrap_or(end);
+                at = left;
+            }
             if end > at {
                 self.builder.append(source, at..end)?;
                 at = end;
-            } else {
-                at += 1;
             }
         }
         if at > rows.start {

@@ -88,7 +88,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The name is empty, or that of another table; rows of this schema fit in no page; the disk fails.
+    /// The name is not 1 to 255 bytes of printable text, or is that of another table; rows of this schema fit in no page;
+    /// the disk is full or fails.
     pub fn create_table(&self, name: &str, schema: TableSchema) -> Result<Table> {
         self.create_table_as(name, schema, Layout::Indexed)
     }
@@ -243,13 +244,19 @@ impl Store {
     }
 
     /// Flushes, so that the next opening has no log to read, and lets go of this handle. Dropping the store instead
-    /// is as safe.
+    /// is as safe. On a full disk rows stay in the log, durably, which is no failure: nothing is missing.
     ///
     /// # Errors
     ///
-    /// As for [`flush`](Self::flush).
+    /// As for [`flush`](Self::flush), but for a full disk.
     pub fn close(self) -> Result<()> {
-        self.flush()
+        match self.flush() {
+            Err(error @ Error::NoSpace { .. }) => {
+                tracing::warn!(%error, "rows stay in the log");
+                self.shared.engine.sync()
+            }
+            done => done,
+        }
     }
 }
 

@@ -7,11 +7,13 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use parking_lot::MutexGuard;
 
+use super::flush::flush_generation;
+use super::view::Generation;
 use super::{CommitState, Engine, TableEntry};
 use crate::error::{Error, Result};
 use crate::options::Durability;
-use crate::rows::{Deletion, RowBlock, TableId};
-use crate::sparse::{Placed, Snap, SparseEntry, Target};
+use crate::rows::{Deletion, Head, RowBlock, TableId};
+use crate::sparse::{Placed, Snap, SparseEntry, SparseFlush, Target};
 use crate::wal::{Pending, Record};
 
 /// What [`Table::append`](crate::Table::append) committed.
@@ -32,11 +34,24 @@ pub struct Appended {
 /// log end, the sooner they are written over.
 const BLOCKS_FLUSHED: usize = 6 << 20;
 
+/// Deletions at which a flush begins: each state of them that a reader wants is made of all those before it.
+const DELETIONS_FLUSHED: usize = if cfg!(any(test, fuzzing)) { 64 } else { 1024 };
+
+/// Parts of a long batch for a sparse table, at most: a block may be written once for each of them, and each time it takes
+/// another place.
+const SPARSE_PARTS_MAX: usize = 64;
+
 /// The longest memory of a record that is kept for the next one.
 const RECORD_BYTES_KEPT: usize = 1 << 20;
 
 /// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
+
+fn no_such_table() -> Error {
+    Error::NoSuchTable {
+        name: "this one, which was dropped".into(),
+    }
+}
 
 impl Engine {
     /// Appends the rows of a batch.
@@ -64,6 +79,10 @@ impl Engine {
             }
             placed = Some(times.times);
         }
+        if Head::memory_of(&table.schema, batch) > self.options.head_bytes {
+            appended.first_sequence = self.append_long(table, batch, placed.as_deref())?;
+            return Ok(appended);
+        }
         let mut block = RowBlock::of_batch(&table.schema, batch, self.row_limit(table))?;
         if let Some(times) = placed {
             block.set_times(times);
@@ -83,6 +102,47 @@ impl Engine {
         self.end_commit(commit, position)?;
         appended.first_sequence = first;
         Ok(appended)
+    }
+
+    /// Appends a batch that is longer than the memory for rows: part by part into pages, all of it in one checkpoint, which
+    /// makes it durable and visible as a whole. The log has nothing of it. Returns the first sequence number.
+    ///
+    /// Its rows come after everything that is sealed for that checkpoint, and before everything that others commit
+    /// meanwhile: their numbers are left out between the two.
+    fn append_long(&self, table: &TableEntry, batch: &RecordBatch, placed: Option<&[i64]>) -> Result<u64> {
+        RowBlock::check(&table.schema, batch)?;
+        let rows = batch.num_rows();
+        let row_bytes = Head::memory_of(&table.schema, batch).div_ceil(rows.max(1)).max(1);
+        let mut part_rows = (self.options.head_bytes / 2 / row_bytes).max(1);
+        if table.sparse.is_some() {
+            part_rows = part_rows.max(rows.div_ceil(SPARSE_PARTS_MAX));
+        }
+        let row_limit = self.row_limit(table);
+        let _flushing = self.flush.lock();
+        self.check_writable()?;
+        let first = self.seal_before(true, rows as u64)?;
+        self.flush_sealed(None, |pages, catalogue| {
+            if catalogue.get(table.id).is_none() {
+                return Err(no_such_table());
+            }
+            let flush = SparseFlush {
+                pages,
+                files: &self.blocks,
+            };
+            for begin in (0..rows).step_by(part_rows) {
+                let part = begin..rows.min(begin + part_rows);
+                let mut block = RowBlock::of_part(&table.schema, batch, part.clone(), row_limit)?;
+                block.first_sequence = first + begin as u64;
+                if let Some(times) = placed {
+                    block.set_times(times[part].to_vec());
+                }
+                let generation = Generation::new(0, first);
+                generation.append(table.id, Arc::new(block));
+                flush_generation(&flush, catalogue, &generation, None)?;
+            }
+            Ok(())
+        })?;
+        Ok(first)
     }
 
     /// Appends a batch for a sparse table as blocks, if it fills any; returns the first sequence number.
@@ -154,8 +214,12 @@ impl Engine {
     /// Removes the rows that `deletion_at` describes, given the sequence number of the deletion.
     pub(crate) fn delete(&self, table: TableId, deletion_at: impl Fn(u64) -> Deletion) -> Result<()> {
         self.check_writable()?;
-        self.with_space(|| {
-            self.make_room()?;
+        self.with_reserve(|| {
+            // It takes next to no memory, and may be what makes room on a full disk.
+            match self.make_room() {
+                Err(Error::NoSpace { .. }) => {}
+                done => done?,
+            }
             let mut commit = self.begin_commit(table)?;
             let deletion = deletion_at(commit.next_sequence);
             let position = self.log.append(&Record::delete_body(table, &deletion))?;
@@ -174,9 +238,7 @@ impl Engine {
         let commit = self.commit.lock();
         self.check_writable()?;
         if self.view().catalogue.get(table).is_none() {
-            return Err(Error::NoSuchTable {
-                name: "this one, which was dropped".into(),
-            });
+            return Err(no_such_table());
         }
         Ok(commit)
     }
@@ -203,18 +265,21 @@ impl Engine {
 
     /// Begins a flush early, and waits for it once the memory for rows is full.
     fn make_room(&self) -> Result<()> {
-        let (used, of_blocks) = {
+        let (used, of_blocks, deletions) = {
             let view = self.view();
-            (view.active().bytes(), view.active().block_bytes())
+            let active = view.active();
+            (active.bytes(), active.block_bytes(), active.deletions())
         };
         let limit = self.options.head_bytes;
-        if used >= limit {
+        if used >= limit || deletions >= 2 * DELETIONS_FLUSHED {
             // Flushes of other threads make room too; look again once they are done.
             let flushing = self.flush.lock();
-            if self.view().active().bytes() >= limit {
+            let view = self.view();
+            if view.active().bytes() >= limit || view.active().deletions() >= 2 * DELETIONS_FLUSHED {
+                drop(view);
                 self.flush_locked(&flushing)?;
             }
-        } else if used >= limit / 2 || of_blocks >= BLOCKS_FLUSHED {
+        } else if used >= limit / 2 || of_blocks >= BLOCKS_FLUSHED || deletions >= DELETIONS_FLUSHED {
             self.wake.flush();
         }
         Ok(())

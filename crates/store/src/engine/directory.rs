@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::catalogue::Catalogue;
 use super::lock::{LOCK_FILE, StoreLock};
+use super::reserve::RESERVE_FILE;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -145,5 +146,8 @@ pub(super) fn finish_data_file(disk: &dyn Disk, dir: &Path) -> Result<()> {
 /// Whether a creation, or a removal, that was cut short may have left it.
 pub(super) fn is_remnant(entry: &Path) -> bool {
     let name = entry.file_name().and_then(|name| name.to_str());
-    matches!(name, Some(LOCK_FILE | LOG_DIR | BEGUN_FILE | SPARSE_DIR))
+    matches!(
+        name,
+        Some(LOCK_FILE | LOG_DIR | BEGUN_FILE | SPARSE_DIR | RESERVE_FILE)
+    )
 }

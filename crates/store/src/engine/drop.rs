@@ -17,7 +17,7 @@ impl Engine {
     /// Drops a table and all its rows.
     pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
         self.check_writable()?;
-        self.with_space(|| {
+        self.with_reserve(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;
             let table = self.view().catalogue.named(name)?.clone();

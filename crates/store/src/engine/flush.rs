@@ -14,7 +14,7 @@ use super::catalogue::{Catalogue, TableEntry};
 use super::view::{Generation, View};
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
-use crate::rows::{Deletion, Head, RowsInOrder, TableId, TableSchema};
+use crate::rows::{Deletions, Head, RowsInOrder, Stretch, TableId, TableSchema};
 use crate::sparse::{Grid, SparseEntry, SparseFlush, file_columns};
 use crate::wal::Record;
 
@@ -26,6 +26,15 @@ impl Engine {
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
         self.with_space(|| {
+            let flushing = self.flush.lock();
+            self.flush_locked(&flushing)
+        })
+    }
+
+    /// As [`flush`](Self::flush), to make room for something that is taken back.
+    pub(crate) fn flush_with_reserve(&self) -> Result<()> {
+        self.check_writable()?;
+        self.with_reserve(|| {
             let flushing = self.flush.lock();
             self.flush_locked(&flushing)
         })
@@ -48,9 +57,7 @@ impl Engine {
         grid: Option<Grid>,
     ) -> Result<()> {
         self.check_writable()?;
-        if name.is_empty() {
-            return Err(Error::schema("a table needs a name"));
-        }
+        check_name(name)?;
         self.with_space(|| self.try_create_table(name, &schema, grid))
     }
 
@@ -99,20 +106,28 @@ impl Engine {
     /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
     /// happens only if it `must`.
     pub(super) fn seal(&self, must: bool) -> Result<()> {
+        self.seal_before(must, 0).map(drop)
+    }
+
+    /// As [`seal`](Self::seal); leaves out so many sequence numbers between what is sealed and what comes after it, and
+    /// returns the first of them.
+    pub(super) fn seal_before(&self, must: bool, numbers: u64) -> Result<u64> {
         self.check_place()?;
-        let commit = self.commit.lock();
+        let mut commit = self.commit.lock();
         let view = self.view();
+        let first = commit.next_sequence;
         if view.active().is_empty() {
             if !must {
-                return Ok(());
+                return Ok(first);
             }
             self.log.append(&Record::no_op_body())?;
         }
         let log_start = self.log.rotate().map_err(|error| self.fail_if_unknown(error))?;
+        commit.next_sequence += numbers;
         // Rows become visible before any flush can contain them (rule 3).
         self.visible.fetch_max(commit.next_sequence, Ordering::AcqRel);
         self.publish(view.sealed_before(Arc::new(Generation::new(log_start, commit.next_sequence))));
-        Ok(())
+        Ok(first)
     }
 
     /// Flushes the sealed generations but for what they have of the table `without`, changes the catalogue with `change`,
@@ -170,8 +185,38 @@ impl Engine {
             // It takes space and nothing else, until the next checkpoint.
             tracing::warn!(%error, "a part of the log that is no longer needed could not be removed");
         }
+        if let Err(error) = self.reserve.set_aside() {
+            tracing::warn!(%error, "there is no reserve for a full disk");
+        }
         Ok(())
     }
+}
+
+/// Bytes that the name of a table may have.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Fails unless a name can be shown on one line, as it is: it may come from anywhere, and goes to terminals and logs.
+fn check_name(name: &str) -> Result<()> {
+    let reason = if name.is_empty() {
+        "a table needs a name".into()
+    } else if name.len() > NAME_BYTES_MAX {
+        format!(
+            "the name of a table has at most {NAME_BYTES_MAX} bytes, this one {}",
+            name.len()
+        )
+    } else if let Some(character) = name.chars().find(|&character| !is_printable(character)) {
+        format!("the name of a table is printable text; {name:?} has {character:?}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::schema(reason))
+}
+
+/// Whether a character stands for itself: no control, no end of a line, nothing that changes the direction of what follows.
+fn is_printable(character: char) -> bool {
+    let is_control = character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}');
+    let is_direction = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !is_control && !is_direction
 }
 
 /// How the trees of tables fill and split: for rows that come nearly in order.
@@ -215,9 +260,9 @@ pub(super) fn flush_generation(
 /// The head's deletions apply to what the tree has; they apply to the head's own rows as those are flushed.
 fn flush_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<TableEntry> {
     let tree = tree_of(pages, table)?;
-    let deletions = head.deletions(u64::MAX);
+    let deletions = head.merged_deletions(u64::MAX).unwrap_or_default();
     let mut table = TableEntry::clone(table);
-    for deletion in &deletions {
+    for deletion in deletions.iter() {
         if deletion.from_sequence < table.end_sequence {
             let (from, to) = (
                 I64Order::key(*deletion.times.start()),
@@ -248,7 +293,9 @@ fn flush_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<T
 /// The rows of a head that were not deleted, as entries of a tree.
 struct HeadEntries<'h> {
     rows: &'h RowsInOrder,
-    deletions: &'h [Deletion],
+    deletions: &'h Deletions,
+    /// The stretch of the last row that was asked about.
+    stretch: Option<Stretch>,
     next: usize,
     key: [u8; 8],
     variable: Vec<&'h [u8]>,
@@ -257,10 +304,11 @@ struct HeadEntries<'h> {
 }
 
 impl<'h> HeadEntries<'h> {
-    fn new(rows: &'h RowsInOrder, deletions: &'h [Deletion]) -> Self {
+    fn new(rows: &'h RowsInOrder, deletions: &'h Deletions) -> Self {
         Self {
             rows,
             deletions,
+            stretch: None,
             next: 0,
             key: [0; 8],
             variable: Vec::new(),
@@ -275,8 +323,13 @@ impl EntrySource for HeadEntries<'_> {
         while let Some((block, row)) = self.rows.get(self.next) {
             self.next += 1;
             let (time, tie) = (block.times()[row], block.first_sequence + row as u64);
-            if self.deletions.iter().any(|deletion| deletion.covers(time, tie)) {
-                continue;
+            if !self.deletions.is_empty() {
+                let known = self.stretch.filter(|stretch| stretch.contains(time));
+                let stretch = known.unwrap_or_else(|| self.deletions.stretch(time));
+                self.stretch = Some(stretch);
+                if self.deletions.covers_in(stretch, time, tie) {
+                    continue;
+                }
             }
             self.count += 1;
             self.end_sequence = self.end_sequence.max(tie + 1);

@@ -26,6 +26,7 @@ mod process;
 mod recovery;
 mod remove;
 mod rename;
+mod reserve;
 mod salvage;
 mod verify;
 mod view;
@@ -54,6 +55,7 @@ use lock::StoreLock;
 #[cfg(any(test, fuzzing))]
 pub(crate) use lock::decode as lock_holder;
 use process::Process;
+use reserve::Reserve;
 pub use salvage::{Gap, SalvageReport, SalvagedTable};
 pub(crate) use salvage::{inspect, salvage};
 pub use verify::{Problem, VerifyReport};
@@ -76,6 +78,9 @@ pub(crate) struct Engine {
     /// Memory of the last long record: what was never touched costs more than copying into it.
     record_memory: Mutex<Vec<u8>>,
     failed: Mutex<Option<Arc<str>>>,
+    /// Whether the disk was too full to recover the log into pages: its rows are in memory, to be read.
+    is_full: bool,
+    reserve: Reserve,
     wake: flusher::Wake,
     /// The process that opened the store, and alone may write to it.
     process: Process,
@@ -138,14 +143,31 @@ impl Engine {
     /// back that is kept for what is to be written.
     fn with_space<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
         match operation() {
-            Err(full @ Error::NoSpace { .. }) => match self.log.give_back() {
-                Ok(true) => operation(),
-                Ok(false) => Err(full),
-                Err(error) => {
-                    tracing::warn!(%error, "the disk is full, and spare segments of the log cannot be removed");
+            Err(full @ Error::NoSpace { .. }) if !self.is_full => {
+                let had_blocks = self.blocks.give_back();
+                match self.log.give_back() {
+                    Ok(had_segments) if had_blocks || had_segments => operation(),
+                    Ok(_) => Err(full),
+                    Err(error) => {
+                        tracing::warn!(%error, "the disk is full, and spare segments of the log cannot be removed");
+                        Err(full)
+                    }
+                }
+            }
+            done => done,
+        }
+    }
+
+    /// As [`with_space`](Self::with_space), for an operation that takes something back: for that there is a reserve.
+    fn with_reserve<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
+        match self.with_space(&operation) {
+            Err(full @ Error::NoSpace { .. }) if !self.is_full => {
+                if self.reserve.give_back() {
+                    operation()
+                } else {
                     Err(full)
                 }
-            },
+            }
             done => done,
         }
     }
@@ -184,6 +206,11 @@ impl Engine {
     /// writes, and without a lock, which may have been held by another thread when this process came to be.
     fn check_writable(&self) -> Result<()> {
         self.process.check(&self.dir)?;
+        if self.is_full {
+            let path = self.pages.path().to_owned();
+            let action = "recover the log into pages, and so to write to,";
+            return Err(Error::NoSpace { path, action });
+        }
         match &*self.failed.lock() {
             Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
             None => Ok(()),

@@ -12,6 +12,7 @@ use super::lock::lock;
 use super::process::Process;
 use super::recovery::{Recovered, recover};
 use super::remove::{remove_created, remove_empty};
+use super::reserve::Reserve;
 use super::view::{Generation, View};
 use super::{CommitState, Engine};
 use crate::disk::Disk;
@@ -55,7 +56,8 @@ impl Engine {
         } else {
             create_files(&*disk, dir, &options, &mut lock)
         };
-        let begun = begun.and_then(|()| begin(&disk, dir, &options));
+        let reserve = Reserve::of_store(disk.clone(), dir);
+        let begun = begun.and_then(|()| Begun::of_files(&disk, dir, &options, &reserve, is_there));
         // After these errors something stands there that is not this creation's.
         let is_others = |error: &Error| {
             matches!(
@@ -69,7 +71,11 @@ impl Engine {
                 remove_empty(&*disk, dir);
             }
         }
-        let (recovered, log) = begun?;
+        let Begun {
+            recovered,
+            log,
+            is_full,
+        } = begun?;
         let Recovered {
             store_id,
             pages,
@@ -77,8 +83,9 @@ impl Engine {
             catalogue,
             log_end,
             next_sequence,
+            left,
         } = recovered;
-        let active = Arc::new(Generation::new(log_end, next_sequence));
+        let active = Arc::new(left.unwrap_or_else(|| Generation::new(log_end, next_sequence)));
         let view = View::new(
             pages.published(),
             Arc::new(catalogue),
@@ -100,6 +107,8 @@ impl Engine {
             flush: Mutex::new(()),
             record_memory: Mutex::default(),
             failed: Mutex::new(None),
+            is_full,
+            reserve,
             wake: Wake::new(),
             process: Process::current(),
             lock: Mutex::new(lock),
@@ -107,12 +116,56 @@ impl Engine {
     }
 }
 
-/// Recovers what is in the files of a store, and begins its log.
-fn begin(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<(Recovered, Log)> {
-    let recovered = recover(disk, dir, options).map_err(|error| error.of_opening(dir, DATA_FILE))?;
-    let log_dir = dir.join(LOG_DIR);
-    let log = Log::begin(disk.clone(), log_dir, recovered.store_id, recovered.log_end)?;
-    Ok((recovered, log))
+/// The files of a store, read and ready to be written to.
+struct Begun {
+    recovered: Recovered,
+    log: Log,
+    /// Whether nothing can be written, as the disk is full.
+    is_full: bool,
+}
+
+impl Begun {
+    /// Recovers what is in the files, and begins the log. On a full disk a store that was there before can still be read.
+    fn of_files(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        options: &Options,
+        reserve: &Reserve,
+        is_there: bool,
+    ) -> Result<Self> {
+        let recovered =
+            recover(disk, dir, options, reserve).map_err(|error| error.of_opening(dir, DATA_FILE))?;
+        let (store_id, log_end, log_dir) = (recovered.store_id, recovered.log_end, dir.join(LOG_DIR));
+        let begin = || Log::begin(disk.clone(), log_dir.clone(), store_id, log_end).map(Some);
+        let begun = match recovered.left {
+            // Rows that could not be flushed keep their place in the log, behind which nothing can be written.
+            Some(_) => Ok(None),
+            None => match begin() {
+                Err(Error::NoSpace { .. }) if reserve.give_back() => begin(),
+                begun => begun,
+            },
+        };
+        let log = match begun {
+            Err(Error::NoSpace { .. }) if is_there => None,
+            begun => begun?,
+        };
+        let is_full = log.is_none();
+        let log = match log {
+            Some(log) => {
+                reserve.set_aside()?;
+                log
+            }
+            None => {
+                tracing::warn!(path = %dir.display(), "the disk is full: the store can be read, and not written to");
+                Log::of_full_disk(disk.clone(), log_dir, store_id, log_end)?
+            }
+        };
+        Ok(Self {
+            recovered,
+            log,
+            is_full,
+        })
+    }
 }
 
 impl Drop for Engine {

@@ -14,6 +14,7 @@ use bedload_pages::PageRead;
 use super::catalogue::Catalogue;
 use super::directory::{DATA_FILE, LOG_DIR};
 use super::flush::flush_generation;
+use super::reserve::Reserve;
 use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -34,10 +35,17 @@ pub(super) struct Recovered {
     /// Where the log ends; everything before is in pages.
     pub(super) log_end: u64,
     pub(super) next_sequence: u64,
+    /// Rows that the disk had no space for: they stay in memory and in the log.
+    pub(super) left: Option<Generation>,
 }
 
 /// Recovers the store in `dir`.
-pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Recovered> {
+pub(super) fn recover(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    options: &Options,
+    reserve: &Reserve,
+) -> Result<Recovered> {
     let (path, log_dir) = (&dir.join(DATA_FILE), &dir.join(LOG_DIR));
     let file = disk
         .open(path)
@@ -69,6 +77,8 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
         generation: Generation::new(superblock.log_start, superblock.next_sequence),
         next_sequence: superblock.next_sequence,
         head_bytes: options.head_bytes,
+        reserve: Some(reserve),
+        is_full: false,
         log: Some((disk.clone(), log_dir.clone())),
         ahead: HashSet::new(),
     };
@@ -92,7 +102,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
     if end.position != superblock.log_start || damage.is_some() || damaged_copy.is_some() {
         // Without the log that the checkpoint before needs, that one is never taken for the newest.
         log_end = log_end.max(superblock.log_start + 1);
-        recovery.checkpoint(log_end)?;
+        recovery.checkpoint_or_keep(log_end)?;
     }
     let Recovery {
         store_id,
@@ -100,8 +110,22 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
         blocks,
         catalogue,
         next_sequence,
+        generation,
+        is_full,
         ..
     } = recovery;
+    if is_full {
+        // Files that no map names yet may be those of blocks that the log names.
+        return Ok(Recovered {
+            store_id,
+            pages: working,
+            blocks: Arc::new(blocks),
+            catalogue,
+            log_end: end.position,
+            next_sequence,
+            left: Some(generation),
+        });
+    }
     // Files that were begun and that nothing names, and those whose removal a crash came before.
     blocks.remove_unknown(|table, file| catalogue.has_file(table, file))?;
     Ok(Recovered {
@@ -111,6 +135,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Re
         catalogue,
         log_end,
         next_sequence,
+        left: None,
     })
 }
 
@@ -126,6 +151,10 @@ pub(super) struct Recovery<'p> {
     pub(super) next_sequence: u64,
     /// Bytes of memory that rows may take before they go to pages.
     pub(super) head_bytes: usize,
+    /// What is given back if the disk is full; none where a full disk is an error, and not to be opened for reading.
+    pub(super) reserve: Option<&'p Reserve>,
+    /// Whether the disk is full, and rows stay in memory.
+    pub(super) is_full: bool,
     /// The log that is replayed, until it was read [ahead](Self::read_ahead); none if it names no blocks of this store.
     pub(super) log: Option<(Arc<dyn Disk>, PathBuf)>,
     /// Table, number and layer of blocks that records name which are not applied yet.
@@ -243,16 +272,46 @@ impl Recovery<'_> {
             }
             _ => {}
         }
-        if self.generation.bytes() >= self.head_bytes {
+        if self.generation.bytes() >= self.head_bytes && !self.is_full {
             self.read_ahead(end)?;
-            self.checkpoint(end)
+            self.checkpoint_or_keep(end)
         } else {
             Ok(())
         }
     }
 
-    /// Bounds the memory that a long log takes: what was replayed so far goes to pages.
+    /// As [`checkpoint`](Self::checkpoint). If the disk is full, and the reserve does not suffice, rows stay in memory.
+    fn checkpoint_or_keep(&mut self, log_start: u64) -> Result<()> {
+        let Some(reserve) = self.reserve else {
+            return self.checkpoint(log_start);
+        };
+        let mut done = self.checkpoint(log_start);
+        if matches!(done, Err(Error::NoSpace { .. })) && reserve.give_back() {
+            done = self.checkpoint(log_start);
+        }
+        match done {
+            Err(Error::NoSpace { .. }) => {
+                self.is_full = true;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Bounds the memory that a long log takes: what was replayed so far goes to pages. If the disk is full all is as it
+    /// was.
     pub(super) fn checkpoint(&mut self, log_start: u64) -> Result<()> {
+        let before = self.catalogue.clone();
+        let done = self.try_checkpoint(log_start);
+        if matches!(done, Err(Error::NoSpace { .. })) {
+            self.working.roll_back();
+            self.blocks.roll_back();
+            self.catalogue = before;
+        }
+        done
+    }
+
+    fn try_checkpoint(&mut self, log_start: u64) -> Result<()> {
         let sparse = SparseFlush {
             pages: &self.working,
             files: &self.blocks,

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::Engine;
 use super::directory::{BEGUN_FILE, DATA_FILE, LOG_DIR};
 use super::lock::LOCK_FILE;
+use super::reserve::RESERVE_FILE;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::wal::Log;
@@ -27,6 +28,7 @@ impl Engine {
             .map_err(|source| Error::io(&data, "rename", source))?;
         self.sync_dir()?;
         self.blocks.remove_all()?;
+        self.reserve.remove()?;
         Log::remove_all(&*self.disk, &self.dir.join(LOG_DIR))?;
         for path in [begun, self.dir.join(LOCK_FILE)] {
             let removed = self.disk.remove(&path).or_else(ignore_missing);
@@ -56,6 +58,7 @@ pub(super) fn remove_created(disk: &dyn Disk, dir: &Path) {
     if let Err(error) = Log::remove_all(disk, &dir.join(LOG_DIR)) {
         tracing::debug!(%error, "the log of a store that could not be created stays");
     }
+    remove(RESERVE_FILE);
     remove(LOCK_FILE);
 }
 

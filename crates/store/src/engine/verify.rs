@@ -82,7 +82,13 @@ impl VerifyReport {
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
             damage @ Error::Corrupt { .. } => {
-                self.problems.push(damage.into());
+                let problem = Problem::from(damage);
+                // A page that is read by way of its tree as well is damaged once.
+                let is_same =
+                    |known: &Problem| (&known.file, &known.place) == (&problem.file, &problem.place);
+                if !self.problems.iter().any(is_same) {
+                    self.problems.push(problem);
+                }
                 Ok(())
             }
             other => Err(other),
@@ -101,9 +107,11 @@ impl Engine {
         for damage in self.pages.check_fixtures() {
             report.note(damage)?;
         }
+        let mut damaged: HashSet<PageId> = HashSet::new();
         for id in view.pages.ids() {
             report.pages += 1;
             if let Err(error) = view.pages.check(id) {
+                damaged.insert(id);
                 report.note(error)?;
             }
         }
@@ -149,6 +157,7 @@ impl Engine {
                 found
                     .problems
                     .iter()
+                    .filter(|found| !damaged.contains(&found.page))
                     .map(|found| problem(place(found.page), found.reason.clone())),
             );
             if found.is_sound() && found.entries != table.rows {

@@ -11,8 +11,8 @@ use crate::pages::PageVersion;
 use crate::rows::{BatchMemory, Deletion, Head, RowBlock, TableId};
 use crate::sparse::{BlockFiles, BlockRef};
 
-/// Bytes a deletion counts for, so that their number stays small: each is asked about every row near it.
-const DELETION_BYTES: usize = 4096;
+/// Bytes a deletion counts for: itself, and the two stretches of times that it may add.
+const DELETION_BYTES: usize = 256;
 
 /// Bytes that a block which stands on the disk counts for.
 const BLOCK_BYTES: usize = 128;
@@ -28,6 +28,7 @@ pub(crate) struct Generation {
     bytes: AtomicUsize,
     /// Of these, the bytes of blocks of sparse tables that wait to be written.
     block_bytes: AtomicUsize,
+    deletions: AtomicUsize,
 }
 
 impl Generation {
@@ -38,6 +39,7 @@ impl Generation {
             heads: RwLock::default(),
             bytes: AtomicUsize::new(0),
             block_bytes: AtomicUsize::new(0),
+            deletions: AtomicUsize::new(0),
         }
     }
 
@@ -87,6 +89,12 @@ impl Generation {
     pub(crate) fn delete(&self, table: TableId, deletion: Deletion) {
         self.head_or_new(table).delete(deletion);
         self.bytes.fetch_add(DELETION_BYTES, Ordering::Relaxed);
+        self.deletions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many deletions there are.
+    pub(crate) fn deletions(&self) -> usize {
+        self.deletions.load(Ordering::Relaxed)
     }
 
     /// Bytes of memory the generation takes.

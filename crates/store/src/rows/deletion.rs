@@ -1,5 +1,6 @@
 //! Deletions: rows declared gone, by time and by order of arrival.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// Removes rows of a table whose time is in `times` and that arrived from sequence number `from_sequence` on and
@@ -17,5 +18,243 @@ impl Deletion {
     /// Whether a row with this time and sequence number is gone.
     pub(crate) fn covers(&self, time: i64, sequence: u64) -> bool {
         self.times.contains(&time) && self.from_sequence <= sequence && sequence < self.at
+    }
+}
+
+/// Many deletions as one: which rows they remove together is found by a search, however many there are.
+///
+/// Of two range deletes the later one removes every row that the earlier one does, where both have a time. So each time
+/// needs only the greatest sequence number of a deletion, and times that have the same lie in one stretch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Deletions {
+    /// Stretches of times, by the first; no two overlap. Of each, the last time, and the sequence number below which no row
+    /// is left.
+    times: BTreeMap<i64, (i64, u64)>,
+    /// Ranges of sequence numbers of which no row is left, whatever its time: from the first up to the second. No two
+    /// overlap.
+    sequences: BTreeMap<u64, u64>,
+    /// Those that are limited both ways, which nothing writes today.
+    others: Vec<Deletion>,
+}
+
+/// Times for which the same is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    first: i64,
+    last: i64,
+    /// No row of a lesser sequence number is left.
+    before: u64,
+}
+
+impl Stretch {
+    pub(crate) fn contains(&self, time: i64) -> bool {
+        (self.first..=self.last).contains(&time)
+    }
+}
+
+impl Deletions {
+    /// No deletions.
+    pub(crate) const NONE: Self = Self {
+        times: BTreeMap::new(),
+        sequences: BTreeMap::new(),
+        others: Vec::new(),
+    };
+
+    /// Of several sets, each of which is later than the one before.
+    pub(crate) fn merge<'d>(sets: impl Iterator<Item = &'d Self>) -> Self {
+        let mut merged = Self::default();
+        for set in sets {
+            if merged.is_empty() {
+                merged = set.clone();
+                continue;
+            }
+            for (&first, &(last, before)) in &set.times {
+                merged.put_times(first, last, before);
+            }
+            for (&from, &to) in &set.sequences {
+                merged.put_sequences(from, to);
+            }
+            merged.others.extend(set.others.iter().cloned());
+        }
+        merged
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.times.is_empty() && !self.has_more()
+    }
+
+    /// Whether rows may be gone whatever their time.
+    fn has_more(&self) -> bool {
+        !self.sequences.is_empty() || !self.others.is_empty()
+    }
+
+    /// Adds a deletion that is later than all others.
+    pub(crate) fn put(&mut self, deletion: &Deletion) {
+        let (first, last) = (*deletion.times.start(), *deletion.times.end());
+        if deletion.from_sequence == 0 {
+            if first <= last {
+                self.put_times(first, last, deletion.at);
+            }
+        } else if (first, last) == (i64::MIN, i64::MAX) {
+            self.put_sequences(deletion.from_sequence, deletion.at);
+        } else {
+            self.others.push(deletion.clone());
+        }
+    }
+
+    fn put_times(&mut self, first: i64, last: i64, before: u64) {
+        // What began earlier, or ends later, is cut off.
+        if let Some((&start, &(end, older))) = self.times.range(..first).next_back()
+            && end >= first
+        {
+            self.times.insert(start, (first - 1, older));
+            if end > last {
+                self.times.insert(last + 1, (end, older));
+            }
+        }
+        while let Some((&start, &(end, older))) = self.times.range(first..=last).next_back() {
+            self.times.remove(&start);
+            if end > last {
+                self.times.insert(last + 1, (end, older));
+            }
+        }
+        self.times.insert(first, (last, before));
+    }
+
+    fn put_sequences(&mut self, mut from: u64, mut to: u64) {
+        while let Some((&start, &end)) = self
+            .sequences
+            .range(..=to)
+            .next_back()
+            .filter(|(_, end)| **end >= from)
+        {
+            self.sequences.remove(&start);
+            from = from.min(start);
+            to = to.max(end);
+        }
+        self.sequences.insert(from, to);
+    }
+
+    /// The stretch that has a time.
+    pub(crate) fn stretch(&self, time: i64) -> Stretch {
+        #[cfg(test)]
+        searches::count();
+        let before = self.times.range(..=time).next_back();
+        if let Some((&first, &(last, before))) = before.filter(|(_, (last, _))| time <= *last) {
+            return Stretch { first, last, before };
+        }
+        // It lies between two stretches: nothing is deleted there by time.
+        let after = self.times.range(time..).next();
+        Stretch {
+            first: before.map_or(i64::MIN, |(_, (last, _))| last + 1),
+            last: after.map_or(i64::MAX, |(&first, _)| first - 1),
+            before: 0,
+        }
+    }
+
+    /// Whether every row of a stretch is left.
+    pub(crate) fn leaves_all(&self, stretch: Stretch) -> bool {
+        stretch.before == 0 && !self.has_more()
+    }
+
+    /// Whether a row is gone whose time lies in a stretch.
+    pub(crate) fn covers_in(&self, stretch: Stretch, time: i64, sequence: u64) -> bool {
+        sequence < stretch.before || (self.has_more() && self.covers_more(time, sequence))
+    }
+
+    fn covers_more(&self, time: i64, sequence: u64) -> bool {
+        let range = self.sequences.range(..=sequence).next_back();
+        range.is_some_and(|(_, &to)| sequence < to)
+            || self.others.iter().any(|deletion| deletion.covers(time, sequence))
+    }
+
+    /// Whether a row with this time and sequence number is gone.
+    pub(crate) fn covers(&self, time: i64, sequence: u64) -> bool {
+        !self.is_empty() && self.covers_in(self.stretch(time), time, sequence)
+    }
+
+    /// Few deletions that remove the same rows as all of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Deletion> {
+        let times = self.times.iter().map(|(&first, &(last, at))| Deletion {
+            times: first..=last,
+            from_sequence: 0,
+            at,
+        });
+        let sequences = self.sequences.iter().map(|(&from_sequence, &at)| Deletion {
+            times: i64::MIN..=i64::MAX,
+            from_sequence,
+            at,
+        });
+        times.chain(sequences).chain(self.others.iter().cloned())
+    }
+}
+
+/// How often a thread has searched deletions.
+#[cfg(test)]
+pub(crate) mod searches {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// The searches of this thread since the last time.
+    pub(crate) fn take() -> u64 {
+        COUNT.replace(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bedload_testkit::Rng;
+
+    use super::*;
+
+    #[test]
+    fn many_deletions_remove_what_each_of_them_does() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let mut below = |bound: i64| i64::try_from(rng.below(bound.unsigned_abs())).expect("small");
+            let mut all: Vec<Deletion> = Vec::new();
+            let mut sets = [Deletions::default(), Deletions::default()];
+            for number in 0..40 {
+                let from = below(60);
+                let at = u64::try_from(10 * (number + 1)).expect("small");
+                let since = u64::try_from(below(10 * (number + 1)) + 1)
+                    .expect("small")
+                    .min(at - 1);
+                let deletion = match below(12) {
+                    0 => (i64::MIN..=i64::MAX, since),
+                    1 => (from..=from + below(9), since),
+                    2 => (i64::MIN..=from - 30, 0),
+                    3 => (from..=i64::MAX, 0),
+                    _ => (from..=from + below(9), 0),
+                };
+                let deletion = Deletion {
+                    times: deletion.0,
+                    from_sequence: deletion.1,
+                    at,
+                };
+                sets[usize::from(number >= 25)].put(&deletion);
+                all.push(deletion);
+            }
+            let merged = Deletions::merge(sets.iter());
+            let times = (-40..80).chain([i64::MIN, i64::MAX]);
+            for (time, sequence) in times.flat_map(|time| (0..420).map(move |sequence| (time, sequence))) {
+                let expected = all.iter().any(|deletion| deletion.covers(time, sequence));
+                assert_eq!(
+                    merged.covers(time, sequence),
+                    expected,
+                    "seed {seed}: {time}, {sequence}"
+                );
+                let again = merged.iter().any(|deletion| deletion.covers(time, sequence));
+                assert_eq!(again, expected, "seed {seed}, listed: {time}, {sequence}");
+                assert!(merged.stretch(time).contains(time));
+            }
+        }
     }
 }

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use arrow_array::RecordBatch;
+use parking_lot::{Mutex, RwLock};
 
-use super::{Deletion, Place, RowBlock};
+use super::{Deletion, Deletions, Place, RowBlock, TableSchema};
 use crate::sparse::BlockRef;
 
 /// Bytes of memory the index takes for a row, beside the row: measured on ascending and scrambled times.
@@ -20,6 +21,8 @@ const INDEX_BYTES_PER_ROW: usize = 48;
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     inner: RwLock<Inner>,
+    /// The first deletions as one, and how many they are.
+    merged: Mutex<(usize, Arc<Deletions>)>,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +30,7 @@ struct Inner {
     blocks: Vec<Arc<RowBlock>>,
     /// (time, sequence) to block and row.
     index: BTreeMap<Place, (u32, u32)>,
+    /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
     /// Blocks of a sparse table that commits have written, each with the sequence number it counts as, ascending.
     written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
@@ -68,6 +72,11 @@ impl RowsInOrder {
 }
 
 impl Head {
+    /// Bytes of memory that the rows of a batch would take.
+    pub(crate) fn memory_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
+        RowBlock::memory_of(schema, batch) + batch.num_rows() * INDEX_BYTES_PER_ROW
+    }
+
     /// Adds rows and returns the bytes of memory they take.
     pub(crate) fn append(&self, block: Arc<RowBlock>) -> usize {
         let mut inner = self.inner.write();
@@ -96,6 +105,33 @@ impl Head {
             .filter(|deletion| deletion.at < before)
             .cloned()
             .collect()
+    }
+
+    /// The deletions made before sequence number `before`, as one; none if there are none.
+    pub(crate) fn merged_deletions(&self, before: u64) -> Option<Arc<Deletions>> {
+        let inner = self.inner.read();
+        let count = inner.deletions.partition_point(|deletion| deletion.at < before);
+        if count == 0 {
+            return None;
+        }
+        let mut merged = self.merged.lock();
+        let (known, deletions) = &mut *merged;
+        if count < *known {
+            // An earlier state than that of the last reader.
+            let mut earlier = Deletions::default();
+            inner.deletions[..count]
+                .iter()
+                .for_each(|deletion| earlier.put(deletion));
+            return Some(Arc::new(earlier));
+        }
+        if count > *known {
+            let deletions = Arc::make_mut(deletions);
+            inner.deletions[*known..count]
+                .iter()
+                .for_each(|deletion| deletions.put(deletion));
+            *known = count;
+        }
+        Some(deletions.clone())
     }
 
     /// Whether there is, or was, a row with a time in a range.

@@ -14,7 +14,9 @@ pub(crate) use arrival_order::{ArrivalMeasure, OrderRecord};
 pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource};
 pub(crate) use batch_memory::BatchMemory;
 pub(crate) use copy::{approach, copy};
-pub(crate) use deletion::Deletion;
+#[cfg(test)]
+pub(crate) use deletion::searches;
+pub(crate) use deletion::{Deletion, Deletions, Stretch};
 pub(crate) use head::{Head, HeadRow, RowsInOrder};
 pub(crate) use row_block::RowBlock;
 pub use schema::TableSchema;

@@ -1,7 +1,9 @@
 //! Rows in memory and in the log: times apart, fixed columns packed row by row, variable columns end to end.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_buffer::ScalarBuffer;
 use bedload_trees::{Row, RowLayout};
 
@@ -78,9 +80,32 @@ impl RowBlock {
         check_columns(schema, batch)
     }
 
+    /// Bytes that the rows of a batch would take in memory.
+    pub(crate) fn memory_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
+        let layout = schema.layout();
+        let row_bytes = 8 + layout.fixed_len() + 4 * layout.variable_columns();
+        let texts = batch
+            .columns()
+            .iter()
+            .filter_map(|array| array.as_string_opt::<i32>());
+        batch.num_rows() * row_bytes + texts.map(text_bytes).sum::<usize>()
+    }
+
     /// The rows of `batch`, which must have the table's columns. `row_limit` bounds the bytes of a row's columns.
     pub(crate) fn of_batch(schema: &TableSchema, batch: &RecordBatch, row_limit: usize) -> Result<Self> {
         check_columns(schema, batch)?;
+        Self::of_part(schema, batch, 0..batch.num_rows(), row_limit)
+    }
+
+    /// Some rows of a batch that has the table's columns.
+    pub(crate) fn of_part(
+        schema: &TableSchema,
+        batch: &RecordBatch,
+        part: Range<usize>,
+        row_limit: usize,
+    ) -> Result<Self> {
+        let first = part.start;
+        let batch = &batch.slice(part.start, part.len());
         let rows = batch.num_rows();
         let layout = schema.layout();
         let fixed_len = layout.fixed_len();
@@ -98,7 +123,7 @@ impl RowBlock {
         if variable_columns > 0 {
             block.gather_variable(schema, batch)?;
         }
-        block.check_rows(row_limit)?;
+        block.check_rows(first, row_limit)?;
         Ok(block)
     }
 
@@ -108,7 +133,7 @@ impl RowBlock {
         let strings = places.filter(|(column, _)| matches!(column.place, ColumnPlace::Variable(_)));
         let strings: Vec<_> = strings.map(|(_, array)| array.as_string::<i32>()).collect();
         self.bytes
-            .reserve(strings.iter().map(|array| array.values().len()).sum());
+            .reserve_exact(strings.iter().map(|array| text_bytes(array)).sum());
         let mut ends = self.ends.iter_mut();
         for row in 0..batch.num_rows() {
             for (array, end) in strings.iter().zip(&mut ends) {
@@ -125,7 +150,8 @@ impl RowBlock {
         Ok(())
     }
 
-    fn check_rows(&self, limit_bytes: usize) -> Result<()> {
+    /// `first` is the number of the first row, for messages.
+    fn check_rows(&self, first: usize, limit_bytes: usize) -> Result<()> {
         let mut begin = 0;
         for row in 0..self.len() {
             let end = match self.variable_columns {
@@ -135,7 +161,7 @@ impl RowBlock {
             let len_bytes = self.fixed_len + (end - begin);
             if len_bytes > limit_bytes {
                 return Err(Error::TooLarge {
-                    what: format!("row {row}"),
+                    what: format!("row {}", first + row),
                     len_bytes,
                     limit_bytes,
                 });
@@ -290,6 +316,18 @@ impl RowBlock {
     }
 }
 
+/// Bytes of the text that an array has: of a slice far less than the text it is a part of, and nothing where there are no
+/// values.
+fn text_bytes(array: &StringArray) -> usize {
+    let ends = array.value_offsets();
+    if array.null_count() == 0 {
+        return ends[ends.len() - 1].abs_diff(ends[0]) as usize;
+    }
+    let ends = ends.windows(2).enumerate();
+    let lens = ends.filter_map(|(row, ends)| array.is_valid(row).then(|| ends[1].abs_diff(ends[0]) as usize));
+    lens.sum()
+}
+
 /// Appends what stands before the values: bytes of fixed columns, variable columns and bytes of text are the `counts`.
 fn encode_header(out: &mut Writer, first_sequence: u64, times: &[i64], counts: [usize; 3]) {
     let count = |n: usize| u32::try_from(n).expect("a batch is smaller than 4 GiB");
@@ -402,11 +440,109 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{
-        ArrayRef, BooleanArray, FixedSizeBinaryArray, Int16Array, Int32Array, Int64Array, StringArray,
-        TimestampSecondArray,
+        ArrayRef, BooleanArray, Date32Array, FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array,
+        Int16Array, Int32Array, Int64Array, TimestampMicrosecondArray, TimestampMillisecondArray,
+        TimestampNanosecondArray, TimestampSecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
     };
 
     use super::*;
+
+    /// A column of each type for the rows of some numbers; every third has no value.
+    fn column_of_each_type(numbers: Range<u8>) -> Vec<(&'static str, ArrayRef)> {
+        let some = |number: u8| (number % 3 > 0).then_some(number);
+        let numbers = || numbers.clone().map(some);
+        let wide = |width: i32| -> ArrayRef {
+            let bytes = usize::try_from(width).expect("small");
+            let values = numbers().map(|number| number.map(|number| vec![number; bytes]));
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width).expect("of a width"))
+        };
+        let ticks = || numbers().map(|number| number.map(i64::from));
+        let texts = || numbers().map(|number| number.map(|number| "é".repeat(usize::from(number))));
+        vec![
+            (
+                "bool",
+                Arc::new(numbers().map(|n| n.map(|n| n % 2 == 0)).collect::<BooleanArray>()),
+            ),
+            (
+                "int8",
+                Arc::new(numbers().map(|n| n.map(u8::cast_signed)).collect::<Int8Array>()),
+            ),
+            (
+                "int16",
+                Arc::new(numbers().map(|n| n.map(i16::from)).collect::<Int16Array>()),
+            ),
+            (
+                "int32",
+                Arc::new(numbers().map(|n| n.map(i32::from)).collect::<Int32Array>()),
+            ),
+            ("int64", Arc::new(ticks().collect::<Int64Array>())),
+            ("uint8", Arc::new(numbers().collect::<UInt8Array>())),
+            (
+                "uint16",
+                Arc::new(numbers().map(|n| n.map(u16::from)).collect::<UInt16Array>()),
+            ),
+            (
+                "uint32",
+                Arc::new(numbers().map(|n| n.map(u32::from)).collect::<UInt32Array>()),
+            ),
+            (
+                "uint64",
+                Arc::new(numbers().map(|n| n.map(u64::from)).collect::<UInt64Array>()),
+            ),
+            (
+                "float32",
+                Arc::new(numbers().map(|n| n.map(f32::from)).collect::<Float32Array>()),
+            ),
+            (
+                "float64",
+                Arc::new(numbers().map(|n| n.map(f64::from)).collect::<Float64Array>()),
+            ),
+            (
+                "date32",
+                Arc::new(numbers().map(|n| n.map(i32::from)).collect::<Date32Array>()),
+            ),
+            ("second", Arc::new(ticks().collect::<TimestampSecondArray>())),
+            ("milli", Arc::new(ticks().collect::<TimestampMillisecondArray>())),
+            ("micro", Arc::new(ticks().collect::<TimestampMicrosecondArray>())),
+            ("nano", Arc::new(ticks().collect::<TimestampNanosecondArray>())),
+            ("binary", wide(5)),
+            ("wide", wide(4096)),
+            ("text", Arc::new(texts().collect::<StringArray>())),
+            ("more text", Arc::new(texts().collect::<StringArray>())),
+        ]
+    }
+
+    #[test]
+    fn a_slice_counts_as_the_rows_that_it_has() {
+        let batch_of = |column: usize, numbers: Range<u8>| {
+            let times = numbers.clone().map(i64::from);
+            let at: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(times));
+            let (name, values) = column_of_each_type(numbers).swap_remove(column);
+            let columns = [("at", at, false), (name, values, true)];
+            RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length")
+        };
+        for column in 0..column_of_each_type(0..1).len() {
+            let whole = batch_of(column, 0..200);
+            let schema = TableSchema::new(whole.schema(), "at").expect("storable");
+            let rows = |batch: &RecordBatch| RowBlock::of_batch(&schema, batch, 10_000).expect("short rows");
+            for (first, len) in [(0, 1), (97, 1), (99, 1), (199, 1), (50, 7), (0, 200)] {
+                let sliced = rows(&whole.slice(usize::from(first), usize::from(len)));
+                let alone = rows(&batch_of(column, first..first + len));
+                assert_eq!(sliced, alone);
+                let name = whole.schema().field(1).name().clone();
+                assert_eq!(
+                    sliced.memory_bytes(),
+                    alone.memory_bytes(),
+                    "{name}, {len} from {first}"
+                );
+                // No more than the log has of them.
+                assert!(
+                    sliced.memory_bytes() <= sliced.encoded_len(),
+                    "{name}, {len} from {first}"
+                );
+            }
+        }
+    }
 
     /// Five rows with values of several widths, some missing; with text if so wished.
     fn batch(has_text: bool) -> (TableSchema, RecordBatch) {

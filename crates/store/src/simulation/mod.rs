@@ -6,7 +6,9 @@
 mod backup;
 mod blocks;
 mod damage;
+mod deletions;
 mod faults;
+mod full;
 mod power;
 mod rewritten;
 mod spares;

@@ -145,6 +145,8 @@ impl Writer {
                     }
                 }
                 1 if number > 2 && !is_sparse => Op::Retract,
+                // More than there is memory for: in one checkpoint.
+                2 if below(5) == 0 => Op::Append { rows: 900 },
                 2 => Op::Append {
                     rows: 100 + below(300),
                 },

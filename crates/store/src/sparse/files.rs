@@ -345,10 +345,12 @@ impl BlockFiles {
         self.punch(given_back);
     }
 
-    /// Gives back the space that is kept for blocks that are written again.
-    pub(crate) fn give_back(&self) {
+    /// Gives back the space that is kept for blocks that are written again; whether there was any.
+    pub(crate) fn give_back(&self) -> bool {
         let kept = self.places.lock().take_kept(0);
+        let had_any = !kept.is_empty();
         self.punch(kept);
+        had_any
     }
 
     /// Gives the space of places back and frees them.

@@ -10,7 +10,7 @@ use super::shape::Shape;
 use super::table::SparseEntry;
 use crate::engine::{TableEntry, View};
 use crate::error::Result;
-use crate::rows::{Deletion, Head, HeadRow};
+use crate::rows::{Head, HeadRow};
 
 /// A row that was found.
 #[derive(Debug, Clone)]
@@ -48,13 +48,9 @@ pub(crate) fn find(
         .rev()
         .find_map(|head| head.rows(bounds, visible, true, 1).pop());
     let written = newest_in_heads(&heads, block, visible);
-    let covers = |deletion: &Deletion, sequence| deletion.covers(time, sequence);
     let is_gone = |sequence| {
-        heads.iter().any(|head| {
-            head.deletions(visible)
-                .iter()
-                .any(|deletion| covers(deletion, sequence))
-        })
+        let mut deletions = heads.iter().filter_map(|head| head.merged_deletions(visible));
+        deletions.any(|deletions| deletions.covers(time, sequence))
     };
     if let Some(row) = row
         && written.is_none_or(|(sequence, _)| row.sequence > sequence)

@@ -13,7 +13,7 @@ use super::table::SparseEntry;
 use crate::engine::{TableEntry, View};
 use crate::error::{Error, Result};
 use crate::pages::{Page, PageRef};
-use crate::rows::{Deletion, Head, HeadRow, Place};
+use crate::rows::{Deletions, Head, HeadRow, Place};
 use crate::scan::{HeadRows, Output};
 
 /// Bytes of blocks that are read in one call.
@@ -30,7 +30,7 @@ pub(crate) struct BlockScan<'s> {
     files: &'s BTreeMap<i64, PageId>,
     heads: &'s [Arc<Head>],
     visible: u64,
-    deletions: &'s [Deletion],
+    deletions: &'s Deletions,
     reverse: bool,
     /// The first and the last tick.
     ticks: (i64, i64),
@@ -67,7 +67,7 @@ impl<'s> BlockScan<'s> {
         view: &'s View,
         heads: &'s [Arc<Head>],
         (table, sparse): (&'s TableEntry, &'s SparseEntry),
-        (visible, deletions): (u64, &'s [Deletion]),
+        (visible, deletions): (u64, &'s Deletions),
         ticks: (i64, i64),
         reverse: bool,
         ahead: &'s mut BlocksAhead,
@@ -167,7 +167,7 @@ impl<'s> BlockScan<'s> {
                 && (run.end == numbers.end || rows.next_run(run.end, numbers.end).is_none())
             {
                 output.expect(run.len());
-                output.take(&rows, run, &[])?;
+                output.take(&rows, run, self.deletions)?;
                 return Ok(Some(last));
             }
         }
@@ -195,7 +195,7 @@ impl<'s> BlockScan<'s> {
             output.expect(len);
         }
         if output.takes_whole(len) {
-            output.take(&runs().collect::<Runs<'_>>(), 0..len, &[])?;
+            output.take(&runs().collect::<Runs<'_>>(), 0..len, self.deletions)?;
             return Ok(Some(last));
         }
         let mut runs = runs().peekable();
@@ -203,7 +203,7 @@ impl<'s> BlockScan<'s> {
             if let Some((next, run)) = runs.peek() {
                 output.approach(next, run.clone());
             }
-            output.take(&rows, run, &[])?;
+            output.take(&rows, run, self.deletions)?;
         }
         Ok(Some(last))
     }
@@ -538,7 +538,7 @@ impl<'s> BlockScan<'s> {
 fn take_rows(
     rows: &BlockRows<'_>,
     range: Range<usize>,
-    deletions: &[Deletion],
+    deletions: &Deletions,
     output: &mut Output<'_>,
 ) -> Result<usize> {
     let mut at = range.start;

@@ -8,16 +8,17 @@ use arrow_array::RecordBatch;
 use super::{Snapshot, Table};
 use crate::error::{Error, Result};
 use crate::scan::Scan;
-
-/// Deletions between two flushes: what reads rows of the head looks at each.
-const DELETIONS: u64 = 1024;
+use crate::sparse::Snap;
 
 impl Table {
     /// Makes the rows of a sparse table between two times what they were in a snapshot: rows that were written over or
     /// deleted since come back, and those that were added go. Whoever else writes there meanwhile may see either.
     ///
-    /// It takes a commit for each batch of a scan of the snapshot, and one for each stretch of rows that go; the rows come
-    /// back first. If it fails half-way the rest is as it was, and it can be done again as long as the snapshot is held.
+    /// It takes a commit for each stretch of rows that go, which go first, and one for each batch of a scan of the snapshot.
+    /// If it fails half-way the rest is as it was, and it can be done again as long as the snapshot is held.
+    ///
+    /// For a full disk the store has a reserve of 1 MiB, which is set aside while there is space: it suffices to delete what
+    /// was added. Rows that were written over need space again, which flushes free as they go on.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -59,13 +60,10 @@ impl Table {
         }
         let times = (times.start_bound().cloned(), times.end_bound().cloned());
         let before = || super::scan(&snapshot.view, snapshot.visible, &self.entry, times);
-        for batch in before()? {
-            self.append(&batch?)?;
-        }
         let mut before = Times::of(self, before()?)?;
         let mut now = Times::of(self, self.range(times)?)?;
         let mut added: Option<(i64, i64)> = None;
-        let (mut was, mut deletions) = (before.next()?, 0);
+        let mut was = before.next()?;
         while let Some(time) = now.next()? {
             let mut is_between = false;
             while was.is_some_and(|was| was < time) {
@@ -74,23 +72,38 @@ impl Table {
             }
             let is_added = was != Some(time);
             if is_between || !is_added {
-                deletions += self.delete_added(added.take(), deletions)?;
+                self.delete_added(added.take())?;
             }
             if is_added {
                 added = Some((added.map_or(time, |(first, _)| first), time));
             }
         }
-        self.delete_added(added, deletions).map(drop)
+        self.delete_added(added)?;
+        let refused = Table {
+            snap: Snap::Refuse,
+            ..self.clone()
+        };
+        super::scan(&snapshot.view, snapshot.visible, &self.entry, times)?
+            .try_for_each(|batch| refused.append_back(&batch?))
     }
 
-    /// Deletes rows between two times; how many deletions that took, behind so many.
-    fn delete_added(&self, added: Option<(i64, i64)>, deletions: u64) -> Result<u64> {
-        let Some((first, last)) = added else { return Ok(0) };
-        self.delete_range(first..=last)?;
-        if (deletions + 1).is_multiple_of(DELETIONS) {
-            self.shared.engine.flush()?;
+    /// Appends rows that were there before. On a full disk a flush makes room first: what they were written over with goes.
+    fn append_back(&self, batch: &RecordBatch) -> Result<()> {
+        match self.append(batch) {
+            Err(Error::NoSpace { .. }) => {
+                self.shared.engine.flush_with_reserve()?;
+                self.append(batch).map(drop)
+            }
+            done => done.map(drop),
         }
-        Ok(1)
+    }
+
+    /// Deletes rows between two times.
+    fn delete_added(&self, added: Option<(i64, i64)>) -> Result<()> {
+        match added {
+            Some((first, last)) => self.delete_range(first..=last),
+            None => Ok(()),
+        }
     }
 }
 

@@ -177,6 +177,47 @@ impl Log {
             }
         }
         let segment = Segment::create_first(&*disk, &dir, store_id, position)?;
+        Ok(Self::of_segment(disk, dir, store_id, segment, ended))
+    }
+
+    /// The log up to `position`, to which nothing can be appended: the disk is full, and has no room for a segment.
+    pub(crate) fn of_full_disk(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        store_id: [u8; 16],
+        position: u64,
+    ) -> Result<Self> {
+        let begins_there = |(start, _): &(u64, PathBuf)| *start <= position;
+        let path = list(&*disk, &dir)?
+            .into_iter()
+            .rfind(begins_there)
+            .map(|(_, path)| path);
+        let path = path.ok_or_else(|| Error::corrupt(&dir, "the log", "there is no segment"))?;
+        let file = disk
+            .open(&path)
+            .map_err(|source| Error::io(&path, "open", source))?;
+        let id = file
+            .identity()
+            .map_err(|source| Error::io(&path, "read", source))?;
+        let segment = Segment {
+            path,
+            file,
+            start: position,
+            id,
+        };
+        let log = Self::of_segment(disk, dir, store_id, segment, Vec::new());
+        log.state.lock().failed = Some("the disk was full when the store was opened".into());
+        Ok(log)
+    }
+
+    fn of_segment(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        store_id: [u8; 16],
+        segment: Segment,
+        ended: Vec<Ended>,
+    ) -> Self {
+        let position = segment.start;
         let state = State {
             buffer: Buffer::of(&header(store_id, position)),
             buffer_at: 0,
@@ -193,13 +234,13 @@ impl Log {
             last_sync: Instant::now(),
             failed: None,
         };
-        Ok(Self {
+        Self {
             disk,
             dir,
             store_id,
             state: Mutex::new(state),
             progress: Condvar::new(),
-        })
+        }
     }
 
     /// Appends a record and returns the position behind it. It is durable once [`sync_to`](Self::sync_to) returned.
@@ -462,10 +503,23 @@ impl State {
         } else {
             needed
         };
+        let mut is_zeroed = is_zeroed;
         if to > self.extent.claimed {
             let claim = to.next_multiple_of(CLAIM_BYTES);
-            segment.file.allocate(claim).map_err(failed)?;
-            self.extent.claimed = claim;
+            self.extent.claimed = match segment.file.allocate(claim).map_err(failed) {
+                // On a disk that is nearly full a record takes what it needs, and nothing ahead.
+                Err(Error::NoSpace { .. }) if needed < claim => {
+                    is_zeroed = false;
+                    if needed > self.extent.claimed {
+                        segment.file.allocate(needed).map_err(failed)?;
+                    }
+                    needed.max(self.extent.claimed)
+                }
+                allocated => {
+                    allocated?;
+                    claim
+                }
+            };
         }
         if is_zeroed {
             let len = usize::try_from(to - from).expect("a step or a record");

@@ -94,6 +94,43 @@ fn verify_lists_every_damaged_page() {
     );
 }
 
+#[test]
+fn a_damaged_page_is_one_problem() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for layout in [Layout::Indexed, Layout::Sparse(Grid::every(1).expect("positive"))] {
+        let path = dir.path().join(format!("{}", layout == Layout::Indexed));
+        let options = Options::new().create(true).page_bytes(4096).background(false);
+        let store = options.open(&path).expect("creates");
+        let table = store.create_table_as("t", schema(), layout).expect("fresh");
+        for batch in 0..20 {
+            append(&table, &rows(batch)).expect("appends");
+        }
+        store.flush().expect("flushes");
+        drop(table);
+        let sound = fs::read(path.join("data")).expect("reads");
+        let mut damaged = 0;
+        for page in (64 << 10..sound.len())
+            .step_by(4096)
+            .filter(|&page| sound[page + 4] == 1)
+        {
+            let mut bytes = sound.clone();
+            bytes[page + 100] ^= 1;
+            fs::write(path.join("data"), &bytes).expect("writes");
+            let problems = store.verify().expect("damage is no error").problems;
+            let of_page = problems
+                .iter()
+                .filter(|problem| problem.reason.contains("checksum"));
+            // Places that were given up may have anything.
+            assert!(
+                of_page.count() == problems.len() && problems.len() <= 1,
+                "{problems:?}"
+            );
+            damaged += problems.len();
+        }
+        assert!(damaged >= 2, "{damaged} pages");
+    }
+}
+
 /// The file below a directory in which a text stands, and where.
 fn find(dir: &Path, text: &[u8]) -> Option<(PathBuf, usize)> {
     fs::read_dir(dir).expect("reads").find_map(|entry| {

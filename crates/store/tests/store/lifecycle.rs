@@ -235,6 +235,32 @@ fn dropped_tables_leave_no_page_behind() {
 }
 
 #[test]
+fn names_of_tables_are_short_printable_text() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::create(dir.path().join("store")).expect("creates");
+    let long = "ä".repeat(127);
+    for name in ["t", "Messwerte der Säule 7", "測定", &long, &format!("{long}x")] {
+        store.create_table(name, schema()).expect("a name");
+    }
+    let reversed = "t\u{202e}txt";
+    let longer = format!("{long}xy");
+    let unfit = [
+        "",
+        &longer,
+        "two\nlines",
+        "\u{1b}[31mred",
+        reversed,
+        "zero\0",
+        "\u{2028}",
+    ];
+    for name in unfit {
+        let refused = store.create_table(name, schema());
+        assert!(matches!(refused, Err(Error::Schema { .. })), "{name:?}");
+    }
+    assert_eq!(store.tables().len(), 5);
+}
+
+#[test]
 fn unfit_batches_change_nothing() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = Options::new()

@@ -9,6 +9,7 @@ mod file_pages;
 mod fixtures;
 mod intruders;
 mod lifecycle;
+mod long_batches;
 mod order;
 mod rows;
 mod salvage;

@@ -289,6 +289,8 @@ impl<'t> Target<'t> {
                 generation: Generation::new(0, next_sequence),
                 next_sequence,
                 head_bytes: options.head_bytes,
+                reserve: None,
+                is_full: false,
                 log: None,
                 ahead: HashSet::new(),
             },

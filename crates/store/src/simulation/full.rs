@@ -1,0 +1,159 @@
+//! A full disk: what was written can be taken back, and a store can be opened, if only to be read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+
+use super::say;
+use super::workload::{STORE, WRITERS, Writer, columns, create_tables, open, options, table_name};
+use crate::disk::Disk;
+use crate::disk::sim::SimDisk;
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::rows::TableSchema;
+use crate::sparse::Grid;
+use crate::store::{Store, Table};
+
+/// A store with rows in pages and in the log.
+fn build() -> (SimDisk, Vec<Writer>) {
+    let disk = SimDisk::new(9);
+    let store = open(&disk, options()).expect("creates");
+    create_tables(&store).expect("fresh tables");
+    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, 8, 4)).collect();
+    for step in 0..8 {
+        for writer in &mut writers {
+            writer.step(&store).expect("a sound disk");
+        }
+        if step == 4 {
+            store.flush().expect("a sound disk");
+        }
+    }
+    (disk, writers)
+}
+
+fn check(store: &Store, writers: &[Writer]) {
+    for writer in writers {
+        writer
+            .check(store, writer.begun(), writer.begun())
+            .expect("its rows");
+    }
+    assert_eq!(store.verify().expect("reads").problems, []);
+}
+
+#[test]
+fn a_store_is_opened_however_full_the_disk_is() {
+    let (disk, writers) = build();
+    let (mut read, mut written) = (0, 0);
+    for has_reserve in [true, false] {
+        for free in (0..40).map(|step| step * 2048) {
+            let disk = disk.copy();
+            if !has_reserve {
+                disk.remove(&Path::new(STORE).join("reserve"))
+                    .expect("it was set aside");
+            }
+            disk.set_capacity(disk.used() + free);
+            let store = open(&disk, options()).unwrap_or_else(|error| panic!("{free} bytes free: {error}"));
+            check(&store, &writers);
+            let table = store.table(&table_name(0)).expect("there");
+            match store.flush() {
+                Ok(()) => written += 1,
+                Err(Error::NoSpace { .. }) => {
+                    read += 1;
+                    assert!(matches!(table.delete_range(0..1), Err(Error::NoSpace { .. })));
+                }
+                Err(error) => panic!("{free} bytes free: {error}"),
+            }
+            drop((table, store));
+            disk.set_capacity(u64::MAX);
+            let store = open(&disk, options()).expect("a sound disk");
+            check(&store, &writers);
+            store.close().expect("a sound disk");
+            check(&open(&disk, options()).expect("a sound disk"), &writers);
+        }
+    }
+    say(&format!(
+        "full disks: {read} stores could be read alone, {written} written to"
+    ));
+    assert!(read > 4 && written > 20, "{read} read, {written} written");
+}
+
+fn batch(times: std::ops::Range<i64>) -> RecordBatch {
+    let texts = times
+        .clone()
+        .map(|time| "x".repeat(usize::try_from(time % 50).unwrap_or(0)));
+    RecordBatch::try_new(
+        columns(),
+        vec![
+            Arc::new(TimestampMillisecondArray::from_iter_values(times.clone())),
+            Arc::new(Int64Array::from_iter_values(times.clone())),
+            Arc::new(StringArray::from_iter_values(texts)),
+        ],
+    )
+    .expect("columns of one length")
+}
+
+/// Appends rows until the disk is full; returns how many there are then.
+fn fill(table: &Table, from: i64) -> i64 {
+    for first in (from..).step_by(40) {
+        match table.append(&batch(first..first + 40)) {
+            Ok(_) => {}
+            Err(Error::NoSpace { .. }) => return first - from,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    unreachable!("the disk is not without end")
+}
+
+fn count(table: &Table) -> u64 {
+    table.range(..).and_then(|scan| scan.count()).expect("reads")
+}
+
+#[test]
+fn what_has_filled_a_disk_can_be_taken_back() {
+    let grid = Grid::every(1).expect("positive");
+    for (layout, percent) in [Layout::Indexed, Layout::Sparse(grid)]
+        .into_iter()
+        .flat_map(|layout| (1..20).map(move |step| (layout, 10 * step)))
+    {
+        let disk = SimDisk::new(2);
+        let store = open(&disk, options()).expect("creates");
+        let schema = || TableSchema::new(columns(), "at").expect("storable");
+        let table = store.create_table_as("t", schema(), layout).expect("fresh");
+        table.append(&batch(0..300)).expect("a sound disk");
+        store.flush().expect("a sound disk");
+        let (mark, before) = (table.mark(), store.snapshot());
+        disk.set_capacity(disk.used() * (100 + percent) / 100);
+        let added = fill(&table, 300);
+        let place = format!("{layout:?}, {percent} % more, {added} rows");
+        match layout {
+            Layout::Indexed => table.retract_since(mark),
+            _ => table.put_back(&before, 300..),
+        }
+        .unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(count(&table), 300, "{place}");
+        // It is durable, whatever becomes of the store; and closing it is no failure.
+        drop((table, before));
+        store.close().unwrap_or_else(|error| panic!("{place}: {error}"));
+        let store = open(&disk, options()).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(count(&store.table("t").expect("there")), 300, "{place}");
+        assert_eq!(store.verify().expect("reads").problems, [], "{place}");
+    }
+}
+
+#[test]
+fn a_deletion_that_is_durable_is_no_failure() {
+    let disk = SimDisk::new(2);
+    let store = open(&disk, options()).expect("creates");
+    let schema = TableSchema::new(columns(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    table.append(&batch(0..300)).expect("a sound disk");
+    disk.set_capacity(disk.used() + (16 << 10));
+    fill(&table, 300);
+    table.delete_range(0..300).expect("there is a reserve");
+    let left = count(&table);
+    drop(table);
+    store.close().expect("what the log has is durable");
+    let store = open(&disk, options()).expect("reads");
+    assert_eq!(count(&store.table("t").expect("there")), left);
+}

@@ -1,0 +1,159 @@
+//! Batches that are longer than the memory for rows.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampSecondType, UInt64Type};
+use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampSecondArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use bedload::{Durability, Error, Grid, Layout, Options, Store, Table, TableSchema};
+
+fn columns() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+        Field::new("number", DataType::Int64, false),
+        Field::new("text", DataType::Utf8, true),
+    ]))
+}
+
+fn batch(times: Vec<i64>, text: impl Fn(usize) -> Option<String>) -> RecordBatch {
+    let numbers = (0..).take(times.len());
+    let texts: StringArray = (0..times.len()).map(text).collect();
+    let columns_of_rows: Vec<Arc<dyn arrow_array::Array>> = vec![
+        Arc::new(TimestampSecondArray::from(times)),
+        Arc::new(Int64Array::from_iter_values(numbers)),
+        Arc::new(texts),
+    ];
+    RecordBatch::try_new(columns(), columns_of_rows).expect("columns of one length")
+}
+
+fn create(store: &Store, layout: Layout) -> Table {
+    let schema = TableSchema::new(columns(), "at").expect("storable");
+    store.create_table_as("t", schema, layout).expect("fresh")
+}
+
+fn options() -> Options {
+    Options::new()
+        .create(true)
+        .page_bytes(4096)
+        .head_bytes(1 << 20)
+        .cache_bytes(1 << 20)
+        .background(false)
+        .durability(Durability::Relaxed)
+}
+
+/// Times and numbers of all rows.
+fn read(table: &Table) -> Vec<(i64, i64)> {
+    let mut rows = Vec::new();
+    for batch in table.range(..).expect("there") {
+        let batch = batch.expect("reads");
+        let times = batch.column(0).as_primitive::<TimestampSecondType>().values();
+        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
+        rows.extend(times.iter().copied().zip(numbers.iter().copied()));
+    }
+    rows
+}
+
+#[test]
+fn a_long_batch_takes_no_more_memory_than_there_is_for_rows() {
+    const ROWS: i64 = 400_000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = options().open(dir.path().join("store")).expect("creates");
+    let table = create(&store, Layout::Indexed);
+    let rows = batch((0..ROWS).collect(), |row| Some(format!("row {row}")));
+    let measured = allocation_counter::measure(|| {
+        table.append(&rows).expect("appends");
+    });
+    // As rows in memory, with their index, they take more than 30 MB; and again in the log.
+    assert!(
+        measured.bytes_max < 8 << 20,
+        "{} bytes at once",
+        measured.bytes_max
+    );
+    assert_eq!(
+        read(&table),
+        (0..ROWS).map(|number| (number, number)).collect::<Vec<_>>()
+    );
+    assert_eq!(store.verify().expect("reads").problems, []);
+}
+
+#[test]
+fn the_rows_of_a_long_batch_come_as_one_commit() {
+    const ROWS: i64 = 60_000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for layout in [Layout::Indexed, Layout::Sparse(Grid::every(1).expect("positive"))] {
+        let path = dir.path().join(format!("{}", layout == Layout::Indexed));
+        let store = options().open(&path).expect("creates");
+        let table = create(&store, layout);
+        // Out of order, and each time twice.
+        let times: Vec<i64> = (0..ROWS).map(|number| number * 7919 % (ROWS / 2)).collect();
+        table.append(&batch(vec![-5, 3], |_| None)).expect("appends");
+        let before = store.snapshot();
+        let long = table.append(&batch(times.clone(), |_| None)).expect("appends");
+        let after = table
+            .append(&batch(vec![7], |_| Some("last".into())))
+            .expect("appends");
+        assert_eq!(long.rows, ROWS.unsigned_abs());
+        assert!(after.first_sequence >= long.first_sequence + long.rows);
+        assert_eq!(before.range("t", ..).expect("there").count().expect("reads"), 2);
+
+        let mut expected: Vec<(i64, i64)> = vec![(-5, 0), (3, 1)];
+        expected.extend(times.into_iter().zip(0..));
+        expected.push((7, 0));
+        // In the order of arrival among those of one time.
+        expected.sort_by_key(|(time, _)| *time);
+        if layout != Layout::Indexed {
+            expected.reverse();
+            expected.dedup_by_key(|(time, _)| *time);
+            expected.reverse();
+        }
+        assert_eq!(read(&table), expected);
+        if layout == Layout::Indexed {
+            let scan = table
+                .range(..)
+                .expect("there")
+                .columns(&[])
+                .expect("none")
+                .with_sequence();
+            let mut sequences: Vec<u64> = Vec::new();
+            for batch in scan {
+                sequences.extend(
+                    batch
+                        .expect("reads")
+                        .column(0)
+                        .as_primitive::<UInt64Type>()
+                        .values(),
+                );
+            }
+            sequences.sort_unstable();
+            sequences.dedup();
+            assert_eq!(sequences.len(), expected.len(), "each row has its own number");
+        }
+        drop((before, table, store));
+        let store = Store::open(&path).expect("opens");
+        let table = store.table("t").expect("there");
+        assert_eq!(read(&table), expected);
+        assert_eq!(store.verify().expect("reads").problems, []);
+    }
+}
+
+#[test]
+fn a_long_batch_with_a_row_that_is_too_long_changes_nothing() {
+    const ROWS: usize = 60_000;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = options().open(dir.path().join("store")).expect("creates");
+    let table = create(&store, Layout::Indexed);
+    table.append(&batch(vec![1, 2], |_| None)).expect("appends");
+    let times = (0..).take(ROWS).collect();
+    let too_long = batch(times, |row| (row == ROWS - 3).then(|| "x".repeat(5000)));
+    let error = table.append(&too_long).expect_err("a row is too long");
+    assert!(
+        matches!(&error, Error::TooLarge { what, .. } if *what == format!("row {}", ROWS - 3)),
+        "{error}"
+    );
+    assert_eq!(read(&table), [(1, 0), (2, 1)]);
+    table.append(&batch(vec![3], |_| None)).expect("appends");
+    store.flush().expect("flushes");
+    assert_eq!(read(&table), [(1, 0), (2, 1), (3, 0)]);
+    assert_eq!(store.verify().expect("reads").problems, []);
+}
