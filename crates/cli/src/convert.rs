@@ -35,27 +35,19 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     let unit = store::time_type(table.schema()).0;
     let wanted = layout::asked(&args.layout, unit)?;
     let wanted = wanted.ok_or_else(|| Failure::usage("convert needs --layout, or --interval"))?;
-    if store.tables().iter().any(|name| name == UNFINISHED) {
-        store.drop_table(UNFINISHED)?;
-    }
-    let new = store.create_table_as(UNFINISHED, table.schema().clone(), wanted)?;
-    let copied = copy(&store, &table, &new.snapping(layout::snap(&args.layout)));
-    let copied = copied.and_then(|copied| {
-        interrupt::check()?;
-        store.rename_table(UNFINISHED, &args.new)?;
-        Ok(copied)
-    });
+    store::drop_if_there(&store, UNFINISHED)?;
+    let copied = store
+        .create_table_as(UNFINISHED, table.schema().clone(), wanted)
+        .map_err(Failure::from)
+        .and_then(|new| copy(&store, &table, &new.snapping(layout::snap(&args.layout))))
+        .and_then(|copied| {
+            interrupt::check()?;
+            store.rename_table(UNFINISHED, &args.new)?;
+            Ok(copied)
+        });
     let (rows, kept) = match copied {
         Ok(copied) => copied,
-        Err(failure) => {
-            let undone = store.drop_table(UNFINISHED);
-            return Err(match undone {
-                Ok(()) => failure,
-                Err(error) => {
-                    failure.with_note(&format!("and table {UNFINISHED} could not be dropped: {error}"))
-                }
-            });
-        }
+        Err(failure) => return Err(failure.after_undo(store::drop_if_there(&store, UNFINISHED))),
     };
     interrupt::done();
     store.close()?;

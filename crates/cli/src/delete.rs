@@ -29,8 +29,12 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
 
     let mut out = Stdout::lock();
     if !args.json {
-        // Said before anything is deleted, so that a range that was misunderstood is seen even if the rest fails.
-        out.line(&format!("{} of table {name}, {described}", count(rows)))?;
+        // Said before anything is deleted, so that a range that was misunderstood is seen even if the rest fails. A
+        // reader that is gone keeps nothing from being deleted.
+        let said = out.line(&format!("{} of table {name}, {described}", count(rows)));
+        if args.dry_run {
+            said?;
+        }
     }
     if !args.dry_run {
         table.delete_range(range)?;

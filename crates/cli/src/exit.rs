@@ -101,6 +101,17 @@ impl Failure {
         }
     }
 
+    /// Says what came of undoing what was begun.
+    pub(crate) fn after_undo(self, undone: Result<()>) -> Self {
+        match undone {
+            Ok(()) if self.status.is_signal() => self.with_note("the store is as it was before"),
+            Ok(()) => self,
+            Err(second) => self.with_note(&format!(
+                "and the store could not be put back as it was: {second}"
+            )),
+        }
+    }
+
     /// Says more about the circumstances, behind the message.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         self.message.push_str("; ");

@@ -31,6 +31,14 @@ pub(crate) fn table(store: &Store, name: &str) -> Result<Table> {
     })
 }
 
+/// Drops a table that may not have been created.
+pub(crate) fn drop_if_there(store: &Store, name: &str) -> Result<()> {
+    match store.drop_table(name) {
+        Ok(()) | Err(Error::NoSuchTable { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {

@@ -14,7 +14,7 @@ use crate::exit::{Failure, Result};
 use crate::input::{Wanted, same_type};
 use crate::layout;
 use crate::schema::type_name;
-use crate::store::{time_name, time_type};
+use crate::store::{self, time_name, time_type};
 use crate::times::unit_name;
 
 /// What is there before the run.
@@ -152,9 +152,12 @@ impl Found {
                     }),
                     Err(failure) => Err(match before {
                         Before::Nothing { directory } => {
-                            put_back(failure, remove_store(store, &path, directory))
+                            failure.after_undo(remove_store(store, &path, directory))
                         }
-                        Before::Store | Before::Table(_) | Before::Sparse(_) => failure,
+                        // Whether there is a table after a failure of the disk is not known.
+                        Before::Store | Before::Table(_) | Before::Sparse(_) => {
+                            failure.after_undo(store::drop_if_there(&store, table_name))
+                        }
                     }),
                 }
             }
@@ -238,17 +241,7 @@ impl Target {
                 remove_store(store, &path, directory)
             }
         };
-        put_back(failure, undone)
-    }
-}
-
-fn put_back(failure: Failure, undone: Result<()>) -> Failure {
-    match undone {
-        Ok(()) if failure.status().is_signal() => failure.with_note("the store is as it was before"),
-        Ok(()) => failure,
-        Err(second) => failure.with_note(&format!(
-            "and the store could not be put back as it was: {second}"
-        )),
+        failure.after_undo(undone)
     }
 }
 
