@@ -126,10 +126,10 @@ fn is_json(head: &[u8]) -> bool {
         .unwrap_or(head)
         .iter()
         .filter(|byte| !byte.is_ascii_whitespace());
-    match (tokens.next(), tokens.next()) {
-        (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')) => true,
-        _ => false,
-    }
+    matches!(
+        (tokens.next(), tokens.next()),
+        (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{'))
+    )
 }
 
 /// Why text could not be read: an end that comes too early is the input's fault, the rest the system's.

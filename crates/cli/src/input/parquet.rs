@@ -260,3 +260,102 @@ fn stored_type(data_type: &DataType) -> Option<DataType> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::path::Path;
+
+    use arrow_array::{Float64Array, StringArray, TimestampMillisecondArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::basic::Encoding;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+    use crate::input::{Input, OnError};
+
+    const ROWS: i64 = 300;
+
+    /// A small file with the encodings whose readers check least.
+    fn sound_file() -> Vec<u8> {
+        let texts = (0..ROWS).map(|row| format!("sensor {} at {row}", row % 7));
+        let columns: [(&str, ArrayRef); 3] = [
+            (
+                "t",
+                Arc::new((0..ROWS).map(Some).collect::<TimestampMillisecondArray>()),
+            ),
+            ("text", Arc::new(texts.map(Some).collect::<StringArray>())),
+            (
+                "share",
+                Arc::new(
+                    (0..ROWS)
+                        .map(|row| Some(row as f64 / 3.0))
+                        .collect::<Float64Array>(),
+                ),
+            ),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let properties = WriterProperties::builder()
+            .set_dictionary_enabled(false)
+            .set_column_encoding("t".into(), Encoding::DELTA_BINARY_PACKED)
+            .set_column_encoding("text".into(), Encoding::DELTA_BYTE_ARRAY)
+            .set_column_encoding("share".into(), Encoding::BYTE_STREAM_SPLIT)
+            .build();
+        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    /// Reads a file to its end; returns the rows.
+    fn read(path: &Path) -> Result<usize> {
+        let wanted = Wanted {
+            time: Some("t".to_owned()),
+            columns: None,
+            given: Vec::new(),
+            table: None,
+            time_unit: None,
+            nulls: Vec::new(),
+            delimiter: b',',
+            batch_rows: 64,
+        };
+        let mut input = Input::open(path, &wanted)?;
+        let mut rejects = Rejects::new(OnError::Skip);
+        let mut rows = 0;
+        while let Some(batch) = input.next_batch(&mut rejects)? {
+            rows += batch.num_rows();
+        }
+        Ok(rows)
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_or_rows_and_never_a_panic() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mutant.parquet");
+        let sound = sound_file();
+        std::fs::write(&path, &sound).unwrap();
+        assert_eq!(read(&path).unwrap(), 300);
+        let (mut errors, mut panics) = (0, 0);
+        for at in 0..sound.len() {
+            for flipped in [0x80, 0xff] {
+                let mut mutant = sound.clone();
+                mutant[at] ^= flipped;
+                std::fs::write(&path, &mutant).unwrap();
+                let outcome = catch_unwind(AssertUnwindSafe(|| read(&path)));
+                match outcome.unwrap_or_else(|_| panic!("byte {at} ^ {flipped:#x}")) {
+                    Ok(_) => {}
+                    Err(failure) => {
+                        errors += 1;
+                        let message = failure.to_string();
+                        assert_eq!(failure.status(), crate::exit::Status::Input, "{message}");
+                        panics += usize::from(message.contains("its reader cannot go on"));
+                    }
+                }
+            }
+        }
+        // Without the guard those would have been panics of the command.
+        assert!(
+            errors > 1000 && panics > 0,
+            "{errors} errors, {panics} of them panics"
+        );
+    }
+}
