@@ -24,7 +24,7 @@ lint: ## Check format, lints and documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
-	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
+	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_HOSTILE_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
 		BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 $(CARGO) test --workspace --release --locked
 
 miri: ## Run the unsafe parts of the indexes and of the store's memory under Miri (needs a nightly toolchain with miri and rust-src)

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::args::DeleteArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
+use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::store::{self, TickRange};
 use crate::times::format_ticks;
@@ -19,6 +20,8 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     if args.range.from.is_none() && args.range.to.is_none() {
         return Err(Failure::usage("say which rows: give --from, --to or both"));
     }
+    // A signal is heard before the rows are deleted, and not after: a deletion cannot be taken back.
+    interrupt::catch()?;
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let range = store::tick_range(table.schema(), &args.range)?;
@@ -36,6 +39,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
             said?;
         }
     }
+    interrupt::check()?;
     if !args.dry_run {
         table.delete_range(range)?;
     }

@@ -27,6 +27,13 @@ impl Place {
         }
     }
 
+    /// A directory within `dir`.
+    pub(crate) fn within(dir: &Path) -> Self {
+        Self {
+            dir: TempDir::new_in(dir).unwrap(),
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -101,7 +108,8 @@ impl Place {
         for table in info["tables"].as_array().unwrap() {
             let name = table["name"].as_str().unwrap();
             let columns = &table["columns"];
-            let rows = self.output(&format!("query {store} {name} --format csv --null NULL"));
+            let query = ["query", store, name, "--format", "csv", "--null", "NULL"];
+            let rows = self.run_with(&query).succeeds();
             contents += &format!("{name} {columns} {}\n{rows}", table["rows"]);
         }
         Some(contents)

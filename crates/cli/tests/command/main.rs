@@ -9,6 +9,7 @@ mod crash;
 mod demo;
 mod errors;
 mod harness;
+mod hostile;
 mod ingest;
 mod query;
 mod round_trip;
