@@ -13,6 +13,7 @@ use bedload_testkit::contract::{
     check_shrinking,
 };
 
+use super::catalogue_pages::CatalogueText;
 use super::{CheckpointMeta, FilePages, FilePagesOptions, PageFile, WorkingPages};
 use crate::disk::{Disk, OsDisk};
 
@@ -33,7 +34,7 @@ fn pages() -> WorkingPages {
     let meta = CheckpointMeta {
         log_start: 0,
         next_sequence: 0,
-        catalogue: Vec::new(),
+        catalogue: CatalogueText::default(),
     };
     WorkingPages::create(file, [0; 16], &meta, 8).expect("an empty file of pages")
 }
