@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bedload_pages::{PageId, PageRead};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::pages::COUNTER_MAX;
+use crate::pages::{COUNTER_MAX, CatalogueText};
 use crate::rows::{ArrivalMeasure, ColumnRecord, OrderRecord, TableId, TableSchema};
 use crate::sparse::{SparseEntry, SparseRecord};
 
@@ -36,6 +36,21 @@ pub(crate) struct TableEntry {
 }
 
 impl TableEntry {
+    fn record(&self) -> TableRecord {
+        TableRecord {
+            id: self.id,
+            name: self.name.clone(),
+            time_column: self.schema.names().swap_remove(self.schema.time_column()),
+            columns: ColumnRecord::of_schema(&self.schema),
+            since: self.since,
+            root: self.root.get(),
+            rows: self.rows,
+            end_sequence: self.end_sequence,
+            order: self.sparse.is_none().then(|| self.order.record()),
+            sparse: self.sparse.as_ref().map(SparseEntry::record),
+        }
+    }
+
     /// How the table's rows are kept.
     pub(crate) fn layout(&self) -> Layout {
         self.sparse
@@ -44,14 +59,44 @@ impl TableEntry {
     }
 }
 
-/// All tables, as of one checkpoint.
+/// All tables, as of one checkpoint. They are kept in parts, which copies of the catalogue share: changing a table costs as
+/// much as its part, however many tables there are.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalogue {
-    tables: BTreeMap<TableId, Arc<TableEntry>>,
+    parts: BTreeMap<u32, Arc<Part>>,
     next_table: u32,
 }
 
+/// Tables whose ids follow one another.
+const PART_TABLES: u32 = 32;
+
+#[derive(Debug, Clone, Default)]
+struct Part {
+    /// Ascending by id.
+    tables: Vec<Arc<TableEntry>>,
+    /// As it is written, once that is known; the same memory as long as the part is the same.
+    text: OnceLock<Arc<[u8]>>,
+}
+
+impl Part {
+    fn place(&self, id: TableId) -> Result<usize, usize> {
+        self.tables.binary_search_by_key(&id, |table| table.id)
+    }
+}
+
+/// The number of the part that has a table.
+fn part_of(id: TableId) -> u32 {
+    id.0 / PART_TABLES
+}
+
 #[derive(Serialize, Deserialize)]
+struct PartRecord {
+    part: u32,
+    tables: Vec<TableRecord>,
+}
+
+/// The catalogue as early releases wrote it, in one piece.
+#[derive(Deserialize)]
 struct CatalogueRecord {
     next_table: u32,
     tables: Vec<TableRecord>,
@@ -76,7 +121,7 @@ struct TableRecord {
 impl Catalogue {
     pub(crate) fn empty() -> Self {
         Self {
-            tables: BTreeMap::new(),
+            parts: BTreeMap::new(),
             next_table: 1,
         }
     }
@@ -84,13 +129,21 @@ impl Catalogue {
     /// A catalogue that goes on numbering tables where this one is, and has none.
     pub(crate) fn without_tables(&self) -> Self {
         Self {
-            tables: BTreeMap::new(),
+            parts: BTreeMap::new(),
             next_table: self.next_table,
         }
     }
 
     pub(crate) fn get(&self, id: TableId) -> Option<&Arc<TableEntry>> {
-        self.tables.get(&id)
+        let part = self.parts.get(&part_of(id))?;
+        part.place(id).ok().map(|place| &part.tables[place])
+    }
+
+    /// The part that has, or is to have, a table, which is about to change.
+    fn part_mut(&mut self, id: TableId) -> &mut Part {
+        let part = Arc::make_mut(self.parts.entry(part_of(id)).or_default());
+        part.text = OnceLock::new();
+        part
     }
 
     pub(crate) fn named(&self, name: &str) -> Result<&Arc<TableEntry>> {
@@ -100,7 +153,7 @@ impl Catalogue {
 
     /// The tables, in the order in which they were created.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<TableEntry>> {
-        self.tables.values()
+        self.parts.values().flat_map(|part| &part.tables)
     }
 
     /// Adds a table whose tree begins at `root`; `since` is the checkpoint that will be the first to have it.
@@ -133,7 +186,11 @@ impl Catalogue {
 
     /// Replaces what is known of a table, or adds it.
     pub(crate) fn put(&mut self, table: TableEntry) {
-        self.tables.insert(table.id, Arc::new(table));
+        let part = self.part_mut(table.id);
+        match part.place(table.id) {
+            Ok(place) => part.tables[place] = Arc::new(table),
+            Err(place) => part.tables.insert(place, Arc::new(table)),
+        }
     }
 
     /// Whether there was a table of this number that is gone.
@@ -149,12 +206,24 @@ impl Catalogue {
     }
 
     pub(crate) fn remove(&mut self, id: TableId) {
-        self.tables.remove(&id);
+        let part = self.part_mut(id);
+        if let Ok(place) = part.place(id) {
+            part.tables.remove(place);
+        }
+        if part.tables.is_empty() {
+            self.parts.remove(&part_of(id));
+        }
     }
 
     /// Reads which files the sparse tables have.
     pub(crate) fn load_files(&mut self, pages: &impl PageRead, file: &Path) -> Result<()> {
-        for table in self.tables.values_mut() {
+        let is_sparse = |table: &Arc<TableEntry>| table.sparse.is_some();
+        let parts = self
+            .parts
+            .values_mut()
+            .filter(|part| part.tables.iter().any(is_sparse));
+        // What is written of a table does not say which files it has.
+        for table in parts.flat_map(|part| &mut Arc::make_mut(part).tables) {
             if table.sparse.is_some() {
                 let mut entry = TableEntry::clone(table);
                 let root = entry.root;
@@ -167,38 +236,65 @@ impl Catalogue {
         Ok(())
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let table = |table: &Arc<TableEntry>| TableRecord {
-            id: table.id,
-            name: table.name.clone(),
-            time_column: table.schema.names().swap_remove(table.schema.time_column()),
-            columns: ColumnRecord::of_schema(&table.schema),
-            since: table.since,
-            root: table.root.get(),
-            rows: table.rows,
-            end_sequence: table.end_sequence,
-            order: table.sparse.is_none().then(|| table.order.record()),
-            sparse: table.sparse.as_ref().map(SparseEntry::record),
-        };
-        let record = CatalogueRecord {
+    pub(crate) fn encode(&self) -> CatalogueText {
+        let parts = self.parts.iter().map(|(&number, part)| {
+            let text = part.text.get_or_init(|| {
+                let record = PartRecord {
+                    part: number,
+                    tables: part.tables.iter().map(|table| table.record()).collect(),
+                };
+                serde_json::to_vec(&record)
+                    .expect("plain data with text keys")
+                    .into()
+            });
+            (number, text.clone())
+        });
+        CatalogueText {
             next_table: self.next_table,
-            tables: self.iter().map(table).collect(),
-        };
-        serde_json::to_vec(&record).expect("plain data with text keys")
+            parts: parts.collect(),
+        }
     }
 
     /// The catalogue that `encode` wrote; `file` names where it was read from.
     ///
     /// Which files a sparse table has is in its tree, and not known yet.
-    pub(crate) fn decode(file: &Path, bytes: &[u8], payload_len: usize) -> Result<Self> {
+    pub(crate) fn decode(file: &Path, text: &CatalogueText, payload_len: usize) -> Result<Self> {
         let damaged = |reason: String| Error::corrupt(file, "the catalogue", reason);
-        let record: CatalogueRecord =
-            serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
         let mut catalogue = Self {
-            tables: BTreeMap::new(),
-            next_table: record.next_table,
+            parts: BTreeMap::new(),
+            next_table: text.next_table,
         };
-        for table in record.tables {
+        for (&number, text) in &text.parts {
+            if number == CatalogueText::WHOLE {
+                let record: CatalogueRecord =
+                    serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+                catalogue.next_table = record.next_table;
+                catalogue.take(file, record.tables, payload_len)?;
+                continue;
+            }
+            let record: PartRecord =
+                serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+            let is_of_part = |table: &TableRecord| part_of(table.id) == number;
+            if record.part != number || !record.tables.iter().all(is_of_part) {
+                return Err(damaged(format!(
+                    "part {number} is another one, or has tables of another one"
+                )));
+            }
+            catalogue.take(file, record.tables, payload_len)?;
+            if let Some(part) = catalogue.parts.get_mut(&number) {
+                // It need not be written again.
+                let _ = Arc::make_mut(part).text.set(text.clone());
+            }
+        }
+        let end = catalogue.iter().map(|table| table.id.0.saturating_add(1)).max();
+        catalogue.next_table = catalogue.next_table.max(end.unwrap_or(1));
+        Ok(catalogue)
+    }
+
+    /// Takes tables as they are recorded.
+    fn take(&mut self, file: &Path, records: Vec<TableRecord>, payload_len: usize) -> Result<()> {
+        let damaged = |reason: String| Error::corrupt(file, "the catalogue", reason);
+        for table in records {
             let schema = ColumnRecord::to_schema(&table.columns, &table.time_column)
                 .map_err(|error| damaged(format!("table {:?}: {error}", table.name)))?;
             if table.rows.max(table.end_sequence) > COUNTER_MAX {
@@ -217,7 +313,7 @@ impl Catalogue {
                 Some(record) => ArrivalMeasure::of_record(record)
                     .ok_or_else(|| damaged(format!("table {:?} has an impossible order", table.name)))?,
             };
-            catalogue.put(TableEntry {
+            self.put(TableEntry {
                 id: table.id,
                 name: table.name,
                 schema: Arc::new(schema),
@@ -229,6 +325,6 @@ impl Catalogue {
                 sparse,
             });
         }
-        Ok(catalogue)
+        Ok(())
     }
 }

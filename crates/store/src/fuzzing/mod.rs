@@ -3,6 +3,7 @@
 
 mod image;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::codec::Reader;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::engine::{Catalogue, lock_holder};
-use crate::pages::Superblock;
+use crate::pages::{CatalogueText, Superblock};
 use crate::wal::{Log, LogRemains, Record, replay};
 
 pub use image::store;
@@ -42,7 +43,14 @@ pub fn lock(data: &[u8]) {
 /// A catalogue.
 pub fn catalogue(data: &[u8]) {
     let path = Path::new("data");
-    if let Ok(read) = Catalogue::decode(path, data, PAYLOAD_LEN) {
+    let part = CatalogueText {
+        next_table: 0,
+        parts: BTreeMap::from([(0, data.into())]),
+    };
+    for text in [CatalogueText::of_whole(data.to_vec()), part] {
+        let Ok(read) = Catalogue::decode(path, &text, PAYLOAD_LEN) else {
+            continue;
+        };
         let text = read.encode();
         let again = Catalogue::decode(path, &text, PAYLOAD_LEN).expect("what was written");
         assert_eq!(again.encode(), text);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bedload_pages::PageId;
 
+use super::catalogue_pages::WrittenParts;
 use super::checkpoint::{CheckpointError, CheckpointMeta, slots_per_page};
 use super::page::{Page, PageKind};
 use super::page_file::{PageFile, Unwritten};
@@ -57,7 +58,13 @@ impl PageVersion {
             }
         }
         let before = Arc::new(PageVersion::new(self.number() - 1, map, target.clone()));
-        let working = WorkingPages::from_version(before, target, Vec::new(), next_generation, 1);
+        let working = WorkingPages::from_version(
+            before,
+            target,
+            (Vec::new(), WrittenParts::new()),
+            next_generation,
+            1,
+        );
         match working.checkpoint(store_id, meta) {
             Ok(_) => Ok(()),
             Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),

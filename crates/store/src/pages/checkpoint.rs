@@ -7,6 +7,9 @@ use std::sync::atomic::Ordering;
 
 use bedload_pages::PageStore;
 
+use super::catalogue_pages::{
+    CatalogueText, ReadCatalogue, WrittenParts, check_catalogue, read_catalogue, write_catalogue,
+};
 use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_file::{PageFile, Unwritten};
 use super::page_map::{PageMap, SLOT_BYTES, Slot, decode_slots, encode_slots};
@@ -25,7 +28,7 @@ pub(crate) struct CheckpointMeta {
     /// The first sequence number not given out.
     pub(crate) next_sequence: u64,
     /// The catalogue, encoded.
-    pub(crate) catalogue: Vec<u8>,
+    pub(crate) catalogue: CatalogueText,
 }
 
 /// Why a checkpoint failed.
@@ -49,7 +52,7 @@ impl WorkingPages {
         let map = PageMap::new(slots_per_page(&file));
         *file.space.lock() = Space::of_used(&[]);
         let empty = Arc::new(PageVersion::new(0, map, file.clone()));
-        let working = Self::from_version(empty, file, Vec::new(), 1, dirty_limit);
+        let working = Self::from_version(empty, file, (Vec::new(), WrittenParts::new()), 1, dirty_limit);
         match working.checkpoint(store_id, meta) {
             Ok(_) => Ok(working),
             Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),
@@ -64,12 +67,17 @@ impl WorkingPages {
         superblock: &Superblock,
         cache_pages: usize,
         dirty_limit: usize,
-    ) -> Result<(Self, Vec<u8>, Option<Error>)> {
+    ) -> Result<(Self, CatalogueText, Option<Error>)> {
         let page_bytes = superblock.page_bytes as usize;
         let file = Arc::new(PageFile::new(path, file, page_bytes, cache_pages));
         let mut fixtures = Vec::new();
         let (map, mut used) = read_map(&file, superblock, &mut fixtures)?;
-        let (catalogue, damage) = read_catalogues(&file, superblock, &mut fixtures)?;
+        let ReadCatalogue {
+            text,
+            written,
+            damage,
+        } = read_catalogue(&file, superblock, &mut fixtures)?;
+        used.extend(written.values().flat_map(|part| &part.places));
         used.extend(map.iter().map(|(_, slot)| slot.page));
         used.extend_from_slice(&fixtures);
         used.sort_unstable();
@@ -82,8 +90,9 @@ impl WorkingPages {
         }
         *file.space.lock() = Space::of_used(&used);
         let version = Arc::new(PageVersion::new(superblock.checkpoint, map, file.clone()));
+        let fixtures = (fixtures, written);
         let working = Self::from_version(version, file, fixtures, superblock.next_generation, dirty_limit);
-        Ok((working, catalogue, damage))
+        Ok((working, text, damage))
     }
 
     /// Reads superblocks, page map and catalogue from the disk once more; returns what is wrong with them. No
@@ -95,10 +104,8 @@ impl WorkingPages {
         };
         let mut fixtures = Vec::new();
         let map = read_map(&self.file, &superblock, &mut fixtures).err();
-        let catalogues = [superblock.catalogue, superblock.catalogue_copy]
-            .into_iter()
-            .filter_map(|first| read_catalogue(&self.file, &superblock, first, &mut fixtures).err());
-        damage.into_iter().chain(map).chain(catalogues).collect()
+        let catalogue = check_catalogue(&self.file, &superblock);
+        damage.into_iter().chain(map).chain(catalogue).collect()
     }
 
     /// Makes everything durable and publishes it as a version. No batch, guard or writer may be alive.
@@ -112,15 +119,15 @@ impl WorkingPages {
         let mut state = self.state.lock();
         let state = &mut *state;
         let checkpoint = state.published.number() + 1;
-        let mut fixtures = Vec::new();
-        let mut prepare = || -> Result<Superblock> {
+        let (mut fixtures, mut begun) = (Vec::new(), Vec::new());
+        let mut prepare = || -> Result<(Superblock, WrittenParts)> {
             state.spill(&self.file, 0)?;
-            // Without a catalogue nothing in the file could be made sense of; so there are two.
-            let catalogue = write_catalogue(&self.file, &meta.catalogue, checkpoint, &mut fixtures)?;
-            let catalogue_copy = write_catalogue(&self.file, &meta.catalogue, checkpoint, &mut fixtures)?;
+            let places = (&mut begun, &mut fixtures);
+            let text = &meta.catalogue;
+            let (parts, directory) = write_catalogue(&self.file, text, &state.parts, checkpoint, places)?;
             let map_levels = write_map(&self.file, &mut state.map, checkpoint, &mut fixtures)?;
             let (map_root, map_levels) = map_levels;
-            Ok(Superblock {
+            let superblock = Superblock {
                 store_id,
                 page_bytes: count(self.file.page_bytes),
                 checkpoint,
@@ -130,20 +137,21 @@ impl WorkingPages {
                 map_root,
                 map_levels,
                 map_leaves: count(state.map.leaves()),
-                catalogue,
-                catalogue_bytes: count(meta.catalogue.len()),
-                catalogue_copy,
-            })
+                catalogue: directory.first[0],
+                catalogue_bytes: directory.bytes,
+                catalogue_copy: directory.first[1],
+            };
+            Ok((superblock, parts))
         };
-        let superblock = match prepare() {
-            Ok(superblock) => superblock,
+        let (superblock, parts) = match prepare() {
+            Ok(prepared) => prepared,
             Err(error) => {
-                // Map leaves written for nothing are found in the map alone; all else is in `fixtures`.
+                // Map leaves written for nothing are found in the map alone.
                 let kept: Vec<_> = state.published.map.written().collect();
                 let lost = state.map.written().enumerate();
                 let lost = lost.filter(|(leaf, slot)| kept.get(*leaf) != Some(slot));
                 let lost: Vec<u32> = lost.filter_map(|(_, slot)| slot.map(|slot| slot.page)).collect();
-                self.file.free(lost.into_iter().chain(fixtures));
+                self.file.free(lost.into_iter().chain(fixtures).chain(begun));
                 return Err(match error {
                     Error::NoSpace { .. } => CheckpointError::Clean(error),
                     other => CheckpointError::Unknown(other),
@@ -166,6 +174,10 @@ impl WorkingPages {
         replaced.extend(moved.filter_map(|(before, _)| before.map(|slot| slot.page)));
         replaced.append(&mut state.fixtures);
         state.fixtures = fixtures;
+        let kept: HashSet<u32> = parts.values().flat_map(|part| &part.places).copied().collect();
+        let before = std::mem::replace(&mut state.parts, parts);
+        let places = before.into_values().flat_map(|part| part.places);
+        replaced.extend(places.filter(|place| !kept.contains(place)));
         state.private.clear();
         self.file.space.lock().wait(checkpoint, replaced);
         state.published = Arc::new(PageVersion::new(checkpoint, state.map.clone(), self.file.clone()));
@@ -221,27 +233,8 @@ pub(super) fn write_map(
     Ok((level[0], levels))
 }
 
-/// Writes the catalogue as a chain, its last page first, as each page names the next.
-pub(super) fn write_catalogue(
-    file: &PageFile,
-    catalogue: &[u8],
-    checkpoint: u64,
-    fixtures: &mut Vec<u32>,
-) -> Result<Slot> {
-    let chunk_bytes = file.page_bytes - HEADER_BYTES - SLOT_BYTES;
-    let mut next = Slot::default();
-    for chunk in catalogue.chunks(chunk_bytes).rev() {
-        let slots = write_payloads(file, PageKind::Catalogue, 1, checkpoint, |_, payload| {
-            encode_slots(&[next], &mut payload[..SLOT_BYTES]);
-            payload[SLOT_BYTES..][..chunk.len()].copy_from_slice(chunk);
-        })?;
-        next = slots[0];
-        fixtures.push(next.page);
-    }
-    Ok(next)
-}
-
-fn write_payloads(
+/// Writes pages, whose payloads are zero but for what `fill` puts there; returns where they stand.
+pub(super) fn write_payloads(
     file: &PageFile,
     kind: PageKind,
     pages: usize,
@@ -313,52 +306,4 @@ pub(super) fn read_map(
 pub(super) fn named_twice(file: &PageFile, superblock: &Superblock, slot: Slot) -> Error {
     let place = format!("the page map of checkpoint {}", superblock.checkpoint);
     Error::corrupt(file.path(), place, format!("two pages claim place {}", slot.page))
-}
-
-/// Reads the catalogue and its copy; returns what is wrong with one of them, if anything is. Pages of that one which
-/// could not be reached are free: what is written there harms nothing that is whole.
-fn read_catalogues(
-    file: &PageFile,
-    superblock: &Superblock,
-    fixtures: &mut Vec<u32>,
-) -> Result<(Vec<u8>, Option<Error>)> {
-    let [first, second] = [superblock.catalogue, superblock.catalogue_copy]
-        .map(|first| read_catalogue(file, superblock, first, fixtures));
-    match (first, second) {
-        (Ok(catalogue), other) => Ok((catalogue, other.err())),
-        (Err(damage), Ok(catalogue)) => Ok((catalogue, Some(damage))),
-        (Err(first), Err(second)) => Err(match (first, second) {
-            (Error::Corrupt { file, place, reason }, second @ Error::Corrupt { .. }) => Error::corrupt(
-                &file,
-                place,
-                format!("{reason}; and the copy is damaged, too: {second}"),
-            ),
-            (first, _) => first,
-        }),
-    }
-}
-
-/// Reads the catalogue whose first page is `first`: the one, or its copy.
-pub(super) fn read_catalogue(
-    file: &PageFile,
-    superblock: &Superblock,
-    first: Slot,
-    fixtures: &mut Vec<u32>,
-) -> Result<Vec<u8>> {
-    let len = superblock.catalogue_bytes as usize;
-    let mut catalogue = Vec::new();
-    let mut next = first;
-    let mut seen = HashSet::new();
-    while catalogue.len() < len {
-        if !seen.insert(next.page) {
-            let place = format!("the catalogue of checkpoint {}", superblock.checkpoint);
-            return Err(Error::corrupt(file.path(), place, "its pages lead in a circle"));
-        }
-        let page = file.read(next, PageKind::Catalogue, 0)?;
-        fixtures.push(next.page);
-        let (link, chunk) = page.payload().split_at(SLOT_BYTES);
-        catalogue.extend_from_slice(&chunk[..chunk.len().min(len - catalogue.len())]);
-        next = decode_slots(link).next().unwrap_or_default();
-    }
-    Ok(catalogue)
 }

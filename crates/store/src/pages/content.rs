@@ -4,7 +4,8 @@ use std::path::Path;
 
 use bedload_pages::PageId;
 
-use super::checkpoint::{read_catalogue, read_map, slots_per_page, write_catalogue, write_map};
+use super::catalogue_pages::{CatalogueText, WrittenParts, read_catalogue, write_catalogue};
+use super::checkpoint::{read_map, slots_per_page, write_map};
 use super::page::{Page, PageKind};
 use super::page_file::{PageFile, Unwritten};
 use super::page_map::PageMap;
@@ -19,7 +20,7 @@ pub(crate) struct Content {
     pub(crate) superblock: Superblock,
     /// The pages of trees, by page id.
     pages: Vec<(u32, Page)>,
-    catalogue: Vec<u8>,
+    catalogue: CatalogueText,
     /// Fields of the superblock that are changed once it is known what they should be.
     changes: Vec<(u8, u64)>,
 }
@@ -36,7 +37,7 @@ impl Content {
         };
         Ok(Self {
             pages: map.iter().map(page).collect::<Result<_>>()?,
-            catalogue: read_catalogue(&file, &superblock, superblock.catalogue, &mut Vec::new())?,
+            catalogue: read_catalogue(&file, &superblock, &mut Vec::new())?.text,
             superblock,
             changes: Vec::new(),
         })
@@ -53,10 +54,15 @@ impl Content {
 
     /// Puts bytes into the catalogue, whose end they may move.
     pub(crate) fn change_catalogue(&mut self, at: usize, bytes: &[u8]) {
-        let at = at % (self.catalogue.len() + 1);
-        let end = (at + bytes.len()).max(self.catalogue.len());
-        self.catalogue.resize(end, b' ');
-        self.catalogue[at..at + bytes.len()].copy_from_slice(bytes);
+        let Some(part) = self.catalogue.parts.values_mut().next() else {
+            return;
+        };
+        let mut text = part.to_vec();
+        let at = at % (text.len() + 1);
+        let end = (at + bytes.len()).max(text.len());
+        text.resize(end, b' ');
+        text[at..at + bytes.len()].copy_from_slice(bytes);
+        *part = text.into();
     }
 
     /// Changes a field of the superblock.
@@ -88,9 +94,11 @@ impl Content {
         }
         (superblock.map_root, superblock.map_levels) =
             write_map(&file, &mut map, checkpoint, &mut Vec::new())?;
-        superblock.catalogue = write_catalogue(&file, &self.catalogue, checkpoint, &mut Vec::new())?;
-        superblock.catalogue_copy = write_catalogue(&file, &self.catalogue, checkpoint, &mut Vec::new())?;
-        superblock.catalogue_bytes = u32::try_from(self.catalogue.len()).unwrap_or(u32::MAX);
+        let places = (&mut Vec::new(), &mut Vec::new());
+        let (_, directory) =
+            write_catalogue(&file, &self.catalogue, &WrittenParts::new(), checkpoint, places)?;
+        [superblock.catalogue, superblock.catalogue_copy] = directory.first;
+        superblock.catalogue_bytes = directory.bytes;
         for (which, value) in self.changes {
             let low = u32::try_from(value & u64::from(u32::MAX)).expect("masked");
             match which % 8 {

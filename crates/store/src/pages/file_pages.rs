@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bedload_pages::{PageId, PageRead, PageStore, Reserved};
 
+use super::catalogue_pages::CatalogueText;
 use super::checkpoint::{CheckpointError, CheckpointMeta};
 use super::page::PageRef;
 use super::page_file::PageFile;
@@ -192,7 +193,7 @@ fn nothing_else() -> CheckpointMeta {
     CheckpointMeta {
         log_start: 0,
         next_sequence: 0,
-        catalogue: Vec::new(),
+        catalogue: CatalogueText::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod backup;
 mod cache;
+mod catalogue_pages;
 mod checkpoint;
 #[cfg(any(test, fuzzing))]
 mod content;
@@ -24,6 +25,9 @@ mod working;
 mod working_state;
 
 pub(crate) use cache::{Cache, CacheKey};
+pub(crate) use catalogue_pages::CatalogueText;
+#[cfg(test)]
+pub(crate) use catalogue_pages::catalogue_chains;
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
 #[cfg(any(test, fuzzing))]
 pub(crate) use content::Content;

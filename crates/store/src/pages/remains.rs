@@ -9,7 +9,8 @@ use std::path::Path;
 
 use bedload_pages::PageId;
 
-use super::checkpoint::{levels_of_map, named_twice, read_catalogue, slots_per_page};
+use super::catalogue_pages::{CatalogueText, DirectoryText, check_catalogue, read_catalogue, read_chain};
+use super::checkpoint::{levels_of_map, named_twice, slots_per_page};
 use super::page::{Page, PageKind, PageRef};
 use super::page_file::PageFile;
 use super::page_map::{SLOT_BYTES, Slot, decode_slots};
@@ -19,6 +20,15 @@ use crate::error::{Error, Result};
 
 /// Pages read in one call to the disk.
 const READ_PAGES: u32 = 64;
+
+/// What the text of a catalogue without parts begins with, as early releases wrote it.
+const WHOLE_BEGINS: &[u8] = b"{\"next_table\"";
+
+/// What is looked for in a text that may be a part of a catalogue.
+#[derive(serde::Deserialize)]
+struct Numbered {
+    part: u32,
+}
 
 /// A data file that nothing is taken for granted of.
 #[derive(Debug)]
@@ -261,21 +271,56 @@ impl Remains {
         leaves.collect()
     }
 
-    /// The catalogue of the last checkpoint, if it or its copy can be read; what is damaged is added to `problems`.
-    pub(crate) fn catalogue(&self, problems: &mut Vec<Error>) -> Option<Vec<u8>> {
+    /// The catalogue of the last checkpoint, if of directory and parts one of two copies each can be read; what is damaged
+    /// is added to `problems`.
+    pub(crate) fn catalogue(&self, problems: &mut Vec<Error>) -> Option<CatalogueText> {
         let superblock = self.superblock.as_ref()?;
-        let both = [superblock.catalogue, superblock.catalogue_copy].map(|first| {
-            read_catalogue(&self.file, superblock, first, &mut Vec::new())
-                .map_err(|error| problems.push(error))
-                .ok()
-        });
-        both.into_iter().flatten().next()
+        problems.extend(check_catalogue(&self.file, superblock));
+        let read = read_catalogue(&self.file, superblock, &mut Vec::new());
+        read.ok().map(|read| read.text)
     }
 
-    /// What may be catalogues, wherever they are found, with the number of the checkpoint; the newest first.
-    pub(crate) fn found_catalogues(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        let pages = self.catalogue_pages.iter().rev();
-        pages.filter_map(|copy| Some((copy.checkpoint, self.catalogue_chain(copy.slot)?)))
+    /// What may be catalogues, wherever they are found, with the number of the checkpoint; the newest first. Behind those
+    /// that can be read as a whole comes one of the newest of each part.
+    pub(crate) fn found_catalogues(&self) -> impl Iterator<Item = (u64, CatalogueText)> {
+        let newest_first = || {
+            let pages = self.catalogue_pages.iter().rev();
+            pages.filter_map(|copy| Some((copy.checkpoint, self.catalogue_chain(copy.slot)?)))
+        };
+        let whole = newest_first().filter_map(|(number, text)| {
+            let text = match DirectoryText::decode(&text) {
+                Some(directory) => self.listed(&directory)?,
+                None if text.starts_with(WHOLE_BEGINS) => CatalogueText::of_whole(text),
+                None => return None,
+            };
+            Some((number, text))
+        });
+        let of_parts = move || {
+            let (mut newest, mut text) = (0, CatalogueText::default());
+            for (number, part) in newest_first() {
+                if let Ok(Numbered { part: of }) = serde_json::from_slice(&part) {
+                    newest = newest.max(number);
+                    text.parts.entry(of).or_insert_with(|| part.into());
+                }
+            }
+            (newest, text)
+        };
+        let of_parts = std::iter::once_with(of_parts).filter(|(_, text)| !text.parts.is_empty());
+        whole.chain(of_parts)
+    }
+
+    /// The catalogue of a directory, if one of two copies of each part can be read.
+    fn listed(&self, directory: &DirectoryText) -> Option<CatalogueText> {
+        let mut text = CatalogueText {
+            next_table: directory.next_table,
+            parts: BTreeMap::new(),
+        };
+        for &(number, bytes, first) in &directory.entries {
+            let read = |first| read_chain(&self.file, first, bytes as usize, &mut Vec::new()).ok();
+            let part = first.into_iter().find_map(read)?;
+            text.parts.insert(number, part.into());
+        }
+        Some(text)
     }
 
     /// The text in the chain of pages that begins at `slot`.

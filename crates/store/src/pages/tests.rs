@@ -16,6 +16,7 @@ use bedload_trees::contract::{
 };
 use bedload_trees::{ByteOrder, U64Order};
 
+use super::catalogue_pages::CatalogueText;
 use super::{CheckpointMeta, FilePages, FilePagesOptions, PageFile, WorkingPages};
 use crate::disk::{Disk, OsDisk};
 
@@ -36,7 +37,7 @@ fn pages() -> WorkingPages {
     let meta = CheckpointMeta {
         log_start: 0,
         next_sequence: 0,
-        catalogue: Vec::new(),
+        catalogue: CatalogueText::default(),
     };
     WorkingPages::create(file, [0; 16], &meta, 8).expect("an empty file of pages")
 }

@@ -20,6 +20,7 @@ use bedload_pages::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserve
 use parking_lot::Mutex;
 
 use super::cache::Cache;
+use super::catalogue_pages::WrittenParts;
 use super::latches::{ExclusiveLatch, Latches, SharedLatch};
 use super::page::{HEADER_BYTES, Page, PageKind, PageRef};
 use super::page_file::PageFile;
@@ -42,11 +43,12 @@ pub(crate) struct WorkingPages {
 }
 
 impl WorkingPages {
-    /// Goes on from a version whose catalogue and upper map levels stand at `fixtures`.
+    /// Goes on from a version whose directory and upper map levels stand at `fixtures`, which has the parts of the catalogue,
+    /// too.
     pub(super) fn from_version(
         published: Arc<PageVersion>,
         file: Arc<PageFile>,
-        fixtures: Vec<u32>,
+        fixtures: (Vec<u32>, WrittenParts),
         next_generation: u64,
         dirty_limit: usize,
     ) -> Self {

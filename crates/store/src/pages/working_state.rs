@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bedload_pages::PageId;
 
+use super::catalogue_pages::WrittenParts;
 use super::page::{Page, PageKind};
 use super::page_file::{PageFile, Unwritten};
 use super::page_map::{PageMap, Slot};
@@ -28,8 +29,10 @@ pub(super) struct State {
     pub(super) retired: Vec<PageId>,
     /// The last checkpoint.
     pub(super) published: Arc<PageVersion>,
-    /// Places of the last checkpoint's catalogue and upper map levels.
+    /// Places of the last checkpoint's directory of the catalogue and upper map levels.
     pub(super) fixtures: Vec<u32>,
+    /// The parts of its catalogue.
+    pub(super) parts: WrittenParts,
 }
 
 /// Logical ids that are free.
@@ -75,8 +78,11 @@ impl Ids {
 }
 
 impl State {
-    /// The pages as a checkpoint has them, whose catalogue and upper map levels stand at `fixtures`.
-    pub(super) fn of_version(published: Arc<PageVersion>, fixtures: Vec<u32>) -> Self {
+    /// The pages as a checkpoint has them, whose directory and upper map levels stand at `fixtures`.
+    pub(super) fn of_version(
+        published: Arc<PageVersion>,
+        (fixtures, parts): (Vec<u32>, WrittenParts),
+    ) -> Self {
         let map = published.map.clone();
         Self {
             dirty: HashMap::new(),
@@ -88,6 +94,7 @@ impl State {
             map,
             published,
             fixtures,
+            parts,
         }
     }
 

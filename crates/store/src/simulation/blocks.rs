@@ -474,7 +474,7 @@ fn rows_that_were_written_over_are_put_back_on_a_full_disk_and_after_failures() 
 }
 
 /// As [`in_memory`], with rows written over and added, to be put back to the snapshot; and what the table has after each commit
-/// of that: first all rows of before, then each stretch gone that was added.
+/// of that: first each stretch gone that was added, then all rows of before.
 fn to_be_put_back(disk: &SimDisk) -> (Store, Snapshot, Vec<BTreeMap<i64, i64>>) {
     let (store, ..) = in_memory(disk);
     let table = table(&store).expect("there");
@@ -486,12 +486,12 @@ fn to_be_put_back(disk: &SimDisk) -> (Store, Snapshot, Vec<BTreeMap<i64, i64>>) 
     assert!(!write_over(&table), "there is space");
     let mut now = by_time(table.range(..));
     let mut steps = vec![now.clone()];
-    now.extend(&was);
-    steps.push(now.clone());
     for added in [-40..=-1, 300..=309, 500..=519, 1000..=5002] {
         now.retain(|time, _| !added.contains(time));
         steps.push(now.clone());
     }
+    now.extend(&was);
+    steps.push(now.clone());
     assert_eq!(now, was);
     (store, before, steps)
 }

@@ -12,7 +12,7 @@ use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::engine::{inspect, salvage};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::pages::{HEADER_BYTES, PageFile};
+use crate::pages::{PageFile, catalogue_chains};
 use crate::rows::TableSchema;
 
 /// A store with rows in pages of several levels and rows in the log; and what wrote them.
@@ -184,23 +184,17 @@ fn what_power_loss_leaves_of_a_checkpoint_is_no_damage() {
     assert!(torn > 4, "a superblock was cut short in {torn} images");
 }
 
-/// Where the pages of the catalogue and of its copy stand in the data file, as the newest checkpoint has them.
-fn catalogues(disk: &SimDisk) -> [Vec<usize>; 2] {
+/// Where the pages of the catalogue and of its copy stand in the data file, as the newest checkpoint has them: those of the
+/// directory, and of each part.
+fn catalogues(disk: &SimDisk) -> [Vec<Vec<usize>>; 2] {
     let data = Path::new(STORE).join("data");
-    let file = disk.open(&data).expect("there");
-    let (superblock, _) = PageFile::read_superblock(&data, &*file).expect("a sound store");
-    let page_bytes = superblock.page_bytes as usize;
-    let bytes = disk.files().into_iter().find(|(name, _)| *name == data);
-    let (_, bytes) = bytes.expect("there");
-    [superblock.catalogue, superblock.catalogue_copy].map(|first| {
-        let (mut places, mut next) = (Vec::new(), first.page);
-        while next != 0 {
-            let at = (64 << 10) + (next as usize - 1) * page_bytes;
-            let link = bytes[at + HEADER_BYTES..].first_chunk();
-            next = link.copied().map(u32::from_le_bytes).expect("a whole page");
-            places.push(at);
-        }
-        places
+    let chains = catalogue_chains(&data, disk.open(&data).expect("there"));
+    let small = |offset: u64| usize::try_from(offset).expect("a small disk");
+    chains.map(|chains| {
+        let chains = chains.into_iter();
+        chains
+            .map(|chain| chain.into_iter().map(small).collect())
+            .collect()
     })
 }
 
@@ -215,8 +209,12 @@ fn of_the_catalogue_one_copy_will_do_and_the_other_is_replaced() {
     store.close().expect("a sound disk");
     let data = Path::new(STORE).join("data");
     let whole = catalogues(&disk);
-    assert!(whole[0].len() > 1, "a catalogue of several pages");
-    for &torn in whole.iter().flatten() {
+    assert!(whole[0].len() > 2, "a directory and several parts");
+    assert!(
+        whole[0].iter().any(|chain| chain.len() > 1),
+        "a part of several pages"
+    );
+    for &torn in whole.iter().flatten().flatten() {
         let damaged = disk.copy();
         damaged.change(&data, torn + 1000, 4);
         assert!(
@@ -224,14 +222,17 @@ fn of_the_catalogue_one_copy_will_do_and_the_other_is_replaced() {
             "nothing is wrong any more"
         );
         // Whichever is damaged next, there is another one; and what the first had is not used up.
-        for torn in catalogues(&damaged).map(|pages| pages[0]) {
+        for torn in catalogues(&damaged).iter().flatten().map(|chain| chain[0]) {
             let damaged = damaged.copy();
             damaged.change(&data, torn + 1000, 4);
             assert!(read(&damaged, &writers).expect("the other is whole"));
         }
     }
-    for &first in &whole[0] {
-        for &second in &whole[1] {
+    for (chain, copy) in whole[0].iter().zip(&whole[1]) {
+        for (&first, &second) in chain
+            .iter()
+            .flat_map(|first| copy.iter().map(move |second| (first, second)))
+        {
             let damaged = disk.copy();
             for torn in [first, second] {
                 damaged.change(&data, torn + 1000, 4);

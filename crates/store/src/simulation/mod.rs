@@ -12,6 +12,7 @@ mod full;
 mod power;
 mod rewritten;
 mod spares;
+mod tables;
 mod workload;
 
 use std::io::Write;

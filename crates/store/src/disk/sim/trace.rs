@@ -72,6 +72,15 @@ impl Trace {
             .count()
     }
 
+    /// Bytes that were written.
+    pub(crate) fn bytes_written(&self) -> usize {
+        let bytes = |event: &Event| match event {
+            Event::Write(_, _, bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.events.iter().map(bytes).sum()
+    }
+
     /// Begins before the first event.
     pub(crate) fn replay(&self) -> Replay<'_> {
         let durable = |bytes: &Vec<u8>| Durable {
