@@ -73,8 +73,8 @@ impl TreeOptions {
         }
     }
 
-    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`BPlusTree`](super::tree::bplus_tree::BPlusTree) has
-    /// none.
+    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`BPlusTree`](super::BPlusTree)
+    /// has none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {

@@ -36,7 +36,7 @@ pub struct Drained {
 }
 
 /// A tree `T` made aware of sortedness by a SWARE buffer (Raman et al., ICDE 2023, §IV): with a
-/// [`BPlusTree`](crate::near_sorted::tree::bplus_tree::BPlusTree) below it is the SA B+-tree.
+/// [`BPlusTree`](crate::near_sorted::BPlusTree) below it is the SA B+-tree.
 ///
 /// ```
 /// use bedload_memory::near_sorted::BPlusTree;

@@ -17,10 +17,9 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::scalar::Target;
+use super::waiting::{Waiting, WaitingRoom};
 use crate::near_sorted::options::{LEAF_ENTRIES, LEAF_WAITING};
-use crate::near_sorted::pending::waiting::{Waiting, WaitingRoom};
-use crate::near_sorted::search::{Columns, GROUP, LANES};
+use crate::near_sorted::search::{Columns, ColumnsMut, GROUP, LANES};
 use crate::near_sorted::tree::leaf::{Leaf, MOST, NO_SAMPLE, Sampling};
 use crate::near_sorted::wide::{Wide, load};
 use crate::search::prefetch::prefetch;
@@ -55,7 +54,7 @@ pub(crate) fn join_waiting(
     stretch: Range<usize>,
     waiting: Waiting<'_>,
     next: Option<&Leaf>,
-    target: Target<'_>,
+    target: ColumnsMut<'_>,
     _: Wide,
 ) -> Option<usize> {
     // SAFETY: the processor has the features, or there were no such value.
@@ -81,7 +80,7 @@ fn join_with_vectors(
     stretch: Range<usize>,
     waiting: Waiting<'_>,
     next: Option<&Leaf>,
-    target: Target<'_>,
+    target: ColumnsMut<'_>,
 ) -> Option<usize> {
     let (next_keys, next_values) = next.map_or((&[][..], &[][..]), Leaf::lines);
     let mut places = Places {

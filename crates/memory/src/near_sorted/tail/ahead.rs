@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::near_sorted::options::TreeOptions;
-use crate::near_sorted::pending::stage::Run;
+use crate::near_sorted::pending::tree::PendingTree;
+use crate::near_sorted::run::Run;
 use crate::near_sorted::search::NO_KEY;
-use crate::near_sorted::tree::bplus_tree::BPlusTree;
 
 /// Entries that are read at once.
 const STRETCH_ENTRIES: usize = 256;
@@ -20,7 +20,7 @@ pub(crate) struct Ahead {
     near: BTreeMap<u64, u64>,
     near_end: u64,
     /// Entries above `near_end`.
-    far: BPlusTree,
+    far: PendingTree,
     /// The least key; [`NO_KEY`] if there is none.
     first: u64,
 }
@@ -30,7 +30,7 @@ impl Ahead {
         Self {
             near: BTreeMap::new(),
             near_end: 0,
-            far: BPlusTree::with_options(options),
+            far: PendingTree::with_options(options),
             first: NO_KEY,
         }
     }
@@ -166,7 +166,7 @@ impl Ahead {
         }
     }
 
-    /// Visits all entries between the bounds, ascending, and [merges](BPlusTree::scan_between) what waits among them.
+    /// Visits all entries between the bounds, ascending, and [merges](PendingTree::scan_between) what waits among them.
     pub(crate) fn scan(
         &mut self,
         (lower, upper): (u64, u64),
@@ -188,7 +188,7 @@ impl Ahead {
 
     /// What does not hold of the invariants.
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.far.check_structure()?;
+        self.far.check()?;
         let mut far = Vec::new();
         self.far
             .visit_between(0, NO_KEY - 1, &mut |keys, _| far.extend_from_slice(keys));

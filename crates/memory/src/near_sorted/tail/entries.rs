@@ -2,7 +2,8 @@
 
 use super::lateness::Lateness;
 use crate::near_sorted::options::{LATE_ENTRIES, TreeOptions};
-use crate::near_sorted::pending::stage::{Run, Stage};
+use crate::near_sorted::pending::stage::Stage;
+use crate::near_sorted::run::Run;
 use crate::near_sorted::search::Columns;
 
 /// Entries that are joined at once by whoever reads.

@@ -6,16 +6,16 @@
 
 use std::ops::Range;
 
+use super::late::Late;
+use super::waiting::Waiting;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::waiting::WaitingRoom;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::wide::{join_waiting, late_between};
 use crate::near_sorted::options::LEAF_ENTRIES;
-use crate::near_sorted::pending::late::Late;
-use crate::near_sorted::pending::waiting::Waiting;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::pending::waiting::WaitingRoom;
-use crate::near_sorted::search::Columns;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::near_sorted::search::Wide;
+use crate::near_sorted::search::{Columns, ColumnsMut};
 use crate::near_sorted::tree::leaf::Leaf;
 
 /// Late entries that are joined at once.
@@ -47,10 +47,6 @@ struct Joined {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     within: WaitingRoom,
 }
-
-/// Where joined entries are written: as many as there are in both, and whatever comes, up to a multiple of eight or of
-/// what is copied at once.
-pub(crate) type Target<'t> = (&'t mut [u64], &'t mut [u64]);
 
 /// Where late entries stand among those of a stretch.
 struct Places {
@@ -104,7 +100,7 @@ impl Joining {
                     prefetch_columns(next);
                     return visit_stored(leaf, stretch, visit);
                 }
-                let target: Target<'_> = (&mut joined.keys, &mut joined.values);
+                let target: ColumnsMut<'_> = (&mut joined.keys, &mut joined.values);
                 if let Some(len) = join_waiting(leaf, stretch.clone(), late, next, target, wide) {
                     return visit(&joined.keys[..len], &joined.values[..len]);
                 }
@@ -123,11 +119,11 @@ impl Joining {
         leaf: &Leaf,
         waiting: Option<Waiting<'_>>,
         next: Option<&Leaf>,
-        (keys, values): Target<'_>,
+        (keys, values): ColumnsMut<'_>,
     ) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
-            let target: Target<'_> = (&mut *keys, &mut *values);
+            let target: ColumnsMut<'_> = (&mut *keys, &mut *values);
             if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, next, target, wide) {
                 return len;
             }
@@ -191,7 +187,7 @@ impl Joined {
         })
     }
 
-    fn target(&mut self) -> Target<'_> {
+    fn target(&mut self) -> ColumnsMut<'_> {
         (&mut self.keys, &mut self.values)
     }
 }
@@ -199,7 +195,7 @@ impl Joined {
 /// Writes the entries of a stretch of a leaf, and those that are late, which ascend and win, to the beginnings of columns; returns
 /// how many there are.
 #[inline(always)]
-fn join_sorted(leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, target: Target<'_>) -> usize {
+fn join_sorted(leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, target: ColumnsMut<'_>) -> usize {
     let places = Places::find(leaf, &stretch, late.0);
     copy_between(leaf, stretch, late, &places, target)
 }
@@ -211,7 +207,7 @@ fn copy_between(
     stretch: Range<usize>,
     late: Columns<'_>,
     places: &Places,
-    (keys, values): Target<'_>,
+    (keys, values): ColumnsMut<'_>,
 ) -> usize {
     let mut len = 0;
     let mut from = stretch.start;
@@ -228,7 +224,7 @@ fn copy_between(
 /// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing; returns
 /// how many there are then.
 #[inline(always)]
-fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): Target<'_>) -> usize {
+fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): ColumnsMut<'_>) -> usize {
     let end = len + stretch.len();
     let (mut from, mut at) = (stretch.start, len);
     while at < end {
@@ -273,9 +269,9 @@ mod tests {
 
     use bedload_testkit::Rng;
 
+    use super::super::waiting::{Fingerprints, WaitingRoom};
     use super::*;
     use crate::near_sorted::options::LEAF_WAITING;
-    use crate::near_sorted::pending::waiting::{Fingerprints, WaitingRoom};
     use crate::near_sorted::tree::leaf_pages::PagePool;
 
     /// As many keys below `end`, ascending, of this residue modulo 2.

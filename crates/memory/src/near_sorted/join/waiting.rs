@@ -1,6 +1,6 @@
 //! Late entries that wait to be merged into a leaf.
 
-use super::stage::hash;
+use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LEAF_WAITING;
 use crate::near_sorted::search::{Columns, LANES, Vectors};
 use crate::search::prefetch::prefetch;

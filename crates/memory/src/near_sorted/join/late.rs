@@ -5,9 +5,9 @@
     expect(unsafe_code, reason = "calls of functions compiled for more features")
 )]
 
-use super::stage::Run;
 use super::waiting::Waiting;
 use crate::near_sorted::options::LEAF_WAITING;
+use crate::near_sorted::run::Run;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::near_sorted::search::LANES;
 use crate::near_sorted::search::{Columns, GROUP, NO_KEY, count_below};
