@@ -19,7 +19,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults: pages appended or bulk loaded are filled to 95 %, splits leave half of a page behind, pages
+    /// The defaults: pages appended are filled to 95 %, splits leave half of a page behind, pages
     /// below 30 % are merged, as many entries as fit in a page, ties kept.
     #[must_use]
     pub const fn new() -> Self {
@@ -32,7 +32,7 @@ impl Config {
         }
     }
 
-    /// How full appending and bulk loading leave a page, in percent, clamped to 50..=100. What is left takes the
+    /// How full appending leaves a page, in percent, clamped to 50..=100. What is left takes the
     /// stragglers of near-sorted input without a split (SWARE, §IV-B: 95 %).
     #[must_use]
     pub const fn fill_percent(mut self, percent: u8) -> Self {

@@ -56,7 +56,6 @@
 //! answer where a checksum would have been needed to notice.
 
 mod assemble;
-mod bulk;
 mod config;
 mod cursor;
 mod descend;

@@ -108,27 +108,12 @@ fn a_sorted_run_touches_each_leaf_once() {
 }
 
 #[test]
-fn a_load_writes_each_page_once() {
-    let pages = pages();
-    let tree = tree(&pages);
-    let keys = keys(1);
-    let calls = calls(&pages, || {
-        tree.bulk_load(&mut Entries::new(keys.iter().map(entry)))
-            .expect("loaded");
-    });
-    let report = tree.verify().expect("verified");
-    assert_eq!(calls.commits, 1, "the root alone");
-    assert_eq!(calls.reserves, (report.leaves + report.branches - 1) as u64);
-    assert!(fill(&tree) >= 92, "{}", fill(&tree));
-}
-
-#[test]
 fn removing_a_range_touches_its_leaves_only() {
     let pages = pages();
     let tree = tree(&pages);
     let keys = keys(1);
-    tree.bulk_load(&mut Entries::new(keys.iter().map(entry)))
-        .expect("loaded");
+    tree.insert_sorted(&mut Entries::new(keys.iter().map(entry)))
+        .expect("inserted");
     let report = tree.verify().expect("verified");
     let (from, to) = (U64Order::key(N / 2), U64Order::key(N / 2 + N / 10));
     let calls = calls(&pages, || {
@@ -149,8 +134,8 @@ fn lookups_read_a_page_a_level() {
     let pages = pages();
     let tree = tree(&pages);
     let keys = keys(1);
-    tree.bulk_load(&mut Entries::new(keys.iter().map(entry)))
-        .expect("loaded");
+    tree.insert_sorted(&mut Entries::new(keys.iter().map(entry)))
+        .expect("inserted");
     let height = tree.verify().expect("verified").height as u64;
     for key in keys.iter().step_by(997) {
         let calls = calls(&pages, || assert!(tree.get(key, 0).expect("read").is_some()));

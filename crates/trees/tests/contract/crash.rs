@@ -212,25 +212,6 @@ fn every_reservation_may_fail() {
     fail_everywhere(Fault::Reserve);
 }
 
-#[test]
-fn a_load_that_crashes_leaves_an_empty_tree_and_leaks() {
-    let pages = FaultyPages::new(HeapPages::new(512), []);
-    let tree = BPlusTree::create(&pages, U64Order, FixedRow::<8>, config()).expect("created");
-    let source = &mut ThenFails {
-        left: 1000,
-        key: [0; 8],
-    };
-    assert!(matches!(tree.bulk_load(source), Err(Error::Store(_))));
-    let report = tree.verify().expect("verified");
-    assert_eq!(
-        (report.is_sound(), report.entries, report.pages.len()),
-        (true, 0, 1)
-    );
-    let leaked = pages.sweep(&|page| report.pages.contains(&page)).expect("swept");
-    assert!(leaked.len() > 200, "{leaked:?}");
-    assert_eq!(pages.reclaim().expect("reclaimed"), leaked.len());
-}
-
 /// A source that fails after so many entries.
 struct ThenFails {
     left: u64,
