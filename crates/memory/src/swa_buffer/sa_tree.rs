@@ -116,6 +116,7 @@ impl<T: BaseTree> SaTree<T> {
     }
 
     /// Bytes of the buffer, its filters and zone maps.
+    #[cfg(feature = "figures")]
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         let filters = match self.options.filters {
@@ -249,6 +250,7 @@ impl<T: BaseTree> SaTree<T> {
     }
 
     /// How many pages of the buffer a lookup of this key scans (Table II of the paper).
+    #[cfg(feature = "figures")]
     #[must_use]
     pub fn pages_scanned(&self, key: u64) -> usize {
         if self.options.zone_maps && !self.zone.contains(key) {

@@ -8,6 +8,7 @@ mod cache;
 mod checkpoint;
 #[cfg(any(test, fuzzing))]
 mod content;
+#[cfg(feature = "file-pages")]
 mod file_pages;
 mod latches;
 mod page;
@@ -27,6 +28,7 @@ pub(crate) use cache::{Cache, CacheKey};
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
 #[cfg(any(test, fuzzing))]
 pub(crate) use content::Content;
+#[cfg(feature = "file-pages")]
 pub use file_pages::{FilePages, FilePagesOptions, PageCounts};
 pub(crate) use page::{HEADER_BYTES, Page, PageRef};
 pub(crate) use page_file::PageFile;
