@@ -141,7 +141,7 @@ impl<K: Key> Maps<K> {
     #[inline]
     pub(super) fn insert(&self, kind: HeadKind, writer: Option<usize>, key: K, value: u64) -> bool {
         if let (HeadKind::SbTree, Some(writer)) = (kind, writer) {
-            self.sb_tree.insert_as(writer, key.to_words(), value, None);
+            self.sb_tree.insert_as(writer, key.to_words(), value);
             return true;
         }
         let guard = &epoch::pin();
