@@ -33,11 +33,8 @@ mod options;
 mod pending;
 mod range;
 mod run;
-mod search;
 mod tail;
 mod tree;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod wide;
 
 pub use near_sorted_tree::{Arrivals, NearSortedTree};
 pub use options::TreeOptions;

@@ -2,9 +2,10 @@
 
 use super::options::{TAIL_ENTRIES, TreeOptions};
 use super::pending::tree::PendingTree;
-use super::search::{LookingUp, NO_KEY, Vectors, look_up};
 use super::tail::ahead::Ahead;
 use super::tail::entries::Tail;
+use crate::search::dispatch::{LookingUp, look_up};
+use crate::search::keys::{NO_KEY, Vectors};
 use bedload_sortedness::Estimator;
 
 /// A key is out of order if it leads the last one by more than this many mean distances of neighbours.

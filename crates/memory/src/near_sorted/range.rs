@@ -5,9 +5,10 @@ use std::ops::RangeBounds;
 use super::near_sorted_tree::NearSortedTree;
 use super::options::LEAF_ENTRIES;
 use super::pending::scan::PASSES;
-use super::search::{NO_KEY, collecting};
 use crate::map::range::{End, Leaves};
 use crate::map::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
+use crate::near_sorted::run::collecting;
+use crate::search::keys::NO_KEY;
 
 impl NearSortedTree {
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time, as

@@ -1,6 +1,6 @@
 //! Columns of entries with ascending keys.
 
-use super::search::Columns;
+use crate::search::keys::Columns;
 
 /// Entries with ascending keys.
 #[derive(Debug, Default)]
@@ -61,4 +61,9 @@ impl Run {
             }
         }
     }
+}
+
+/// Appends the entries that are visited.
+pub(crate) fn collecting(entries: &mut Vec<(u64, u64)>) -> impl FnMut(&[u64], &[u64]) {
+    |keys, values| entries.extend(keys.iter().copied().zip(values.iter().copied()))
 }

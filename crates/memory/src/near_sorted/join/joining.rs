@@ -13,10 +13,10 @@ use super::waiting::WaitingRoom;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::wide::{join_waiting, late_between};
 use crate::near_sorted::options::LEAF_ENTRIES;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::search::Wide;
-use crate::near_sorted::search::{Columns, ColumnsMut};
 use crate::near_sorted::tree::leaf::Leaf;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::search::dispatch::Wide;
+use crate::search::keys::{Columns, ColumnsMut};
 
 /// Late entries that are joined at once.
 const LATE: usize = 64;

@@ -9,10 +9,11 @@ use super::waiting::Waiting;
 use crate::near_sorted::options::LEAF_WAITING;
 use crate::near_sorted::run::Run;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::search::LANES;
-use crate::near_sorted::search::{Columns, GROUP, NO_KEY, count_below};
+use crate::search::dispatch::Wide;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::wide::{Wide, count_below_with_vectors};
+use crate::search::keys::LANES;
+use crate::search::keys::{Columns, GROUP, NO_KEY, count_below};
+use crate::search::wide::count_below_with_vectors;
 
 /// So many are sorted by counting.
 const COUNTED: usize = 64;

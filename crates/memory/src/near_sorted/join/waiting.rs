@@ -2,7 +2,7 @@
 
 use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LEAF_WAITING;
-use crate::near_sorted::search::{Columns, LANES, Vectors};
+use crate::search::keys::{Columns, LANES, Vectors};
 use crate::search::prefetch::prefetch;
 
 /// Room for what waits for one leaf, in order of arrival.
@@ -155,9 +155,9 @@ mod tests {
     use bedload_testkit::Rng;
 
     use super::*;
-    use crate::near_sorted::search::Compiled;
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    use crate::near_sorted::search::Wide;
+    use crate::search::dispatch::Wide;
+    use crate::search::keys::Compiled;
 
     #[test]
     fn the_newest_of_equal_keys_is_found_by_its_fingerprint() {

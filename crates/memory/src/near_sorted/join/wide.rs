@@ -19,10 +19,11 @@ use std::ops::Range;
 
 use super::waiting::{Waiting, WaitingRoom};
 use crate::near_sorted::options::{LEAF_ENTRIES, LEAF_WAITING};
-use crate::near_sorted::search::{Columns, ColumnsMut, GROUP, LANES};
 use crate::near_sorted::tree::leaf::{Leaf, MOST, NO_SAMPLE, Sampling};
-use crate::near_sorted::wide::{Wide, load};
+use crate::search::dispatch::Wide;
+use crate::search::keys::{Columns, ColumnsMut, GROUP, LANES};
 use crate::search::prefetch::prefetch;
+use crate::search::wide::load;
 
 /// Lines of keys that are asked for with each entry that finds its place: those of a leaf with as many as wait on average.
 const ASKED: usize = 2;

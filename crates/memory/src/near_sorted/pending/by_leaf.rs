@@ -4,10 +4,10 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::near_sorted::join::waiting::{Fingerprints, Waiting, WaitingRoom, fingerprint};
 use crate::near_sorted::options::{BRANCH_LEAVES, TreeOptions};
-use crate::near_sorted::search::{Compiled, LANES, NO_KEY, Vectors};
 use crate::near_sorted::tree::branch::{ASKED_AT_ONCE, Branch};
 use crate::near_sorted::tree::layer::Layer;
 use crate::near_sorted::tree::leaf::Leaf;
+use crate::search::keys::{Compiled, LANES, NO_KEY, Vectors};
 use crate::search::prefetch::prefetch;
 
 /// The layer of pending entries. Invariants: `late[slots[place]]` waits for the leaf at that place, each slot is there once, and

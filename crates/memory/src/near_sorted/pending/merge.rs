@@ -4,7 +4,8 @@
 use super::scratch::Route;
 use super::tree::PendingTree;
 use crate::near_sorted::run::Run;
-use crate::near_sorted::search::{Columns, NO_KEY, Searching, vectorised};
+use crate::search::dispatch::{Searching, vectorised};
+use crate::search::keys::{Columns, NO_KEY};
 
 /// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
 const ROUTED_AT_ONCE: usize = 64;

@@ -8,9 +8,11 @@ use super::stage::Stage;
 use super::tree::PendingTree;
 use crate::near_sorted::join::joining::Joining;
 use crate::near_sorted::run::Run;
-use crate::near_sorted::search::{Columns, NO_KEY, Searching, collecting, vectorised};
+use crate::near_sorted::run::collecting;
 use crate::near_sorted::tree::branch::Branch;
 use crate::near_sorted::tree::leaf::Leaf;
+use crate::search::dispatch::{Searching, vectorised};
+use crate::search::keys::{Columns, NO_KEY};
 
 thread_local! {
     /// What the last reading of this thread leaves to the next one: to make 8 KiB of it takes as long as to read a leaf.

@@ -6,7 +6,8 @@
 //! twice what they cost who knows it (Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
 
 use super::tree::PendingTree;
-use crate::near_sorted::search::{Columns, NO_KEY, Searching, vectorised};
+use crate::search::dispatch::{Searching, vectorised};
+use crate::search::keys::{Columns, NO_KEY};
 
 /// So many scans join what waits for a leaf before one merges it. Where it has no room its neighbours are written anew with it,
 /// which takes as long as a few joins; where a scan needs a part of it, merging takes as long as two.
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::near_sorted::options::TreeOptions;
-    use crate::near_sorted::search::collecting;
+    use crate::near_sorted::run::collecting;
 
     /// Whatever the bounds, and wherever branches divide meanwhile: what is merged is visited once and in order, and no longer
     /// waits.

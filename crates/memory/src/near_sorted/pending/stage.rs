@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LATE_ENTRIES;
 use crate::near_sorted::run::Run;
-use crate::near_sorted::search::NO_KEY;
+use crate::search::keys::NO_KEY;
 
 const _: () = assert!(LATE_ENTRIES <= u16::MAX as usize, "a link to each entry");
 

@@ -4,8 +4,9 @@ use super::by_leaf::PendingByLeaf;
 use super::scratch::Scratch;
 use super::stage::Stage;
 use crate::near_sorted::options::TreeOptions;
-use crate::near_sorted::search::{Compiled, LookingUp, NO_KEY, Vectors, look_up};
 use crate::near_sorted::tree::packed_tree::PackedTree;
+use crate::search::dispatch::{LookingUp, look_up};
+use crate::search::keys::{Compiled, NO_KEY, Vectors};
 
 /// Packed leaves, entries that wait for them in the branches, and a stage in which the newest of those are gathered.
 #[derive(Debug)]

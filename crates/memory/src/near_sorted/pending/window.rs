@@ -10,9 +10,9 @@ use std::ops::Range;
 use super::by_leaf::PendingByLeaf;
 use super::scratch::{Packed, Scratch};
 use super::tree::PendingTree;
-use crate::near_sorted::search::{Columns, NO_KEY};
 use crate::near_sorted::tree::branch::Branch;
 use crate::near_sorted::tree::spare::SpareLeaves;
+use crate::search::keys::{Columns, NO_KEY};
 
 /// Leaves of a branch that are written anew together.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::near_sorted::options::TreeOptions;
 use crate::near_sorted::pending::tree::PendingTree;
 use crate::near_sorted::run::Run;
-use crate::near_sorted::search::NO_KEY;
+use crate::search::keys::NO_KEY;
 
 /// Entries that are read at once.
 const STRETCH_ENTRIES: usize = 256;

@@ -4,7 +4,7 @@ use super::lateness::Lateness;
 use crate::near_sorted::options::{LATE_ENTRIES, TreeOptions};
 use crate::near_sorted::pending::stage::Stage;
 use crate::near_sorted::run::Run;
-use crate::near_sorted::search::Columns;
+use crate::search::keys::Columns;
 
 /// Entries that are joined at once by whoever reads.
 const JOINED_AT_ONCE: usize = 1024;

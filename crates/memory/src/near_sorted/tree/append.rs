@@ -1,7 +1,7 @@
 //! Adding entries in order behind all others, by packing leaves.
 
 use super::bplus_tree::BPlusTree;
-use crate::near_sorted::search::NO_KEY;
+use crate::search::keys::NO_KEY;
 
 impl BPlusTree {
     /// The greatest key.

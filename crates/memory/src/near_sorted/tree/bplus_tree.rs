@@ -2,7 +2,8 @@
 
 use super::packed_tree::PackedTree;
 use crate::near_sorted::options::TreeOptions;
-use crate::near_sorted::search::{LookingUp, NO_KEY, Searching, Vectors, look_up, vectorised};
+use crate::search::dispatch::{LookingUp, Searching, look_up, vectorised};
+use crate::search::keys::{NO_KEY, Vectors};
 
 /// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
 ///

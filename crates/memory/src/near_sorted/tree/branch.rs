@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::layer::Layer;
 use super::leaf::Leaf;
 use crate::near_sorted::options::BRANCH_LEAVES;
-use crate::near_sorted::search::{Compiled, LANES, NO_KEY, Vectors};
+use crate::search::keys::{Compiled, LANES, NO_KEY, Vectors};
 
 /// Leaves whose pages are prefetched at once by a reader that goes from one to the next.
 pub(crate) const ASKED_AT_ONCE: usize = 4;

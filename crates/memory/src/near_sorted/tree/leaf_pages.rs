@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::near_sorted::options::LEAF_ENTRIES;
-use crate::near_sorted::search::{Columns, NO_KEY};
+use crate::search::keys::{Columns, NO_KEY};
 
 /// Pages in the first piece.
 const FIRST_PAGES: usize = 4;

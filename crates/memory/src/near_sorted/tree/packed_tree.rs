@@ -6,7 +6,8 @@ use super::layer::Layer;
 use super::leaf::Leaf;
 use super::spare::SpareLeaves;
 use crate::near_sorted::options::TreeOptions;
-use crate::near_sorted::search::{NO_KEY, Wide};
+use crate::search::dispatch::Wide;
+use crate::search::keys::NO_KEY;
 
 /// Leaves below branches, which a static index over their fences finds. A layer may hold entries for each leaf: it sees to it
 /// that a leaf has no others before it is changed here.

@@ -7,7 +7,9 @@ use super::branch::{ASKED_AT_ONCE, Branch};
 use super::packed_tree::PackedTree;
 use crate::map::range::{End, Leaves};
 use crate::map::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
-use crate::near_sorted::search::{NO_KEY, Searching, collecting, vectorised};
+use crate::near_sorted::run::collecting;
+use crate::search::dispatch::{Searching, vectorised};
+use crate::search::keys::NO_KEY;
 
 impl BPlusTree {
     /// The entries of a range of keys, from either end.

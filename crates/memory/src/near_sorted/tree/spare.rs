@@ -2,7 +2,7 @@
 
 use super::leaf::Leaf;
 use super::leaf_pages::PagePool;
-use crate::near_sorted::search::Columns;
+use crate::search::keys::Columns;
 
 /// Leaves of one tree that are not in use, and where others come from.
 #[derive(Debug)]
