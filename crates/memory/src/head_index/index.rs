@@ -13,7 +13,7 @@ use super::presence::{Barrier, Present, Slot};
 use super::role::{Role, UNITED_FROM};
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::ordered_map;
+use crate::map::shared_map::shared_map;
 use crate::sb_tree::writer_number;
 use crate::sb_tree::{Appended, WRITERS};
 use crate::search::columns::Words;
@@ -478,4 +478,4 @@ impl<W: Words> Slot<W> {
     }
 }
 
-ordered_map!(HeadIndex);
+shared_map!(HeadIndex);

@@ -18,8 +18,8 @@ use crate::blink::hash::BlinkHash;
 use crate::blink::tree::BlinkTree;
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::OrderedMap;
 use crate::map::range::Leaves;
+use crate::map::shared_map::SharedMap;
 use crate::sb_tree::SbTree;
 use crate::sync::primitive::{AtomicPtr, Ordering};
 
@@ -32,7 +32,7 @@ pub(super) struct Maps<K: Key> {
 }
 
 /// What is done to whichever map it is.
-pub(super) trait Map<K: Key>: OrderedMap<K> + Leaves<K::Words> {
+pub(super) trait Map<K: Key>: SharedMap<K> + Leaves<K::Words> {
     fn add_memory_use(&self, memory: &mut MemoryUse);
 }
 

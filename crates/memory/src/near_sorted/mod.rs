@@ -36,6 +36,6 @@ mod run;
 mod tail;
 mod tree;
 
-pub use near_sorted_tree::{Arrivals, NearSortedTree};
+pub use near_sorted_tree::{ArrivalCounts, NearSortedTree};
 pub use options::TreeOptions;
 pub use tree::bplus_tree::BPlusTree;

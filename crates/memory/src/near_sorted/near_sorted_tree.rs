@@ -64,13 +64,13 @@ pub struct NearSortedTree {
     too_late: usize,
     /// Branches below this one were behind all late keys, and merged.
     settled: usize,
-    arrivals: Arrivals,
+    arrivals: ArrivalCounts,
     order: Estimator,
 }
 
 /// Which way the entries of a [`NearSortedTree`] went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Arrivals {
+pub struct ArrivalCounts {
     /// Gathered a little late, with a key in the range of the tail.
     pub into_tail: u64,
     /// Put ahead, until the tail comes to them.
@@ -101,7 +101,7 @@ impl NearSortedTree {
             put_ahead: Vec::new(),
             too_late: 0,
             settled: 0,
-            arrivals: Arrivals::default(),
+            arrivals: ArrivalCounts::default(),
             order: Estimator::new(),
         }
     }
@@ -208,8 +208,8 @@ impl NearSortedTree {
 
     /// Which way the entries went that were not appended.
     #[must_use]
-    pub fn arrivals(&self) -> Arrivals {
-        Arrivals {
+    pub fn arrivals(&self) -> ArrivalCounts {
+        ArrivalCounts {
             moved: self.tail.moved,
             ..self.arrivals
         }

@@ -5,8 +5,8 @@ use std::ops::RangeBounds;
 use super::near_sorted_tree::NearSortedTree;
 use super::options::LEAF_ENTRIES;
 use super::pending::scan::PASSES;
+use crate::map::exclusive_map::{Bounds, ExclusiveMap, OneAtATime, inclusive};
 use crate::map::range::{End, Leaves};
-use crate::map::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
 use crate::near_sorted::run::collecting;
 use crate::search::keys::NO_KEY;
 
@@ -95,7 +95,7 @@ impl NearSortedTree {
     }
 }
 
-impl SerialMap for NearSortedTree {
+impl ExclusiveMap for NearSortedTree {
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
     }

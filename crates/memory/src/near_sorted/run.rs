@@ -1,15 +1,15 @@
 //! Columns of entries with ascending keys.
 
-use crate::search::keys::Columns;
+use crate::search::keys::EntryColumns;
 
 /// Entries with ascending keys.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct SortedRun {
     pub(crate) keys: Vec<u64>,
     pub(crate) values: Vec<u64>,
 }
 
-impl Run {
+impl SortedRun {
     pub(crate) const fn new() -> Self {
         Self {
             keys: Vec::new(),
@@ -18,7 +18,7 @@ impl Run {
     }
 
     #[inline(always)]
-    pub(crate) fn columns(&self) -> Columns<'_> {
+    pub(crate) fn columns(&self) -> EntryColumns<'_> {
         (&self.keys, &self.values)
     }
 

@@ -72,7 +72,7 @@ mod loom_models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use options::{SbTreeOptions, Work};
+pub use options::{SbTreeOptions, SbTreeWork};
 pub use tree::SbTree;
 
 // What an index of several maps shares with the one of them that it asks in most cases.

@@ -7,10 +7,10 @@ use super::segments::log::{Append, Log};
 use super::segments::own_log::OwnLog;
 use super::segments::stamps::{Stamps, UNSTAMPED};
 use super::segments::writer_number::{WRITERS, writer_number};
-use super::{SbTreeOptions, Work};
+use super::{SbTreeOptions, SbTreeWork};
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::ordered_map;
+use crate::map::shared_map::shared_map;
 use crate::sync::primitive::{Backoff, Mutex};
 
 /// The writer that all threads share for which there is no log of their own.
@@ -278,10 +278,10 @@ impl<K: Key> SbTree<K> {
 
     /// What the index has done besides inserting and looking up.
     #[must_use]
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> SbTreeWork {
         let (seals, steps) = self.segments.counts();
         let (walks, walked) = self.blocks.walks();
-        Work {
+        SbTreeWork {
             seals,
             steps,
             walks,
@@ -320,4 +320,4 @@ impl<K: Key> SbTree<K> {
     }
 }
 
-ordered_map!(SbTree);
+shared_map!(SbTree);

@@ -9,11 +9,11 @@
 pub(crate) const NO_KEY: u64 = u64::MAX;
 
 /// Keys and their values.
-pub(crate) type Columns<'c> = (&'c [u64], &'c [u64]);
+pub(crate) type EntryColumns<'c> = (&'c [u64], &'c [u64]);
 
 /// Where entries are joined: there is room for as many as there are, and for whatever comes, up to a multiple of eight or of
 /// what is copied at once.
-pub(crate) type ColumnsMut<'c> = (&'c mut [u64], &'c mut [u64]);
+pub(crate) type EntryColumnsMut<'c> = (&'c mut [u64], &'c mut [u64]);
 
 /// Keys searched at once.
 pub(crate) const GROUP: usize = 16;

@@ -6,11 +6,11 @@ use super::options::{BufferOptions, Filters};
 use super::search::lower_bound;
 use super::sort::{keep_last, sort};
 use super::zone::Zone;
-use crate::map::serial_map::SerialMap;
+use crate::map::exclusive_map::ExclusiveMap;
 use bedload_sortedness::Estimator;
 
 /// A tree that a buffer can be drained into.
-pub trait BaseTree: SerialMap {
+pub trait BaseTree: ExclusiveMap {
     /// The greatest key that the tree may hold, at least as great as every one that it does; none of an empty tree.
     fn max_key(&self) -> Option<u64>;
 
@@ -450,7 +450,7 @@ pub(super) fn merge_newer(newer: Vec<Buffered>, older: Vec<(u64, u64)>, entries:
     entries.extend(older);
 }
 
-impl<T: BaseTree> SerialMap for SaTree<T> {
+impl<T: BaseTree> ExclusiveMap for SaTree<T> {
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
     }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use bedload_pages::{Calls, Error, FaultyPages, HeapPages};
-use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Entries, Entry, FixedRow, KeyOrder, Position, Row, U64Order};
 
 type Pages = FaultyPages<HeapPages>;
@@ -16,7 +16,7 @@ fn pages() -> Pages {
 }
 
 fn tree(pages: &Pages) -> Tree<'_> {
-    BPlusTree::create(pages, U64Order, FixedRow, Config::new().ties(false)).expect("created")
+    BPlusTree::create(pages, U64Order, FixedRow, BPlusTreeOptions::new().ties(false)).expect("created")
 }
 
 fn entry(key: &[u8; 8]) -> Entry<'_> {
@@ -175,7 +175,7 @@ fn exact_prefixes_are_never_compared() {
         HeapPages::new(256),
         Incomparable,
         FixedRow::<8>,
-        Config::new().max_entries(4),
+        BPlusTreeOptions::new().max_entries(4),
     );
     let tree = tree.expect("created");
     for key in keys(100) {
@@ -205,7 +205,7 @@ fn what_does_not_fit_is_refused() {
         HeapPages::new(512),
         ByteOrder,
         Columns::new(&[2], 1),
-        Config::new().ties(false),
+        BPlusTreeOptions::new().ties(false),
     );
     let tree = tree.expect("created");
     let row = Row {
@@ -243,14 +243,20 @@ fn what_does_not_fit_is_refused() {
         Err(Error::Shape { .. })
     ));
     assert_eq!(tree.verify().expect("verified").entries, 1);
-    let tree = BPlusTree::create(HeapPages::new(512), U64Order, NoRow, Config::new()).expect("created");
+    let tree =
+        BPlusTree::create(HeapPages::new(512), U64Order, NoRow, BPlusTreeOptions::new()).expect("created");
     let bare = Row::default();
     assert!(matches!(
         tree.insert(entry(b"short", 0, bare)),
         Err(Error::KeyWidth { len_bytes: 5, .. })
     ));
     assert!(matches!(tree.get(b"short", 0), Err(Error::KeyWidth { .. })));
-    let wide = BPlusTree::create(HeapPages::new(256), U64Order, FixedRow::<100>, Config::new());
+    let wide = BPlusTree::create(
+        HeapPages::new(256),
+        U64Order,
+        FixedRow::<100>,
+        BPlusTreeOptions::new(),
+    );
     assert!(
         matches!(wide, Err(Error::EntryTooLarge { .. })),
         "not four rows fit on a page"
@@ -263,7 +269,7 @@ fn work_within_a_leaf_allocates_nothing() {
         HeapPages::new(1024),
         U64Order,
         FixedRow::<8>,
-        Config::new().ties(false),
+        BPlusTreeOptions::new().ties(false),
     );
     let tree = tree.expect("created");
     for key in keys(2) {
@@ -288,7 +294,7 @@ fn work_within_a_leaf_allocates_nothing() {
 #[test]
 fn one_sided_splits_do_not_make_trees_high() {
     for (percent, is_ascending) in [(90, false), (10, true)] {
-        let config = Config::new().max_entries(4).split_percent(percent);
+        let config = BPlusTreeOptions::new().max_entries(4).split_percent(percent);
         let tree = BPlusTree::create(HeapPages::new(512), U64Order, FixedRow::<8>, config).expect("created");
         for number in 0..5_000_u64 {
             // Not at the right edge, where leaves are filled before they are split.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use bedload_pages::{Error, Fault, FaultyPages, HeapPages, MimicPages, PageStore};
 use bedload_testkit::Rng;
-use bedload_trees::bplus_tree::{BPlusTree, Config, OwnedEntry};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions, OwnedEntry};
 use bedload_trees::{Columns, FixedRow, KeyOrder, RowLayout, U64Order};
 
 use crate::model::{Checked, Operation, Oracle, Supply};
@@ -14,8 +14,8 @@ use bedload_trees::contract::CarelessOrder;
 const NUMBERS: u64 = 60;
 const OPERATIONS: usize = 120;
 
-fn config() -> Config {
-    Config::new().max_entries(4)
+fn config() -> BPlusTreeOptions {
+    BPlusTreeOptions::new().max_entries(4)
 }
 
 /// Inserts first, then everything, then removals: trees grow, change and shrink within few operations.

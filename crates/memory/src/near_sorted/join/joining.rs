@@ -16,7 +16,7 @@ use crate::near_sorted::options::LEAF_ENTRIES;
 use crate::near_sorted::tree::leaf::Leaf;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::search::dispatch::Wide;
-use crate::search::keys::{Columns, ColumnsMut};
+use crate::search::keys::{EntryColumns, EntryColumnsMut};
 
 /// Late entries that are joined at once.
 const LATE: usize = 64;
@@ -57,7 +57,7 @@ struct Places {
 
 /// The part of ascending columns that lies between the bounds.
 #[inline(always)]
-pub(crate) fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
+pub(crate) fn part_between((keys, values): EntryColumns<'_>, lower: u64, upper: u64) -> EntryColumns<'_> {
     if keys.first().is_none_or(|&first| first >= lower) && keys.last().is_none_or(|&last| last <= upper) {
         return (keys, values);
     }
@@ -82,7 +82,7 @@ impl Joining {
         &mut self,
         leaf: &Leaf,
         (lower, upper): (u64, u64),
-        (waiting, newer): (Option<Waiting<'_>>, Columns<'_>),
+        (waiting, newer): (Option<Waiting<'_>>, EntryColumns<'_>),
         next: Option<&Leaf>,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
@@ -100,7 +100,7 @@ impl Joining {
                     prefetch_columns(next);
                     return visit_stored(leaf, stretch, visit);
                 }
-                let target: ColumnsMut<'_> = (&mut joined.keys, &mut joined.values);
+                let target: EntryColumnsMut<'_> = (&mut joined.keys, &mut joined.values);
                 if let Some(len) = join_waiting(leaf, stretch.clone(), late, next, target, wide) {
                     return visit(&joined.keys[..len], &joined.values[..len]);
                 }
@@ -119,11 +119,11 @@ impl Joining {
         leaf: &Leaf,
         waiting: Option<Waiting<'_>>,
         next: Option<&Leaf>,
-        (keys, values): ColumnsMut<'_>,
+        (keys, values): EntryColumnsMut<'_>,
     ) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
-            let target: ColumnsMut<'_> = (&mut *keys, &mut *values);
+            let target: EntryColumnsMut<'_> = (&mut *keys, &mut *values);
             if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, next, target, wide) {
                 return len;
             }
@@ -148,7 +148,7 @@ fn visit_sorted(
     joined: &mut Option<Box<Joined>>,
     leaf: &Leaf,
     stretch: Range<usize>,
-    mut late: Columns<'_>,
+    mut late: EntryColumns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
     if late.0.is_empty() {
@@ -187,7 +187,7 @@ impl Joined {
         })
     }
 
-    fn target(&mut self) -> ColumnsMut<'_> {
+    fn target(&mut self) -> EntryColumnsMut<'_> {
         (&mut self.keys, &mut self.values)
     }
 }
@@ -195,7 +195,12 @@ impl Joined {
 /// Writes the entries of a stretch of a leaf, and those that are late, which ascend and win, to the beginnings of columns; returns
 /// how many there are.
 #[inline(always)]
-fn join_sorted(leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, target: ColumnsMut<'_>) -> usize {
+fn join_sorted(
+    leaf: &Leaf,
+    stretch: Range<usize>,
+    late: EntryColumns<'_>,
+    target: EntryColumnsMut<'_>,
+) -> usize {
     let places = Places::find(leaf, &stretch, late.0);
     copy_between(leaf, stretch, late, &places, target)
 }
@@ -205,9 +210,9 @@ fn join_sorted(leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, target: Co
 fn copy_between(
     leaf: &Leaf,
     stretch: Range<usize>,
-    late: Columns<'_>,
+    late: EntryColumns<'_>,
     places: &Places,
-    (keys, values): ColumnsMut<'_>,
+    (keys, values): EntryColumnsMut<'_>,
 ) -> usize {
     let mut len = 0;
     let mut from = stretch.start;
@@ -224,7 +229,7 @@ fn copy_between(
 /// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing; returns
 /// how many there are then.
 #[inline(always)]
-fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): ColumnsMut<'_>) -> usize {
+fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): EntryColumnsMut<'_>) -> usize {
     let end = len + stretch.len();
     let (mut from, mut at) = (stretch.start, len);
     while at < end {

@@ -2,7 +2,7 @@
 
 use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LEAF_WAITING;
-use crate::search::keys::{Columns, LANES, Vectors};
+use crate::search::keys::{EntryColumns, LANES, Vectors};
 use crate::search::prefetch::prefetch;
 
 /// Room for what waits for one leaf, in order of arrival.
@@ -124,7 +124,7 @@ impl<'b> Waiting<'b> {
 
     /// The oldest first.
     #[inline(always)]
-    pub(crate) fn columns(self) -> Columns<'b> {
+    pub(crate) fn columns(self) -> EntryColumns<'b> {
         (&self.room.keys[..self.len], &self.room.values[..self.len])
     }
 

@@ -3,9 +3,9 @@
 
 use super::scratch::Route;
 use super::tree::PendingTree;
-use crate::near_sorted::run::Run;
+use crate::near_sorted::run::SortedRun;
 use crate::search::dispatch::{Searching, vectorised};
-use crate::search::keys::{Columns, NO_KEY};
+use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
 const ROUTED_AT_ONCE: usize = 64;
@@ -30,12 +30,12 @@ impl PendingTree {
     }
 
     /// Lets entries with ascending keys wait in the branches.
-    pub(crate) fn insert_run(&mut self, run: Columns<'_>) {
+    pub(crate) fn insert_run(&mut self, run: EntryColumns<'_>) {
         vectorised(InsertRun { tree: self, run });
     }
 
     #[inline(always)]
-    fn insert_run_here(&mut self, run: Columns<'_>) {
+    fn insert_run_here(&mut self, run: EntryColumns<'_>) {
         let mut routes = std::mem::take(&mut self.scratch.routes);
         let mut from = 0;
         while from < run.0.len() {
@@ -63,7 +63,7 @@ impl PendingTree {
 
     /// Lets entries wait where their routes lead. Where there is no room, leaves are written anew, and they with them.
     #[inline(always)]
-    fn push_routed(&mut self, run: Columns<'_>, routes: &mut Vec<Route>) {
+    fn push_routed(&mut self, run: EntryColumns<'_>, routes: &mut Vec<Route>) {
         for route in &mut *routes {
             let branch = &self.packed.branches[route.at];
             route.place = branch.find(run.0[route.entry]);
@@ -72,7 +72,7 @@ impl PendingTree {
         for route in &*routes {
             self.packed.branches[route.at].prefetch_room(route.place);
         }
-        let mut left = Run::new();
+        let mut left = SortedRun::new();
         for route in routes.drain(..) {
             let entry = (run.0[route.entry], run.1[route.entry]);
             if !self.packed.branches[route.at].push_late(route.place, entry, &self.packed.options) {
@@ -88,7 +88,7 @@ impl PendingTree {
     /// Makes room where the first of these entries belongs, and merges those of them that belong to leaves that are written
     /// anew for it; returns how many. Time O(leaves that are written).
     #[inline(always)]
-    fn merge_around(&mut self, newer: Columns<'_>) -> usize {
+    fn merge_around(&mut self, newer: EntryColumns<'_>) -> usize {
         let at = self.packed.index.find(newer.0[0]);
         if self.packed.branches[at].leaves().is_empty() {
             let fence = self.packed.index.fence(at).unwrap_or(0);
@@ -198,7 +198,7 @@ impl Searching for MergeBranch<'_> {
 
 struct InsertRun<'t> {
     tree: &'t mut PendingTree,
-    run: Columns<'t>,
+    run: EntryColumns<'t>,
 }
 
 impl Searching for InsertRun<'_> {

@@ -7,12 +7,12 @@ use super::by_leaf::PendingByLeaf;
 use super::stage::Stage;
 use super::tree::PendingTree;
 use crate::near_sorted::join::joining::Joining;
-use crate::near_sorted::run::Run;
+use crate::near_sorted::run::SortedRun;
 use crate::near_sorted::run::collecting;
 use crate::near_sorted::tree::branch::Branch;
 use crate::near_sorted::tree::leaf::Leaf;
 use crate::search::dispatch::{Searching, vectorised};
-use crate::search::keys::{Columns, NO_KEY};
+use crate::search::keys::{EntryColumns, NO_KEY};
 
 thread_local! {
     /// What the last reading of this thread leaves to the next one: to make 8 KiB of it takes as long as to read a leaf.
@@ -22,7 +22,7 @@ thread_local! {
 /// What is staged between two bounds, and room to join leaves with what is late.
 #[derive(Debug)]
 struct Reading {
-    staged: Run,
+    staged: SortedRun,
     joining: Joining,
 }
 
@@ -40,7 +40,7 @@ impl Reading {
     #[cold]
     fn new() -> Box<Self> {
         Box::new(Self {
-            staged: Run::new(),
+            staged: SortedRun::new(),
             joining: Joining::new(),
         })
     }
@@ -58,7 +58,7 @@ fn visit_place(
     branch: &Branch<PendingByLeaf>,
     place: usize,
     bounds: (u64, u64),
-    staged: Columns<'_>,
+    staged: EntryColumns<'_>,
     next: Option<&Leaf>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {

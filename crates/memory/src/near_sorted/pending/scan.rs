@@ -7,7 +7,7 @@
 
 use super::tree::PendingTree;
 use crate::search::dispatch::{Searching, vectorised};
-use crate::search::keys::{Columns, NO_KEY};
+use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// So many scans join what waits for a leaf before one merges it. Where it has no room its neighbours are written anew with it,
 /// which takes as long as a few joins; where a scan needs a part of it, merging takes as long as two.
@@ -86,7 +86,7 @@ impl PendingTree {
                 }
             }
             let branch = &self.packed.branches[at];
-            let late: (_, Columns<'_>) = (branch.waiting_for(place), (&[], &[]));
+            let late: (_, EntryColumns<'_>) = (branch.waiting_for(place), (&[], &[]));
             let next = branch.leaves().get(place + 1).filter(|_| joins_next);
             self.scratch
                 .joining

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::near_sorted::join::joining::Joining;
-use crate::near_sorted::run::Run;
+use crate::near_sorted::run::SortedRun;
 use crate::near_sorted::tree::leaf::Leaf;
 
 /// Leaves that are packed, with their fences; the last one is being filled.
@@ -13,7 +13,7 @@ pub(crate) type Packed = VecDeque<(u64, Leaf)>;
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub(crate) joining: Joining,
-    pub(crate) run: Run,
+    pub(crate) run: SortedRun,
     pub(crate) routes: Vec<Route>,
     pub(crate) packed: Packed,
 }
@@ -30,7 +30,7 @@ impl Scratch {
     pub(crate) const fn new() -> Self {
         Self {
             joining: Joining::new(),
-            run: Run::new(),
+            run: SortedRun::new(),
             routes: Vec::new(),
             packed: Packed::new(),
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LATE_ENTRIES;
-use crate::near_sorted::run::Run;
+use crate::near_sorted::run::SortedRun;
 use crate::search::keys::NO_KEY;
 
 const _: () = assert!(LATE_ENTRIES <= u16::MAX as usize, "a link to each entry");
@@ -174,7 +174,7 @@ impl Stage {
 
     /// Appends the entries between two bounds, of which neither is [`NO_KEY`], ascending.
     #[inline(always)]
-    pub(crate) fn between(&self, lower: u64, upper: u64, run: &mut Run) {
+    pub(crate) fn between(&self, lower: u64, upper: u64, run: &mut SortedRun) {
         if lower > self.greatest || upper < self.least || self.is_empty() {
             return;
         }
@@ -197,7 +197,7 @@ impl Stage {
     }
 
     /// Moves the entries between two bounds, of which neither is [`NO_KEY`], to a run.
-    pub(crate) fn take_between(&mut self, lower: u64, upper: u64, run: &mut Run) {
+    pub(crate) fn take_between(&mut self, lower: u64, upper: u64, run: &mut SortedRun) {
         run.clear();
         self.between(lower, upper, run);
         if run.keys.is_empty() {
@@ -211,7 +211,7 @@ impl Stage {
     }
 
     /// Moves all entries to a run.
-    pub(crate) fn take(&mut self, run: &mut Run) {
+    pub(crate) fn take(&mut self, run: &mut SortedRun) {
         run.clear();
         let entries = self.keys.iter().copied().zip(self.values.iter().copied());
         sort_into(&mut self.sorting, entries, (self.least, self.greatest));

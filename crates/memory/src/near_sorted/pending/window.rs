@@ -12,7 +12,7 @@ use super::scratch::{Packed, Scratch};
 use super::tree::PendingTree;
 use crate::near_sorted::tree::branch::Branch;
 use crate::near_sorted::tree::spare::SpareLeaves;
-use crate::search::keys::{Columns, NO_KEY};
+use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// Leaves of a branch that are written anew together.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Packer<'t> {
 impl Packer<'_> {
     /// Streams entries into the last leaf and, when it is full, into the next.
     #[inline(always)]
-    fn copy(&mut self, mut entries: Columns<'_>) {
+    fn copy(&mut self, mut entries: EntryColumns<'_>) {
         self.entries += entries.0.len();
         while let Some(&first) = entries.0.first() {
             if self.packed.back().is_none_or(|(_, open)| open.len() >= self.fill) {
@@ -157,7 +157,7 @@ impl PendingTree {
     /// Writes leaves anew, with what waits for them and newer entries. Returns where the leaf behind them has moved to, if it is
     /// still in this branch.
     #[inline(always)]
-    pub(crate) fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) -> usize {
+    pub(crate) fn write_anew(&mut self, at: usize, window: &Window, mut newer: EntryColumns<'_>) -> usize {
         let Scratch { joining, packed, .. } = &mut self.scratch;
         let spare = &mut self.packed.spare;
         let branch = &mut self.packed.branches[at];

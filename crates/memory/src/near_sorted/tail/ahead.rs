@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::near_sorted::options::TreeOptions;
 use crate::near_sorted::pending::tree::PendingTree;
-use crate::near_sorted::run::Run;
+use crate::near_sorted::run::SortedRun;
 use crate::search::keys::NO_KEY;
 
 /// Entries that are read at once.
@@ -107,7 +107,7 @@ impl Ahead {
         self.near = entries.into_iter().collect();
     }
 
-    /// Reads as [`SerialMap::read_up`](crate::map::serial_map::SerialMap::read_up) does.
+    /// Reads as [`ExclusiveMap::read_up`](crate::map::exclusive_map::ExclusiveMap::read_up) does.
     pub(crate) fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if lower > self.near_end {
             return self.far.read_up_below(lower, upper, entries);
@@ -125,7 +125,7 @@ impl Ahead {
         }
     }
 
-    /// Reads as [`SerialMap::read_down`](crate::map::serial_map::SerialMap::read_down) does.
+    /// Reads as [`ExclusiveMap::read_down`](crate::map::exclusive_map::ExclusiveMap::read_down) does.
     pub(crate) fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if upper > self.near_end {
             let end = lower.max(self.near_end + 1);
@@ -156,7 +156,7 @@ impl Ahead {
         if lower > self.near_end || lower > upper {
             return;
         }
-        let mut stretch = Run::new();
+        let mut stretch = SortedRun::new();
         let mut near = self.near.range(lower..=upper).peekable();
         while near.peek().is_some() {
             stretch.clear();

@@ -5,8 +5,8 @@ use std::ops::RangeBounds;
 use super::bplus_tree::BPlusTree;
 use super::branch::{ASKED_AT_ONCE, Branch};
 use super::packed_tree::PackedTree;
+use crate::map::exclusive_map::{Bounds, ExclusiveMap, OneAtATime, inclusive};
 use crate::map::range::{End, Leaves};
-use crate::map::serial_map::{Bounds, OneAtATime, SerialMap, inclusive};
 use crate::near_sorted::run::collecting;
 use crate::search::dispatch::{Searching, vectorised};
 use crate::search::keys::NO_KEY;
@@ -89,7 +89,7 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
     }
 }
 
-impl SerialMap for BPlusTree {
+impl ExclusiveMap for BPlusTree {
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
     }

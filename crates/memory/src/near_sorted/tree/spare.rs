@@ -2,7 +2,7 @@
 
 use super::leaf::Leaf;
 use super::leaf_pages::PagePool;
-use crate::search::keys::Columns;
+use crate::search::keys::EntryColumns;
 
 /// Leaves of one tree that are not in use, and where others come from.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl SpareLeaves {
     }
 
     /// A leaf of these entries.
-    pub(crate) fn leaf_of(&mut self, entries: Columns<'_>) -> Leaf {
+    pub(crate) fn leaf_of(&mut self, entries: EntryColumns<'_>) -> Leaf {
         match self.kept.pop() {
             None => Leaf::of(self.pool.take_filled(entries), entries.0.len()),
             Some(mut leaf) => {

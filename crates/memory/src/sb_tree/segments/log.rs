@@ -124,7 +124,7 @@ pub(crate) type Order = (u64, usize, usize);
 
 /// An entry of a log.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<W> {
+pub(crate) struct LogEntry<W> {
     pub(crate) key: W,
     pub(crate) order: Order,
     pub(crate) value: u64,
@@ -156,7 +156,7 @@ impl<W: Words> Log<W> {
         floor: W,
         capacity: usize,
         mode: Mode,
-        entries: &[Entry<W>],
+        entries: &[LogEntry<W>],
     ) {
         floor.store(&self.floor, 0);
         for (place, entry) in entries.iter().enumerate() {
@@ -378,8 +378,8 @@ impl<W: Words> Log<W> {
 
     /// An entry of this writer.
     #[inline]
-    pub(crate) fn entry(&self, index: usize, counted: Counted, writer: usize) -> Entry<W> {
-        Entry {
+    pub(crate) fn entry(&self, index: usize, counted: Counted, writer: usize) -> LogEntry<W> {
+        LogEntry {
             key: self.key(index),
             order: self.order(index, counted, writer),
             value: self.value(index),
