@@ -15,10 +15,7 @@ use crate::search::keys::NO_KEY;
 pub(crate) struct PackedTree<L> {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(crate) index: FenceIndex,
-    #[expect(
-        clippy::vec_box,
-        reason = "a branch is put between others, which need not move"
-    )]
+    /// Boxed, so that a branch is put between others without moving them.
     pub(crate) branches: Vec<Box<Branch<L>>>,
     /// The value of the greatest of all keys, which no node can hold.
     pub(crate) greatest: Option<u64>,
