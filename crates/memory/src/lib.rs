@@ -12,7 +12,10 @@
 //! throughout, and no key that never was.
 //!
 //! For one writer at a time, and keys that arrive nearly in order: [`near_sorted`], and the buffer of the SWARE paper,
-//! [`swa_buffer`]. They map `u64` to `u64`; [`Locked`] puts a lock around one.
+//! [`swa_buffer`]. They map `u64` to `u64`.
+//!
+//! Two traits say what all of them can do: [`SharedMap`] of those for many threads, [`ExclusiveMap`] of those for one writer.
+//! [`Locked`] puts a lock around an exclusive map, which makes it a shared one.
 //!
 //! Nothing in this crate opens a file, reads a clock or starts a thread.
 
@@ -30,11 +33,11 @@ pub use blink::tree::BlinkTree;
 pub use head_index::{HeadIndex, HeadIndexOptions, HeadKind, HeadWork};
 #[cfg(feature = "contract")]
 pub use map::contract;
+pub use map::exclusive_map::{ExclusiveMap, Locked};
 pub use map::key::Key;
 pub use map::memory_use::{Measured, MemoryUse};
-pub use map::ordered_map::OrderedMap;
 pub use map::range::Range;
-pub use map::serial_map::{Locked, SerialMap};
-pub use sb_tree::{SbTree, SbTreeOptions, Work};
+pub use map::shared_map::SharedMap;
+pub use sb_tree::{SbTree, SbTreeOptions, SbTreeWork};
 #[cfg(feature = "coherence")]
 pub use sync::coherence;

@@ -43,9 +43,6 @@ pub enum Error {
         /// What differs.
         reason: &'static str,
     },
-    /// A bulk load found the tree not empty. Nothing was changed.
-    #[error("a bulk load needs an empty tree")]
-    NotEmpty,
     /// Entries given to an operation that requires ascending order were not in it. Nothing after the offending
     /// entry was applied.
     #[error("entries must ascend by key, then tie: entry {position} does not lie above the one before it")]

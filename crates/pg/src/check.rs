@@ -8,7 +8,7 @@
 use pgrx::iter::{SetOfIterator, TableIterator};
 use pgrx::{name, pg_extern, pg_sys};
 
-use bedload_trees::be_tree::Problem;
+use bedload_trees::be_tree::BeTreeProblem;
 
 use crate::am::for_each_row;
 use crate::error::{fail, name_of};
@@ -67,7 +67,7 @@ fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
         Index::open(opened.index)
     };
     let report = index.verify();
-    let describe = |problem: &Problem| format!("page {}: {}", problem.page, problem.what);
+    let describe = |problem: &BeTreeProblem| format!("page {}: {}", problem.page, problem.what);
     let mut problems: Vec<String> = report.problems.iter().map(describe).collect();
     if problems.is_empty() {
         let mut entries = Vec::new();

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use bedload_pages::contract::check_page_store_of_one_thread;
 use bedload_pages::{Batch, PageId, PageRead, PageStore, RunWriter};
 use bedload_testkit::contract::{ByteKeys, I64Keys, OneThread, Plan, U64Keys, check};
-use bedload_trees::be_tree::Work;
-use bedload_trees::bplus_tree::Config;
+use bedload_trees::be_tree::MaintenanceWork;
+use bedload_trees::bplus_tree::BPlusTreeOptions;
 use bedload_trees::contract::{OrderedKeys, TieKeys, TreeIndex};
 use pgrx::{Array, GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, pg_extern, pg_sys};
 
@@ -39,11 +39,11 @@ pub(crate) fn shrunk() -> u64 {
 }
 
 thread_local! {
-    static WORK: Cell<Work> = Cell::new(Work::default());
+    static WORK: Cell<MaintenanceWork> = Cell::new(MaintenanceWork::default());
 }
 
 /// Adds to what this process has done.
-pub(crate) fn note(work: Work) {
+pub(crate) fn note(work: MaintenanceWork) {
     let mut sum = WORK.get();
     sum.merges += work.merges;
     sum.push_downs += work.push_downs;
@@ -132,7 +132,10 @@ fn harness_store_contract(indexes: Array<'_, pg_sys::Oid>) -> i64 {
 #[pg_extern(sql = false)]
 fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed: i64) -> i64 {
     fn run<K: OrderedKeys + Default>(stores: &Stores, plan: Plan) {
-        for config in [Config::new().max_entries(4), Config::new().split_percent(80)] {
+        for config in [
+            BPlusTreeOptions::new().max_entries(4),
+            BPlusTreeOptions::new().split_percent(80),
+        ] {
             let make =
                 || OneThread(TreeIndex::create(stores.next(), K::default(), config).expect("an empty tree"));
             check(make, plan);

@@ -8,7 +8,7 @@
 use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
-use bedload_trees::be_tree::{BeTree, Config, Progress, Report, SealedBatch};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, Progress, Report, SealedBatch};
 use bedload_trees::{I64Order, NoRow, Position, Row};
 use pgrx::{PgSqlErrorCode, check_for_interrupts, pg_sys};
 
@@ -25,10 +25,10 @@ const MAGIC: [u8; 8] = *b"bedload\0";
 const META_LEN: usize = 20;
 
 /// Lookups of one key ask the filters of the runs above the leaves.
-const SETTINGS: Config = Config::new().filter_bits(12);
+const SETTINGS: BeTreeOptions = BeTreeOptions::new().filter_bits(12);
 
 /// The settings of trees, on which pages do not depend.
-fn config() -> Config {
+fn config() -> BeTreeOptions {
     #[cfg(feature = "harness")]
     return SETTINGS.shrunk(crate::harness::shrunk());
     #[cfg(not(feature = "harness"))]

@@ -54,6 +54,10 @@ pub mod fuzzing;
 mod info;
 mod layout;
 mod options;
+#[cfg_attr(
+    not(feature = "file-pages"),
+    expect(unreachable_pub, reason = "public in the interface of `FilePages` alone")
+)]
 mod pages;
 mod prefetch;
 mod rows;
@@ -70,6 +74,7 @@ pub use error::{Error, Result};
 pub use info::{StoreInfo, TableInfo};
 pub use layout::Layout;
 pub use options::{Durability, Options};
+#[cfg(feature = "file-pages")]
 pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use rows::{ArrivalOrder, TableSchema};
 pub use scan::Scan;

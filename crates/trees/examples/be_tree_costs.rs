@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use bedload_pages::{FaultyPages, HeapPages, PageStore, Result};
-use bedload_trees::be_tree::{BeTree, Config, Pressure, Progress};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, Pressure, Progress};
 use bedload_trees::{Entry, NoRow, Position, Row, U64Order};
 
 const PAGE_BYTES: usize = 8192;
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     let mut numbers = std::env::args().skip(1).map_while(|text| text.parse().ok());
     let entries: u64 = numbers.next().unwrap_or(5_000_000);
     let per_batch: u64 = numbers.next().unwrap_or(100_000);
-    let plain = Config::new();
+    let plain = BeTreeOptions::new();
     measure("random keys", plain, entries, per_batch, scattered)?;
     let with_filters = plain.filter_bits(12);
     measure(
@@ -47,7 +47,13 @@ fn address(row: u64) -> u64 {
     ((row / ROWS_PER_PAGE) << 16) | (row % ROWS_PER_PAGE)
 }
 
-fn measure(what: &str, config: Config, entries: u64, per_batch: u64, key: impl Fn(u64) -> u64) -> Result<()> {
+fn measure(
+    what: &str,
+    config: BeTreeOptions,
+    entries: u64,
+    per_batch: u64,
+    key: impl Fn(u64) -> u64,
+) -> Result<()> {
     let pages = FaultyPages::new(HeapPages::new(PAGE_BYTES - HEADER_BYTES), []);
     let tree = BeTree::create(&pages, U64Order, NoRow, config)?;
     let mut maintainer = tree.maintainer();

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bedload_pages::{HeapPages, Result};
-use bedload_trees::run::{Run, RunBuilder, RunConfig, RunEntry, RunReader, merge};
+use bedload_trees::run::{Run, RunBuilder, RunEntry, RunOptions, RunReader, merge};
 use bedload_trees::{Entry, KeyOrder, NoRow, Row, U64Order};
 
 const PAGE_BYTES: usize = 8192;
@@ -56,13 +56,13 @@ fn measure(entries: u64, runs: u64) -> Result<()> {
         batch.sort_unstable();
         sort_ns += per_entry(start, each * runs);
         let start = Instant::now();
-        let run = write(&pages, &batch, RunConfig::new())?;
+        let run = write(&pages, &batch, RunOptions::new())?;
         write_ns += per_entry(start, each * runs);
         readers.push(reader(&pages, run));
     }
     println!("{runs} runs of {each}: sort {sort_ns:.1} ns an entry, write {write_ns:.1}");
     let start = Instant::now();
-    let merged = merge(&pages, &readers, U64Order, NoRow, RunConfig::new(), false)?.expect("it has entries");
+    let merged = merge(&pages, &readers, U64Order, NoRow, RunOptions::new(), false)?.expect("it has entries");
     let merge_ns = per_entry(start, merged.entries);
     assert_eq!(merged.entries, each * runs);
     let bytes = f64::from(merged.pages) * PAGE_BYTES as f64 / merged.entries as f64;
@@ -92,8 +92,8 @@ fn measure_filter(entries: u64) -> Result<()> {
         Ok((run, per_entry(start, entries)))
     };
     for bits in [8, 10, 12, 16] {
-        let (_, plain_ns) = timed(RunConfig::new())?;
-        let (run, ns) = timed(RunConfig::new().filter_bits(bits))?;
+        let (_, plain_ns) = timed(RunOptions::new())?;
+        let (run, ns) = timed(RunOptions::new().filter_bits(bits))?;
         let reader = reader(&pages, run);
         let may_contain = |row| {
             let hash = U64Order.hash(&U64Order::key(key(row)));
@@ -118,7 +118,7 @@ fn measure_filter(entries: u64) -> Result<()> {
     Ok(())
 }
 
-fn write(pages: &HeapPages, batch: &[(u64, u64)], config: RunConfig) -> Result<Run> {
+fn write(pages: &HeapPages, batch: &[(u64, u64)], config: RunOptions) -> Result<Run> {
     let mut builder = RunBuilder::new(pages, U64Order, NoRow, config)?;
     for &(key, tie) in batch {
         builder.push(Entry {
@@ -131,5 +131,5 @@ fn write(pages: &HeapPages, batch: &[(u64, u64)], config: RunConfig) -> Result<R
 }
 
 fn reader(pages: &HeapPages, run: Run) -> RunReader<U64Order, NoRow, &HeapPages> {
-    RunReader::new(pages, U64Order, NoRow, RunConfig::new(), run)
+    RunReader::new(pages, U64Order, NoRow, RunOptions::new(), run)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bedload_memory::SerialMap;
+use bedload_memory::ExclusiveMap;
 use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 
@@ -60,12 +60,12 @@ fn add((count, sum): (usize, u64), keys: &[u64], values: &[u64]) -> (usize, u64)
 impl Mapping for BPlusTree {
     #[inline]
     fn insert(&mut self, key: u64, value: u64) {
-        SerialMap::insert(self, key, value);
+        ExclusiveMap::insert(self, key, value);
     }
 
     #[inline]
     fn get(&mut self, key: u64) -> Option<u64> {
-        SerialMap::get(self, key)
+        ExclusiveMap::get(self, key)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use bedload_memory::Work;
+use bedload_memory::SbTreeWork;
 use bedload_testkit::Rng;
 use bedload_testkit::workload::{Late, LateKey};
 
@@ -139,7 +139,7 @@ fn measure(subject: &dyn Subject, plan: &Plan, threads: usize, round: u64) -> Ve
     figures
 }
 
-fn work_figures(order: &str, work: Option<Work>, inserts: usize) -> Vec<Figure> {
+fn work_figures(order: &str, work: Option<SbTreeWork>, inserts: usize) -> Vec<Figure> {
     let Some(work) = work else { return Vec::new() };
     let inserts = inserts as f64;
     let each = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };

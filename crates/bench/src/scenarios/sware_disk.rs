@@ -7,10 +7,10 @@ use std::hint::black_box;
 use std::path::Path;
 
 use bedload::{FilePages, FilePagesOptions, PageCounts};
-use bedload_memory::SerialMap;
+use bedload_memory::ExclusiveMap;
 use bedload_memory::swa_buffer::{BufferOptions, PagedTree, SaTree};
 use bedload_testkit::Rng;
-use bedload_trees::bplus_tree::Config;
+use bedload_trees::bplus_tree::BPlusTreeOptions;
 use quanta::Instant;
 
 use super::near_sorted::mixed_figures;
@@ -46,7 +46,7 @@ enum Tree<'p> {
 
 impl<'p> Tree<'p> {
     fn new(pages: &'p FilePages, setting: &Setting, entries: usize) -> Self {
-        let config = Config::new().split_percent(setting.1);
+        let config = BPlusTreeOptions::new().split_percent(setting.1);
         let tree = PagedTree::create(pages, config).expect("an empty tree");
         match setting.2 {
             None => Self::Plain(Box::new(tree)),

@@ -1,6 +1,6 @@
 //! The published buffer by the amount of data (Fig. 19, Table II of the paper): the largest size is the scale's.
 
-use bedload_memory::SerialMap;
+use bedload_memory::ExclusiveMap;
 use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 use bedload_testkit::Rng;

@@ -78,7 +78,7 @@ pub trait Subject<K = u64>: Sync {
     fn settle(&self) {}
 
     /// How it has converted and searched, if it is an SB-tree.
-    fn work(&self) -> Option<bedload_memory::Work> {
+    fn work(&self) -> Option<bedload_memory::SbTreeWork> {
         None
     }
 

@@ -3,14 +3,14 @@
 use std::ops::Bound;
 
 use bedload_memory::{
-    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, Measured, MemoryUse, OrderedMap, SbTree, Work,
+    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, Measured, MemoryUse, SbTree, SbTreeWork, SharedMap,
 };
 
 use super::{AnyKey, BASELINE, Entrant, Subject, count_and_sum};
 
 struct Ours<M>(M);
 
-impl<K: AnyKey, M: OrderedMap<K> + Measured> Subject<K> for Ours<M> {
+impl<K: AnyKey, M: SharedMap<K> + Measured> Subject<K> for Ours<M> {
     fn insert(&self, key: K, value: u64) {
         self.0.insert(key, value);
     }
@@ -53,7 +53,7 @@ trait Settles {
     fn reserve(&self, entries: usize);
     fn settle(&self);
 
-    fn work(&self) -> Option<Work> {
+    fn work(&self) -> Option<SbTreeWork> {
         None
     }
 }
@@ -67,7 +67,7 @@ impl<K: AnyKey> Settles for SbTree<K> {
         self.settle();
     }
 
-    fn work(&self) -> Option<Work> {
+    fn work(&self) -> Option<SbTreeWork> {
         Some(self.work())
     }
 }
@@ -88,7 +88,7 @@ struct Settling<M> {
     reserves: bool,
 }
 
-impl<K: AnyKey, M: OrderedMap<K> + Measured + Settles> Subject<K> for Settling<M> {
+impl<K: AnyKey, M: SharedMap<K> + Measured + Settles> Subject<K> for Settling<M> {
     fn insert(&self, key: K, value: u64) {
         self.index.insert(key, value);
     }
@@ -111,7 +111,7 @@ impl<K: AnyKey, M: OrderedMap<K> + Measured + Settles> Subject<K> for Settling<M
         self.index.0.settle();
     }
 
-    fn work(&self) -> Option<Work> {
+    fn work(&self) -> Option<SbTreeWork> {
         self.index.0.work()
     }
 
@@ -123,7 +123,7 @@ impl<K: AnyKey, M: OrderedMap<K> + Measured + Settles> Subject<K> for Settling<M
 fn make_settling<K, M>(index: M, reserves: bool) -> Box<dyn Subject<K>>
 where
     K: AnyKey,
-    M: OrderedMap<K> + Measured + Settles + 'static,
+    M: SharedMap<K> + Measured + Settles + 'static,
 {
     let index = Ours(index);
     Box::new(Settling { index, reserves })

@@ -13,7 +13,7 @@ use super::presence::{Barrier, Present, Slot};
 use super::role::{Role, UNITED_FROM};
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::ordered_map;
+use crate::map::shared_map::shared_map;
 use crate::sb_tree::writer_number;
 use crate::sb_tree::{Appended, WRITERS};
 use crate::search::columns::Words;
@@ -114,7 +114,7 @@ impl<K: Key> HeadIndex<K> {
         let slot = &self.slots[writer];
         let words = key.to_words();
         let leases = || slot.leases(&words, self.layout.generation());
-        match self.maps.sb_tree.append_as(writer, (words, value), None, leases) {
+        match self.maps.sb_tree.append_as(writer, (words, value), leases) {
             Appended::ToLog(number) if number % HELP_EVERY == HELP_EVERY - 1 => {
                 slot.note_appended(HELP_EVERY as u64);
                 self.help(Some(writer), slot, &words);
@@ -130,7 +130,7 @@ impl<K: Key> HeadIndex<K> {
         let words = key.to_words();
         let present = slot.enter(self.barrier);
         if slot.leases(&words, self.layout.generation()) {
-            self.maps.sb_tree.insert_refused(writer, words, value, None);
+            self.maps.sb_tree.insert_refused(writer, words, value);
             drop(present);
             let taken = self.maps.sb_tree.taken_by_lane(writer);
             self.note(Some(writer), slot, &words, slot.note_lane(taken));
@@ -478,4 +478,4 @@ impl<W: Words> Slot<W> {
     }
 }
 
-ordered_map!(HeadIndex);
+shared_map!(HeadIndex);

@@ -18,8 +18,8 @@ use crate::blink::hash::BlinkHash;
 use crate::blink::tree::BlinkTree;
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::OrderedMap;
 use crate::map::range::Leaves;
+use crate::map::shared_map::SharedMap;
 use crate::sb_tree::SbTree;
 use crate::sync::primitive::{AtomicPtr, Ordering};
 
@@ -32,7 +32,7 @@ pub(super) struct Maps<K: Key> {
 }
 
 /// What is done to whichever map it is.
-pub(super) trait Map<K: Key>: OrderedMap<K> + Leaves<K::Words> {
+pub(super) trait Map<K: Key>: SharedMap<K> + Leaves<K::Words> {
     fn add_memory_use(&self, memory: &mut MemoryUse);
 }
 
@@ -141,7 +141,7 @@ impl<K: Key> Maps<K> {
     #[inline]
     pub(super) fn insert(&self, kind: HeadKind, writer: Option<usize>, key: K, value: u64) -> bool {
         if let (HeadKind::SbTree, Some(writer)) = (kind, writer) {
-            self.sb_tree.insert_as(writer, key.to_words(), value, None);
+            self.sb_tree.insert_as(writer, key.to_words(), value);
             return true;
         }
         let guard = &epoch::pin();

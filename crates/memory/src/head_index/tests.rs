@@ -15,12 +15,12 @@ use super::role::UNITED_FROM;
 use super::{HeadIndex, HeadIndexOptions, HeadKind};
 use crate::map::contract::{Subject, WithInsert};
 use crate::map::key::Key;
-use crate::map::ordered_map::OrderedMap;
+use crate::map::shared_map::SharedMap;
 use crate::map::small_nodes::{keeps_the_contract, plan};
 use crate::sb_tree::WRITERS;
 
 /// Switches the head at every fifth insert, if there is room for a part.
-fn restless_index<K: Key>() -> impl OrderedMap<K> {
+fn restless_index<K: Key>() -> impl SharedMap<K> {
     let inserts = AtomicU64::new(0);
     let insert = move |index: &HeadIndex<K>, key, value| {
         index.insert(key, value);

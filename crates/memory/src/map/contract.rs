@@ -5,8 +5,8 @@ use std::ops::Bound;
 use bedload_testkit::contract::{ConcurrentIndex, Direction, Keys, Removed};
 
 use super::key::Key;
-use super::ordered_map::OrderedMap;
 use super::range::Range;
+use super::shared_map::SharedMap;
 
 /// An index under test, and its keys.
 ///
@@ -24,7 +24,7 @@ pub struct Subject<M, K>(pub M, pub K);
 impl<M, K> ConcurrentIndex for Subject<M, K>
 where
     K: Keys<Key: Key>,
-    M: OrderedMap<K::Key>,
+    M: SharedMap<K::Key>,
 {
     type Keys = K;
 
@@ -89,20 +89,20 @@ where
 /// An index whose inserts are done otherwise: by the closure, which is given the index.
 ///
 /// ```
-/// use bedload_memory::{BlinkTree, OrderedMap};
+/// use bedload_memory::{BlinkTree, SharedMap};
 /// use bedload_memory::contract::WithInsert;
 ///
 /// let twice = WithInsert(BlinkTree::new(), |tree: &BlinkTree<u64>, key, value| {
 ///     tree.insert(key, value);
 ///     tree.insert(key, value);
 /// });
-/// OrderedMap::insert(&twice, 1, 10);
+/// SharedMap::insert(&twice, 1, 10);
 /// assert_eq!(twice.0.get(1), Some(10));
 /// ```
 #[derive(Debug)]
 pub struct WithInsert<M, F>(pub M, pub F);
 
-impl<K: Key, M: OrderedMap<K>, F: Fn(&M, K, u64) + Send + Sync> OrderedMap<K> for WithInsert<M, F> {
+impl<K: Key, M: SharedMap<K>, F: Fn(&M, K, u64) + Send + Sync> SharedMap<K> for WithInsert<M, F> {
     fn insert(&self, key: K, value: u64) {
         (self.1)(&self.0, key, value);
     }

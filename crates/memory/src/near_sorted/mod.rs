@@ -3,11 +3,11 @@
 //! | | |
 //! |---|---|
 //! | [`NearSortedTree`] | takes keys in any order at little more than the cost of sorting them |
-//! | [`BPlusTree`] | the tree it is made of, which inserts each entry where it belongs |
-//! | [`SaTree`] | a buffer as published before any tree of the room: the SA B+-tree of the SWARE paper |
-//! | [`PagedTree`] | the B+-tree of pages as such a tree: the SA B+-tree on whatever a page store keeps pages on |
-//! | [`LatchedSaTree`] | the same for several threads, with the paper's latches of two levels |
-//! | [`SerialMap`], [`Locked`] | what they have in common; a lock, so that several threads may use one |
+//! | [`BPlusTree`] | the plain tree of packed leaves, which inserts each entry where it belongs |
+//!
+//! A [`NearSortedTree`] is the same packed leaves (`tree/`), a layer of pending entries on top (`pending/`, `join/`), and a tail of
+//! the newest keys (`tail/`). Arrows between the folders point one way: `tail` → `pending` → `join` → `tree`.
+//! `bedload-bench run near-sorted-ingest` compares the two with the [buffer of the paper](super::swa_buffer).
 //!
 //! The paper (Raman, Sarkar, Olma, Athanassoulis, "Indexing for Near-Sorted Data", ICDE 2023) buffers *everything*, sorts
 //! the buffer, and drains a part of it: in order behind the last leaf, entry by entry from the root where it overlaps
@@ -26,18 +26,16 @@
 //! * merges them as soon as the tail is further ahead than keys were late in the last window, by the measure of the
 //!   [`Estimator`](bedload_sortedness::Estimator).
 
+mod hash;
 mod join;
 mod near_sorted_tree;
 mod options;
 mod pending;
 mod range;
-mod scan;
-mod search;
+mod run;
 mod tail;
 mod tree;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod wide;
 
-pub use near_sorted_tree::{Arrivals, NearSortedTree};
+pub use near_sorted_tree::{ArrivalCounts, NearSortedTree};
 pub use options::TreeOptions;
 pub use tree::bplus_tree::BPlusTree;

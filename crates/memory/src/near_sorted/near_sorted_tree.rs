@@ -1,10 +1,11 @@
 //! The tree for keys that arrive nearly in order.
 
 use super::options::{TAIL_ENTRIES, TreeOptions};
-use super::search::{LookingUp, NO_KEY, Vectors, look_up};
+use super::pending::tree::PendingTree;
 use super::tail::ahead::Ahead;
 use super::tail::entries::Tail;
-use super::tree::bplus_tree::BPlusTree;
+use crate::search::dispatch::{LookingUp, look_up};
+use crate::search::keys::{NO_KEY, Vectors};
 use bedload_sortedness::Estimator;
 
 /// A key is out of order if it leads the last one by more than this many mean distances of neighbours.
@@ -24,7 +25,7 @@ const PATIENCE: usize = 64;
 ///
 /// The keys are divided into three ranges, one above the other, so that an operation has to do with one of them only:
 ///
-/// * a [`BPlusTree`] of packed leaves, with late entries pending in its branches;
+/// * a tree of packed leaves, with late entries pending in its branches;
 /// * the *tail*, to which keys in order are appended, and which is as long as late keys reach back, up to 64 Ki entries;
 /// * what is *ahead* of its time.
 ///
@@ -48,7 +49,7 @@ const PATIENCE: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct NearSortedTree {
-    pub(super) tree: BPlusTree,
+    pub(super) tree: PendingTree,
     pub(super) tail: Tail,
     pub(super) ahead: Ahead,
     /// How far a key in order may lead the last one; 0 until the distance of neighbours is known.
@@ -63,13 +64,13 @@ pub struct NearSortedTree {
     too_late: usize,
     /// Branches below this one were behind all late keys, and merged.
     settled: usize,
-    arrivals: Arrivals,
+    arrivals: ArrivalCounts,
     order: Estimator,
 }
 
 /// Which way the entries of a [`NearSortedTree`] went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Arrivals {
+pub struct ArrivalCounts {
     /// Gathered a little late, with a key in the range of the tail.
     pub into_tail: u64,
     /// Put ahead, until the tail comes to them.
@@ -91,7 +92,7 @@ impl NearSortedTree {
     #[must_use]
     pub fn with_options(options: TreeOptions) -> Self {
         Self {
-            tree: BPlusTree::with_options(options),
+            tree: PendingTree::with_options(options),
             tail: Tail::new(&options),
             ahead: Ahead::new(options),
             reach: 0,
@@ -100,7 +101,7 @@ impl NearSortedTree {
             put_ahead: Vec::new(),
             too_late: 0,
             settled: 0,
-            arrivals: Arrivals::default(),
+            arrivals: ArrivalCounts::default(),
             order: Estimator::new(),
         }
     }
@@ -148,7 +149,7 @@ impl NearSortedTree {
     #[inline]
     #[must_use]
     pub fn get(&self, key: u64) -> Option<u64> {
-        look_up(Get { tree: self, key }, self.tree.wide)
+        look_up(Get { tree: self, key }, self.tree.packed.wide)
     }
 
     #[inline(always)]
@@ -170,7 +171,7 @@ impl NearSortedTree {
     #[cold]
     fn get_above(&self, key: u64) -> Option<u64> {
         if key == NO_KEY {
-            return self.tree.greatest;
+            return self.tree.packed.greatest;
         }
         self.ahead.get(key)
     }
@@ -207,8 +208,8 @@ impl NearSortedTree {
 
     /// Which way the entries went that were not appended.
     #[must_use]
-    pub fn arrivals(&self) -> Arrivals {
-        Arrivals {
+    pub fn arrivals(&self) -> ArrivalCounts {
+        ArrivalCounts {
             moved: self.tail.moved,
             ..self.arrivals
         }
@@ -223,7 +224,7 @@ impl NearSortedTree {
     /// What share of the leaves is filled, from 0 to 1.
     #[must_use]
     pub fn fill(&self) -> f64 {
-        self.tree.fill()
+        self.tree.packed.fill()
     }
 
     /// Inserts a key up to the tail's end.
@@ -235,7 +236,7 @@ impl NearSortedTree {
         }
         self.arrivals.into_tail += 1;
         let has_room = self.tail.late.push(key, value);
-        if !has_room || self.reach == 0 && self.tail.late.len() >= self.tree.options.leaf_entries {
+        if !has_room || self.reach == 0 && self.tail.late.len() >= self.tree.packed.options.leaf_entries {
             self.pack_tail();
         }
     }
@@ -258,7 +259,7 @@ impl NearSortedTree {
     #[cold]
     fn insert_above(&mut self, key: u64, value: u64) {
         if key == NO_KEY {
-            self.tree.greatest = Some(value);
+            self.tree.packed.greatest = Some(value);
             return;
         }
         if !self.tail.has_room() {
@@ -329,13 +330,13 @@ impl NearSortedTree {
     /// Packs leaves from what late keys do not reach any more.
     #[cold]
     fn pack_tail(&mut self) {
-        let most = self.tree.entries / TAIL_SHARE;
-        self.pack(most.clamp(self.tree.options.staged_entries, TAIL_ENTRIES));
+        let most = self.tree.packed.entries / TAIL_SHARE;
+        self.pack(most.clamp(self.tree.packed.options.staged_entries, TAIL_ENTRIES));
     }
 
     /// Merges what is late in the tail, and packs all but so many entries at most, and those that do not fill a leaf.
     fn pack(&mut self, most: usize) {
-        let options = self.tree.options;
+        let options = self.tree.packed.options;
         let was_late = self.tail.merge_late(&mut self.tree.scratch.run);
         let keys = self.tail.sorted().0;
         let tells_gaps = keys.len() >= options.leaf_entries / 2;
@@ -355,7 +356,7 @@ impl NearSortedTree {
             let part = number * fill..(number + 1) * fill;
             let leaf = self
                 .tree
-                .scratch
+                .packed
                 .spare
                 .leaf_of((&keys[part.clone()], &values[part]));
             let fence = if number == 0 {
@@ -363,7 +364,7 @@ impl NearSortedTree {
             } else {
                 leaf.keys()[0]
             };
-            self.tree.push_leaf(fence, leaf);
+            self.tree.packed.push_leaf(fence, leaf);
             self.settle_behind();
         }
         self.tail.forget_first(leaves * fill, &options);
@@ -386,8 +387,9 @@ impl NearSortedTree {
     /// Merges what pends where no late keys come any more: further behind the tail than any key was late in the last
     /// window.
     fn settle_behind(&mut self) {
-        let branches = self.tree.branches.len();
-        let entries = (self.tree.options.filled_leaf() * self.tree.options.branch_leaves) as u64;
+        let branches = self.tree.packed.branches.len();
+        let entries =
+            (self.tree.packed.options.filled_leaf() * self.tree.packed.options.branch_leaves) as u64;
         let reached = self.order.window().l / entries + 2;
         let end = branches.saturating_sub(usize::try_from(reached).unwrap_or(usize::MAX));
         if end > self.settled {
@@ -404,7 +406,7 @@ impl NearSortedTree {
     ///
     /// The invariant that does not hold, and where.
     pub fn check_structure(&self) -> Result<(), String> {
-        self.tree.check_structure()?;
+        self.tree.check()?;
         self.tail.check()?;
         if self.tail.fence > 0 {
             self.tree.stage.check(0, self.tail.fence - 1)?;
@@ -415,6 +417,7 @@ impl NearSortedTree {
         }
         let last = self
             .tree
+            .packed
             .branches
             .last()
             .and_then(|branch| branch.leaves().last());

@@ -1,5 +1,7 @@
 //! Settings of the trees in memory.
 
+use crate::search::keys::FINGERPRINTS;
+
 /// Entries that a leaf has room for.
 pub(super) const LEAF_ENTRIES: usize = 256;
 
@@ -16,7 +18,7 @@ pub(super) const LATE_ENTRIES: usize = 32 * 1024;
 pub(super) const TAIL_ENTRIES: usize = 64 * 1024;
 
 /// Late entries that a leaf is joined with as they are, and places there are for them to wait.
-pub(super) const LEAF_WAITING: usize = 32;
+pub(super) const LEAF_WAITING: usize = FINGERPRINTS;
 
 /// Entries that may wait to be merged into a leaf. When another one comes all of them are joined with the leaf.
 const MOST_WAITING: usize = LEAF_WAITING - 1;
@@ -73,8 +75,8 @@ impl TreeOptions {
         }
     }
 
-    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`BPlusTree`](super::tree::bplus_tree::BPlusTree) has
-    /// none.
+    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`BPlusTree`](super::BPlusTree)
+    /// has none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {

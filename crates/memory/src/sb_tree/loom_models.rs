@@ -8,7 +8,7 @@ use loom::thread;
 use super::data::edge::Edge;
 use super::data::layer::{Blocks, Change};
 use super::segments::convert::{Home, Next};
-use super::segments::log::{Append, Kind, Log, Mode};
+use super::segments::log::{Append, Log, Mode};
 use super::{Appended, SbTree};
 use crate::sync::exploration::explore;
 use crate::sync::primitive::{AtomicU64, Ordering};
@@ -16,8 +16,7 @@ use crate::sync::primitive::{AtomicU64, Ordering};
 /// Writer 0 has inserted these; two fill a log.
 fn tree_of(keys: &[u64]) -> Arc<SbTree<u64>> {
     let tree = SbTree::new();
-    keys.iter()
-        .for_each(|&key| tree.insert_as(0, [key], key * 10, None));
+    keys.iter().for_each(|&key| tree.insert_as(0, [key], key * 10));
     Arc::new(tree)
 }
 
@@ -32,13 +31,13 @@ fn seal_and_convert(tree: &SbTree<u64>) {
 fn loom_what_is_counted_at_the_close_is_what_was_appended() {
     explore(2, || {
         let log = Arc::new(*Log::<[u64; 1]>::new());
-        let mode = Mode::OneOfMany(Kind::Stamped);
+        let mode = Mode::OneOfMany;
         log.prepare(1, [0], 2, mode, &[]);
         log.open(mode);
         let writer = {
             let log = Arc::clone(&log);
             thread::spawn(move || {
-                let appended = [5, 6].map(|key| log.append(([key], key), Kind::Stamped, || true, || key));
+                let appended = [5, 6].map(|key| log.append(([key], key), || true, || key));
                 appended
                     .iter()
                     .filter(|append| **append != Append::Refused)
@@ -64,7 +63,7 @@ fn loom_an_insert_during_a_seal_is_not_lost() {
         let tree = tree_of(&[1]);
         let writer = {
             let tree = Arc::clone(&tree);
-            thread::spawn(move || tree.insert_as(0, [2], 20, None))
+            thread::spawn(move || tree.insert_as(0, [2], 20))
         };
         seal_and_convert(&tree);
         writer.join().expect("the writer ends");
@@ -104,15 +103,15 @@ fn loom_a_scan_finds_its_keys_while_they_move_to_a_block() {
 fn loom_an_insert_into_the_next_segment_is_found_at_once() {
     explore(1, || {
         let tree = tree_of(&[1]);
-        (1..3).for_each(|writer| tree.insert_as(writer, [2 + writer as u64], 0, None));
+        (1..3).for_each(|writer| tree.insert_as(writer, [2 + writer as u64], 0));
         seal_and_convert(&tree);
         let seals = tree.work().seals;
-        (0..2).for_each(|writer| tree.insert_as(writer, [10 + writer as u64], 0, None));
+        (0..2).for_each(|writer| tree.insert_as(writer, [10 + writer as u64], 0));
         assert_eq!(tree.work().seals, seals);
         let writer = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
-                tree.insert_as(2, [20], 200, None);
+                tree.insert_as(2, [20], 200);
                 assert_eq!(tree.get(20), Some(200));
             })
         };
@@ -142,16 +141,16 @@ fn loom_a_reader_of_an_old_generation_takes_nothing_from_a_new_one() {
         };
         // The third generation has the first one's log.
         seal_and_convert(&tree);
-        let (writer, kind, key) = (0, Kind::Stamped, [4]);
+        let (writer, key) = (0, [4]);
         let mut role = tree.segments.role();
         tree.segments
-            .seal(&mut role, &tree.blocks, Some(Next { writer, kind, key }));
+            .seal(&mut role, &tree.blocks, Some(Next { writer, key }));
         drop(role);
         let writer = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
-                tree.insert_as(writer, key, 40, None);
-                tree.insert_as(writer, [5], 50, None);
+                tree.insert_as(writer, key, 40);
+                tree.insert_as(writer, [5], 50);
             })
         };
         writer.join().expect("the writer ends");
@@ -209,8 +208,8 @@ fn loom_a_reader_of_a_drained_lane_takes_nothing_from_the_next_entries() {
     explore(1, || {
         let tree = tree_of(&[1, 9]);
         seal_and_convert(&tree);
-        tree.insert_as(0, [2], 20, None);
-        tree.insert_as(0, [3], 30, None);
+        tree.insert_as(0, [2], 20);
+        tree.insert_as(0, [3], 30);
         let reader = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
@@ -219,10 +218,10 @@ fn loom_a_reader_of_a_drained_lane_takes_nothing_from_the_next_entries() {
             })
         };
         tree.lanes.drain_all(&tree.blocks);
-        tree.insert_as(0, [4], 40, None);
+        tree.insert_as(0, [4], 40);
         let next = {
             let tree = Arc::clone(&tree);
-            thread::spawn(move || tree.insert_as(0, [5], 50, None))
+            thread::spawn(move || tree.insert_as(0, [5], 50))
         };
         next.join().expect("the next writer ends");
         reader.join().expect("the reader ends");
@@ -242,7 +241,7 @@ fn loom_a_late_value_is_not_hidden_by_an_old_log() {
             })
         };
         seal_and_convert(&tree);
-        tree.insert_as(0, [2], 21, None);
+        tree.insert_as(0, [2], 21);
         assert_eq!(tree.get(2), Some(21));
         reader.join().expect("the reader ends");
     });
@@ -254,8 +253,8 @@ fn loom_two_writers_of_one_key_leave_the_later_value() {
     explore(1, || {
         let tree = tree_of(&[1]);
         // One after the other: which thread acts for which of them does not matter.
-        tree.insert_as(1, [2], 21, None);
-        tree.insert_as(0, [2], 20, None);
+        tree.insert_as(1, [2], 21);
+        tree.insert_as(0, [2], 20);
         let reader = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || assert_eq!(tree.get(2), Some(20)))
@@ -395,7 +394,7 @@ fn loom_a_reader_finds_its_key_while_a_lane_is_drained() {
     explore(1, || {
         let tree = tree_of(&[1, 4]);
         seal_and_convert(&tree);
-        tree.insert_as(0, [2], 20, None);
+        tree.insert_as(0, [2], 20);
         let reader = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
@@ -406,7 +405,7 @@ fn loom_a_reader_finds_its_key_while_a_lane_is_drained() {
                 assert_eq!(keys[..filled], [1, 2]);
             })
         };
-        tree.insert_as(0, [2], 21, None);
+        tree.insert_as(0, [2], 21);
         tree.lanes.drain_all(&tree.blocks);
         assert_eq!(tree.get(2), Some(21));
         reader.join().expect("the reader ends");
@@ -432,7 +431,7 @@ fn loom_a_removal_during_a_drain_is_not_undone() {
                 removed.is_some()
             })
         };
-        tree.insert_as(0, [2], 20, None);
+        tree.insert_as(0, [2], 20);
         tree.lanes.drain_all(&tree.blocks);
         let is_removed = remover.join().expect("the remover ends");
         assert_eq!(tree.get(2).is_none(), is_removed);
@@ -445,7 +444,7 @@ fn loom_an_append_to_a_lane_is_counted_before_a_seal_or_refused() {
     explore(2, || {
         let tree = tree_of(&[1, 4]);
         seal_and_convert(&tree);
-        tree.insert_as(0, [2], 20, None);
+        tree.insert_as(0, [2], 20);
         let has_changed = Arc::new(AtomicU64::new(0));
         let writer = {
             let (tree, has_changed) = (Arc::clone(&tree), Arc::clone(&has_changed));
@@ -469,9 +468,9 @@ fn loom_a_class_changes_hands_with_what_waits() {
         explore(2, move || {
             let tree = tree_of(&[1, 4]);
             seal_and_convert(&tree);
-            tree.insert_as(0, [3], 30, None);
+            tree.insert_as(0, [3], 30);
             let insert = |tree: &SbTree<u64>, writer: usize| {
-                tree.insert_as(writer, [2], 20 + writer as u64, None);
+                tree.insert_as(writer, [2], 20 + writer as u64);
                 tree.get(2)
             };
             let writer = {

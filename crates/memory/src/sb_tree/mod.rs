@@ -28,7 +28,7 @@
 //!    latch, or of a block's.
 //! 6. *The order of one key from several threads*: a segment with one writer needs no stamps, position is order. When a
 //!    second comes, the segment is sealed, and the next is stamped ([`stamps`]), but for keys of classes that one thread
-//!    writes ([`owners`]); or callers bring numbers, and then all of a segment's entries have them. The greatest counts. If an
+//!    writes ([`owners`]). The greatest counts. If an
 //!    insert with a lesser stamp is counted after that, it began before the other was counted: it is as if it had been
 //!    overwritten at once. Readers, who look at one log after another, never see less of any log later, so the greatest
 //!    stamp they see never falls.
@@ -72,7 +72,7 @@ mod loom_models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use options::{SbTreeOptions, Work};
+pub use options::{SbTreeOptions, SbTreeWork};
 pub use tree::SbTree;
 
 // What an index of several maps shares with the one of them that it asks in most cases.

@@ -69,7 +69,7 @@ impl Default for SbTreeOptions {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Work {
+pub struct SbTreeWork {
     /// Segments that were sealed.
     pub seals: u64,
     /// Steps of conversions.

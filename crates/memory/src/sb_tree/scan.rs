@@ -30,7 +30,7 @@ pub(crate) fn inclusive<W: Words>((lower, upper): (Bound<W>, Bound<W>)) -> Optio
 }
 
 /// What was read of a segment.
-struct Piece<W> {
+struct ScanPiece<W> {
     entries: Vec<(W, u64)>,
     /// Where to go on; none at the end.
     next: Option<W>,
@@ -104,7 +104,7 @@ impl<K: Key> SbTree<K> {
         from: End,
         (start, end): (K::Words, K::Words),
         limit: usize,
-    ) -> Option<Piece<K::Words>> {
+    ) -> Option<ScanPiece<K::Words>> {
         let aim = match from {
             End::Least => start,
             End::Greatest => end,
@@ -141,7 +141,7 @@ impl<K: Key> SbTree<K> {
         if !view.is_valid() || self.segments.edge.get() >= start {
             return None;
         }
-        Some(Piece { entries, next })
+        Some(ScanPiece { entries, next })
     }
 }
 

@@ -1,10 +1,6 @@
 //! The contract, over nodes so small that splits and merges are common.
 
-use bedload_testkit::contract::{
-    ConcurrentIndex, I64Keys, Keys, U64Keys, check_ascending_writers, check_disjoint_writers, check_histories,
-};
-
-use std::sync::atomic::{AtomicU64, Ordering};
+use bedload_testkit::contract::Keys;
 
 use super::SbTree;
 use super::SbTreeOptions;
@@ -14,9 +10,9 @@ use super::late::lanes::LANE_CAP;
 use super::segments::convert::STEP;
 use super::segments::log::LOG_CAP;
 use super::segments::writer_number::WRITERS;
-use crate::map::contract::{Subject, WithInsert};
+use crate::map::contract::Subject;
 use crate::map::key::Key;
-use crate::map::small_nodes::{keeps_the_contract, plan};
+use crate::map::small_nodes::keeps_the_contract;
 use bedload_testkit::Rng;
 
 fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<SbTree<K::Key>, K> {
@@ -25,42 +21,20 @@ fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<SbTree<K::Key>, K> {
 
 keeps_the_contract!(subject);
 
-/// An index whose callers number what they insert; or every other of them does.
-fn numbered<K: Keys<Key: Key>>(keys: K, leaves_out_half: bool) -> impl ConcurrentIndex<Keys = K> {
-    let last = AtomicU64::new(0);
-    let insert = move |tree: &SbTree<K::Key>, key, value| {
-        let sequence = last.fetch_add(1, Ordering::SeqCst);
-        if leaves_out_half && (sequence / 16).is_multiple_of(2) {
-            tree.insert(key, value);
-        } else {
-            tree.insert_at(key, value, sequence);
-        }
-    };
-    Subject(WithInsert(SbTree::new(), insert), keys)
-}
-
+/// Of two writers of one key in one segment the later one counts, whichever log it is in.
 #[test]
-fn histories_of_numbered_inserts_are_linearizable() {
-    check_histories(|| numbered(U64Keys, false), 8, plan(80_000));
-    check_histories(|| numbered(I64Keys, true), 8, plan(80_000));
-    check_ascending_writers(|| numbered(U64Keys, false), 4, plan(20_000));
-    check_disjoint_writers(|| numbered(U64Keys, true), 4, plan(40_000));
-}
-
-/// Of two writers of one key in one segment the greater number counts, whichever log it is in.
-#[test]
-fn the_greater_number_counts() {
+fn the_later_insert_counts() {
     let tree = SbTree::<u64>::new();
     // Both have a log in the open segment.
-    let insert = |writer, key: u64, value, number| tree.insert_as(writer, [key], value, Some(number));
-    insert(0, 1, 0, 0);
-    insert(1, 2, 0, 1);
-    insert(0, 10, 100, 7);
-    insert(1, 10, 101, 6);
-    insert(1, 11, 111, 8);
-    insert(0, 11, 110, 9);
-    assert_eq!([10, 11].map(|key| tree.get(key)), [Some(100), Some(110)]);
-    let entries = [(10, 100), (11, 110)];
+    let insert = |writer, key: u64, value| tree.insert_as(writer, [key], value);
+    insert(0, 1, 0);
+    insert(1, 2, 0);
+    insert(1, 10, 101);
+    insert(0, 10, 100);
+    insert(0, 11, 110);
+    insert(1, 11, 111);
+    assert_eq!([10, 11].map(|key| tree.get(key)), [Some(100), Some(111)]);
+    let entries = [(10, 100), (11, 111)];
     assert_eq!(tree.range(10..).collect::<Vec<_>>(), entries);
     assert!(tree.remove(2).is_some(), "all is converted");
     assert_eq!(tree.work().pending, 0);
@@ -75,7 +49,7 @@ fn what_is_taken_over_is_older_than_what_comes() {
         for writer in 0..2 {
             let key = 4 * step + writer as u64;
             for value in [1, 2, 3] {
-                tree.insert_as(writer, [key], value, None);
+                tree.insert_as(writer, [key], value);
                 assert_eq!(tree.get(key), Some(value), "key {key} of writer {writer}");
             }
         }
@@ -88,7 +62,7 @@ fn what_is_taken_over_is_older_than_what_comes() {
 #[test]
 fn the_key_that_a_segment_is_sealed_for_is_not_late() {
     let tree = SbTree::<u64>::new();
-    let insert = |writer: usize, key: u64| tree.insert_as(writer, [key], !key, None);
+    let insert = |writer: usize, key: u64| tree.insert_as(writer, [key], !key);
     for key in (0..400).step_by(2) {
         insert(0, key);
         insert(1, key + 1);
@@ -390,9 +364,7 @@ fn the_ends_of_the_keys_are_keys() {
 /// An index with the even keys below `keys` in blocks, from writer 0.
 fn tree_in_blocks(keys: u64) -> SbTree<u64> {
     let tree = SbTree::new();
-    (0..keys)
-        .step_by(2)
-        .for_each(|key| tree.insert_as(0, [key], key, None));
+    (0..keys).step_by(2).for_each(|key| tree.insert_as(0, [key], key));
     let mut role = tree.segments.role();
     tree.segments.seal(&mut role, &tree.blocks, None);
     tree.segments.convert(&mut role, &tree.blocks);
@@ -410,7 +382,7 @@ fn late_keys_wait_with_their_thread_and_are_found() {
     let drains = tree.work().drains;
     let late: Vec<u64> = (1..keys).step_by(4).collect();
     for &key in &late {
-        tree.insert_as(1, [key], !key, None);
+        tree.insert_as(1, [key], !key);
     }
     let drains = tree.work().drains - drains;
     assert_eq!(drains, (late.len() - 1) as u64 / LANE_CAP as u64);
@@ -434,13 +406,13 @@ fn ranges_read_what_waits_in_lanes() {
     let tree = tree_in_blocks(200);
     for from in 0..40_u64 {
         let late = [4 * from + 3, 4 * from + 1];
-        late.iter().for_each(|&key| tree.insert_as(2, [key], 7, None));
+        late.iter().for_each(|&key| tree.insert_as(2, [key], 7));
         let (mut keys, mut values) = ([0; 6], [0; 6]);
         assert_eq!(tree.scan(4 * from.., &mut keys, &mut values), 6);
         let expected: [u64; 6] = [0, 1, 2, 3, 4, 6];
         assert_eq!(keys, expected.map(|key| 4 * from + key));
         assert_eq!(tree.lanes.entries(), 0, "the range ran over both");
-        tree.insert_as(2, [late[0]], 8, None);
+        tree.insert_as(2, [late[0]], 8);
         assert_eq!(
             tree.scan(..4 * from, &mut keys, &mut values),
             (4 * from).min(6) as usize
@@ -477,7 +449,7 @@ fn a_class_changes_hands_with_what_waits() {
                     .eq(expected.range(key..).map(|(key, value)| (*key, *value)))
             ),
             _ => {
-                tree.insert_as(writer, [key], value, None);
+                tree.insert_as(writer, [key], value);
                 expected.insert(key, value);
             }
         }

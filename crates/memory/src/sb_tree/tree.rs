@@ -3,14 +3,14 @@
 use super::data::layer::Blocks;
 use super::late::lanes::Lanes;
 use super::segments::convert::{HELP_EVERY, Home, Next, Segments};
-use super::segments::log::{Append, Kind, Log};
+use super::segments::log::{Append, Log};
 use super::segments::own_log::OwnLog;
 use super::segments::stamps::{Stamps, UNSTAMPED};
 use super::segments::writer_number::{WRITERS, writer_number};
-use super::{SbTreeOptions, Work};
+use super::{SbTreeOptions, SbTreeWork};
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::ordered_map;
+use crate::map::shared_map::shared_map;
 use crate::sync::primitive::{Backoff, Mutex};
 
 /// The writer that all threads share for which there is no log of their own.
@@ -91,51 +91,27 @@ impl<K: Key> SbTree<K> {
     /// Puts `value` in place for `key`, whether or not the key was there.
     #[inline]
     pub fn insert(&self, key: K, value: u64) {
-        self.insert_ordered(key, value, None);
-    }
-
-    /// The same for callers that number what they insert, who spare the index the stamps by which it tells whose value of
-    /// a key counts when several threads insert it.
-    ///
-    /// No insert of a key may have a lesser `sequence` than one of that key that returned before it began. Of those that
-    /// overlap, the one of the greatest sequence counts; unless one of them takes so long that the other is in a
-    /// block meanwhile: then the last one counts. Threads that insert with and without a sequence at the same time make each
-    /// other wait.
-    ///
-    /// ```
-    /// let tree = bedload_memory::SbTree::<u64>::new();
-    /// tree.insert_at(10, 1, 700);
-    /// tree.insert_at(10, 2, 701);
-    /// assert_eq!(tree.get(10), Some(2));
-    /// ```
-    #[inline]
-    pub fn insert_at(&self, key: K, value: u64, sequence: u64) {
-        self.insert_ordered(key, value, Some(sequence));
-    }
-
-    #[inline]
-    fn insert_ordered(&self, key: K, value: u64, sequence: Option<u64>) {
         let key = key.to_words();
         match writer_number() {
-            Some(writer) if writer < SHARED_WRITER => self.insert_as(writer, key, value, sequence),
-            _ => self.insert_as_one_of_many(key, value, sequence),
+            Some(writer) if writer < SHARED_WRITER => self.insert_as(writer, key, value),
+            _ => self.insert_as_one_of_many(key, value),
         }
     }
 
     #[cold]
-    fn insert_as_one_of_many(&self, key: K::Words, value: u64, sequence: Option<u64>) {
+    fn insert_as_one_of_many(&self, key: K::Words, value: u64) {
         let _writing = self
             .shared_writer
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.insert_as(SHARED_WRITER, key, value, sequence);
+        self.insert_as(SHARED_WRITER, key, value);
     }
 
     /// Inserts as the writer of this number, which only one thread is at a time.
     #[inline]
-    pub(crate) fn insert_as(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
-        if self.append_as(writer, (key, value), sequence, || true) == Appended::Nowhere {
-            self.insert_refused(writer, key, value, sequence);
+    pub(crate) fn insert_as(&self, writer: usize, key: K::Words, value: u64) {
+        if self.append_as(writer, (key, value), || true) == Appended::Nowhere {
+            self.insert_refused(writer, key, value);
         }
     }
 
@@ -146,13 +122,12 @@ impl<K: Key> SbTree<K> {
         &self,
         writer: usize,
         entry: (K::Words, u64),
-        sequence: Option<u64>,
         may: impl Fn() -> bool,
     ) -> Appended {
         let Some(log) = self.own_logs[writer].get() else {
             return Appended::Nowhere;
         };
-        match self.append(log, writer, entry, sequence, &may) {
+        match self.append(log, writer, entry, &may) {
             Append::Done(number) => {
                 if number % HELP_EVERY == HELP_EVERY - 1 {
                     self.segments.help(writer, number, &self.blocks);
@@ -172,20 +147,16 @@ impl<K: Key> SbTree<K> {
         log: &Log<K::Words>,
         writer: usize,
         (key, value): (K::Words, u64),
-        sequence: Option<u64>,
         may: impl FnOnce() -> bool,
     ) -> Append {
         let entry = (key, value);
-        match sequence {
-            Some(sequence) => log.append(entry, Kind::Sequenced, may, || sequence),
-            None => log.append(entry, Kind::Stamped, may, || {
-                if self.segments.owners.is_sole(writer, &key) {
-                    UNSTAMPED
-                } else {
-                    self.stamps.next()
-                }
-            }),
-        }
+        log.append(entry, may, || {
+            if self.segments.owners.is_sole(writer, &key) {
+                UNSTAMPED
+            } else {
+                self.stamps.next()
+            }
+        })
     }
 
     /// Seals the open segment and drains the lanes: an append that has found its log or its lane open is counted before, or
@@ -204,8 +175,7 @@ impl<K: Key> SbTree<K> {
 
     /// Inserts what the writer's log has refused.
     #[cold]
-    pub(crate) fn insert_refused(&self, writer: usize, key: K::Words, value: u64, sequence: Option<u64>) {
-        let kind = sequence.map_or(Kind::Stamped, |_| Kind::Sequenced);
+    pub(crate) fn insert_refused(&self, writer: usize, key: K::Words, value: u64) {
         // What a block covers is at home there: that tells more quickly than segments and edge.
         let is_late = self.own_logs[writer].get().is_some_and(|log| log.is_late(&key));
         if is_late && self.insert_late(writer, key, value) {
@@ -224,10 +194,10 @@ impl<K: Key> SbTree<K> {
                 Some(Home::Sealed(..)) => self.segments.convert_up_to(&key, &self.blocks),
                 Some(Home::Open(_)) => {
                     let own = &self.own_logs[writer];
-                    let next = Next { writer, kind, key };
+                    let next = Next { writer, key };
                     if let Some(log) = self.segments.make_room(next, &self.blocks) {
                         own.set(log);
-                        if self.append(log, writer, (key, value), sequence, || true) != Append::Refused {
+                        if self.append(log, writer, (key, value), || true) != Append::Refused {
                             return;
                         }
                     }
@@ -308,10 +278,10 @@ impl<K: Key> SbTree<K> {
 
     /// What the index has done besides inserting and looking up.
     #[must_use]
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> SbTreeWork {
         let (seals, steps) = self.segments.counts();
         let (walks, walked) = self.blocks.walks();
-        Work {
+        SbTreeWork {
             seals,
             steps,
             walks,
@@ -350,4 +320,4 @@ impl<K: Key> SbTree<K> {
     }
 }
 
-ordered_map!(SbTree);
+shared_map!(SbTree);

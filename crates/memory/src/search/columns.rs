@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use super::copy::{move_down, move_up};
-use super::words::{Lanes, lower_bound, rank_above_of_16, rank_of_8, rank_of_16, upper_bound};
+use super::words::{VectorUnit, lower_bound, rank_above_of_16, rank_of_8, rank_of_16, upper_bound};
 use crate::sync::primitive::{AtomicU64, Ordering};
 
 /// The words of a key: an array of one to four.
@@ -80,11 +80,16 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
         &self,
         columns: &Self::Columns<CAP>,
         group: usize,
-        lanes: Lanes,
+        lanes: VectorUnit,
     ) -> usize;
 
     /// How many of the first `end` keys are not above this one.
-    fn rank_above<const CAP: usize>(&self, columns: &Self::Columns<CAP>, end: usize, lanes: Lanes) -> usize;
+    fn rank_above<const CAP: usize>(
+        &self,
+        columns: &Self::Columns<CAP>,
+        end: usize,
+        lanes: VectorUnit,
+    ) -> usize;
 }
 
 impl<const W: usize> Words for [u64; W] {
@@ -209,7 +214,7 @@ impl<const W: usize> Words for [u64; W] {
         &self,
         columns: &Self::Columns<CAP>,
         group: usize,
-        lanes: Lanes,
+        lanes: VectorUnit,
     ) -> usize {
         if W == 1 && GROUP == 8 {
             let (groups, _) = columns[0].as_chunks();
@@ -226,7 +231,12 @@ impl<const W: usize> Words for [u64; W] {
     }
 
     #[inline]
-    fn rank_above<const CAP: usize>(&self, columns: &Self::Columns<CAP>, end: usize, lanes: Lanes) -> usize {
+    fn rank_above<const CAP: usize>(
+        &self,
+        columns: &Self::Columns<CAP>,
+        end: usize,
+        lanes: VectorUnit,
+    ) -> usize {
         if W == 1
             && CAP == 16
             && let Some(words) = columns[0].first_chunk()

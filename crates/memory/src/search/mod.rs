@@ -1,6 +1,13 @@
-//! Memory that is read while it is written, and searching and copying it with vectors.
+//! Searching with vectors, copying and prefetching: the one place for instructions that the compiler does not find.
+//!
+//! - `words`, `columns`, `copy`: memory that is read while it is written, for the concurrent indexes.
+//! - `keys`, `wide`, `dispatch`: memory of one writer, for the near-sorted trees.
 
 pub(crate) mod columns;
 pub(crate) mod copy;
+pub(crate) mod dispatch;
+pub(crate) mod keys;
 pub(crate) mod prefetch;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) mod wide;
 pub(crate) mod words;

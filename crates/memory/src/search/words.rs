@@ -37,12 +37,12 @@ pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
 
 /// The vector instructions that the processor has: asked for once where several short columns are searched.
 #[derive(Debug, Clone, Copy)]
-pub struct Lanes {
+pub struct VectorUnit {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     avx512: bool,
 }
 
-impl Lanes {
+impl VectorUnit {
     #[inline]
     pub(crate) fn of_this_processor() -> Self {
         Self {
@@ -129,7 +129,7 @@ macro_rules! mask_of {
 /// words that are changing: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without
 /// a branch that depends on the words, where the processor has AVX-512.
 #[inline]
-pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) -> usize {
+pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if _lanes.avx512 {
         return (mask_of!(16, "vpcmpleuq", words, probe) | 1 << 16).trailing_zeros() as usize;
@@ -139,7 +139,7 @@ pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) -> 
 
 /// The place of the first of 16 words that is above `probe`, likewise.
 #[inline]
-pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) -> usize {
+pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if _lanes.avx512 {
         return (mask_of!(16, "vpcmpltuq", words, probe) | 1 << 16).trailing_zeros() as usize;
@@ -149,7 +149,7 @@ pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lane
 
 /// A mask of those of 16 words, in whatever order, that lie below `probe`.
 #[inline]
-pub(crate) fn below_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) -> u32 {
+pub(crate) fn below_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUnit) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if _lanes.avx512 {
         return mask_of!(16, "vpcmpnleuq", words, probe);
@@ -161,7 +161,7 @@ pub(crate) fn below_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Lanes) ->
 
 /// The place of the first of 8 words that is not below `probe`, likewise.
 #[inline]
-pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64, _lanes: Lanes) -> usize {
+pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64, _lanes: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if _lanes.avx512 {
         return (mask_of!(8, "vpcmpleuq", words, probe) | 1 << 8).trailing_zeros() as usize;
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn ranks_are_places() {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let words: [AtomicU64; 16] =
             std::array::from_fn(|place| AtomicU64::new(u64::MAX / 17 * (place as u64 + 1)));
         let eight = words.first_chunk().expect("there are more");
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn words_below_are_counted() {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let words = [const { AtomicU32::new(0) }; 64];
         for (word, number) in words.iter().zip(1..) {
             word.store(u32::MAX / 64 * number - 7, Ordering::Relaxed);
@@ -359,7 +359,7 @@ mod tests {
     /// Columns are searched to their end, beyond what is in use.
     #[test]
     fn ranks_do_not_depend_on_what_lies_behind() {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let mut words = [const { AtomicU64::new(0) }; 16];
         for used in 0..16 {
             let column = words

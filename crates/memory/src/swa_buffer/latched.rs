@@ -27,10 +27,10 @@ use super::options::{BufferOptions, Filters};
 use super::sa_tree::{BaseTree, SaTree, merge_newer};
 use super::sort::keep_last;
 use super::zone::Zone;
-use crate::map::ordered_map::OrderedMap;
+use crate::map::exclusive_map::ExclusiveMap;
+use crate::map::exclusive_map::{Bounds, inclusive};
 use crate::map::range::{End, Leaves, Range};
-use crate::map::serial_map::SerialMap;
-use crate::map::serial_map::{Bounds, inclusive};
+use crate::map::shared_map::SharedMap;
 
 /// An [`SaTree`] that several threads insert into and read at once: two levels of latches, as the paper has them. Inserts
 /// wait for one another only at a page, and for reads of that page; draining and sorting keep everybody out. A removal, which
@@ -39,7 +39,7 @@ use crate::map::serial_map::{Bounds, inclusive};
 /// ```
 /// use std::ops::Bound;
 ///
-/// use bedload_memory::OrderedMap;
+/// use bedload_memory::SharedMap;
 /// use bedload_memory::near_sorted::BPlusTree;
 /// use bedload_memory::swa_buffer::{BufferOptions, LatchedSaTree};
 ///
@@ -220,7 +220,7 @@ impl<T: BaseTree> LatchedSaTree<T> {
     }
 }
 
-impl<T: BaseTree> OrderedMap<u64> for LatchedSaTree<T> {
+impl<T: BaseTree> SharedMap<u64> for LatchedSaTree<T> {
     fn insert(&self, key: u64, value: u64) {
         let entry = Buffered {
             key,

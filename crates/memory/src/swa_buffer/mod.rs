@@ -14,6 +14,7 @@
 //! - A range sorts a copy of those unsorted entries that lie within it, and only where there are more unsorted entries
 //!   than the threshold of query-driven sorting are they sorted in place, once for all reads.
 
+mod base_tree;
 mod entry;
 mod filter;
 mod latched;

@@ -4,9 +4,9 @@ use std::ops::Bound;
 use std::sync::OnceLock;
 
 use super::BaseTree;
-use crate::map::serial_map::SerialMap;
+use crate::map::exclusive_map::ExclusiveMap;
 use bedload_pages::{Error, PageStore, Result};
-use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Entry, EntrySource, FixedRow, Position, Row, U64Order};
 
 /// A [B+-tree of pages](BPlusTree) from `u64` to `u64` that a SWARE buffer can be put in front of: with an
@@ -17,12 +17,12 @@ use bedload_trees::{Entry, EntrySource, FixedRow, Position, Row, U64Order};
 ///
 /// ```
 /// use bedload_pages::HeapPages;
-/// use bedload_trees::bplus_tree::Config;
+/// use bedload_trees::bplus_tree::BPlusTreeOptions;
 /// use bedload_memory::swa_buffer::{BufferOptions, PagedTree, SaTree};
 ///
 /// # fn main() -> bedload_pages::Result<()> {
 /// let pages = HeapPages::new(4096);
-/// let base = PagedTree::create(&pages, Config::new())?;
+/// let base = PagedTree::create(&pages, BPlusTreeOptions::new())?;
 /// let mut tree = SaTree::new(base, BufferOptions::new(100));
 /// for key in 0..1000 {
 ///     tree.insert(key ^ 3, key);
@@ -46,7 +46,7 @@ impl<S: PageStore> PagedTree<S> {
     /// # Errors
     ///
     /// As for [`BPlusTree::create`].
-    pub fn create(store: S, config: Config) -> Result<Self> {
+    pub fn create(store: S, config: BPlusTreeOptions) -> Result<Self> {
         Ok(Self {
             tree: BPlusTree::create(store, U64Order, FixedRow, config.ties(false))?,
             max: None,
@@ -114,7 +114,7 @@ fn value_of(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes))
 }
 
-impl<S: PageStore + Send + Sync> SerialMap for PagedTree<S> {
+impl<S: PageStore + Send + Sync> ExclusiveMap for PagedTree<S> {
     fn insert(&mut self, key: u64, value: u64) {
         if self.failure.get().is_some() {
             return;

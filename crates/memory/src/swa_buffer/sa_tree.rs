@@ -6,11 +6,11 @@ use super::options::{BufferOptions, Filters};
 use super::search::lower_bound;
 use super::sort::{keep_last, sort};
 use super::zone::Zone;
-use crate::map::serial_map::SerialMap;
+use crate::map::exclusive_map::ExclusiveMap;
 use bedload_sortedness::Estimator;
 
 /// A tree that a buffer can be drained into.
-pub trait BaseTree: SerialMap {
+pub trait BaseTree: ExclusiveMap {
     /// The greatest key that the tree may hold, at least as great as every one that it does; none of an empty tree.
     fn max_key(&self) -> Option<u64>;
 
@@ -36,7 +36,7 @@ pub struct Drained {
 }
 
 /// A tree `T` made aware of sortedness by a SWARE buffer (Raman et al., ICDE 2023, §IV): with a
-/// [`BPlusTree`](crate::near_sorted::tree::bplus_tree::BPlusTree) below it is the SA B+-tree.
+/// [`BPlusTree`](crate::near_sorted::BPlusTree) below it is the SA B+-tree.
 ///
 /// ```
 /// use bedload_memory::near_sorted::BPlusTree;
@@ -116,6 +116,7 @@ impl<T: BaseTree> SaTree<T> {
     }
 
     /// Bytes of the buffer, its filters and zone maps.
+    #[cfg(feature = "figures")]
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         let filters = match self.options.filters {
@@ -249,6 +250,7 @@ impl<T: BaseTree> SaTree<T> {
     }
 
     /// How many pages of the buffer a lookup of this key scans (Table II of the paper).
+    #[cfg(feature = "figures")]
     #[must_use]
     pub fn pages_scanned(&self, key: u64) -> usize {
         if self.options.zone_maps && !self.zone.contains(key) {
@@ -448,7 +450,7 @@ pub(super) fn merge_newer(newer: Vec<Buffered>, older: Vec<(u64, u64)>, entries:
     entries.extend(older);
 }
 
-impl<T: BaseTree> SerialMap for SaTree<T> {
+impl<T: BaseTree> ExclusiveMap for SaTree<T> {
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bedload_memory::contract::{Subject, WithInsert};
 use bedload_memory::{
-    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, Key, OrderedMap, SbTree, SbTreeOptions,
+    BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, Key, SbTree, SbTreeOptions, SharedMap,
 };
 use bedload_testkit::contract::{
     ByteKeys, I64Keys, Keys, OneThread, Plan, U64Keys, check, check_ascending_writers,
@@ -19,7 +19,7 @@ const PLAN: Plan = Plan {
 fn suite<K, M>(new: impl Fn() -> M)
 where
     K: Keys<Key: Key> + Default,
-    M: OrderedMap<K::Key>,
+    M: SharedMap<K::Key>,
 {
     let make = || Subject(new(), K::default());
     check(|| OneThread(make()), PLAN);
@@ -88,7 +88,7 @@ fn sb_tree_with_counted_stamps() {
 }
 
 /// Its head is switched at every hundredth insert.
-fn restless<K: Key>() -> impl OrderedMap<K> {
+fn restless<K: Key>() -> impl SharedMap<K> {
     const KINDS: [HeadKind; 3] = [HeadKind::BlinkHash, HeadKind::BlinkTree, HeadKind::SbTree];
     let inserts = AtomicU64::new(0);
     WithInsert(HeadIndex::new(), move |index: &HeadIndex<K>, key, value| {

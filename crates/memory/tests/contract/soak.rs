@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bedload_memory::{BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, OrderedMap, SbTree};
+use bedload_memory::{BlinkHash, BlinkHashOptions, BlinkTree, HeadIndex, HeadKind, SbTree, SharedMap};
 use bedload_testkit::Rng;
 
 const WRITERS: u64 = 4;
@@ -36,7 +36,7 @@ struct Writer<'m, M> {
     rng: Rng,
 }
 
-impl<M: OrderedMap<u64>> Writer<'_, M> {
+impl<M: SharedMap<u64>> Writer<'_, M> {
     fn key(&self, time: u64) -> u64 {
         time * WRITERS + self.number
     }
@@ -115,7 +115,7 @@ fn keys_from(key: u64) -> (Bound<u64>, Bound<u64>) {
 }
 
 /// Walks over all there is, either way, while others write: keys come in order, and values with the keys they name.
-fn walk<M: OrderedMap<u64>>(map: &M, rng: &mut Rng) {
+fn walk<M: SharedMap<u64>>(map: &M, rng: &mut Rng) {
     let range = map.range(keys_from(0));
     let check = |last: Option<u64>, (key, value): (u64, u64), ascends: bool| {
         assert_eq!(key & 0xff_ffff_ffff, value >> 24, "the value of another key");
@@ -130,7 +130,7 @@ fn walk<M: OrderedMap<u64>>(map: &M, rng: &mut Rng) {
     }
 }
 
-fn round<M: OrderedMap<u64>>(map: &M, seed: u64, maintain: impl Fn(&M) + Sync) {
+fn round<M: SharedMap<u64>>(map: &M, seed: u64, maintain: impl Fn(&M) + Sync) {
     let writing = AtomicU64::new(WRITERS);
     let expected = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -171,7 +171,7 @@ fn round<M: OrderedMap<u64>>(map: &M, seed: u64, maintain: impl Fn(&M) + Sync) {
 }
 
 /// A round, and more for as long as the environment asks for.
-fn soak<M: OrderedMap<u64>>(new: impl Fn() -> M, maintain: impl Fn(&M) + Sync) {
+fn soak<M: SharedMap<u64>>(new: impl Fn() -> M, maintain: impl Fn(&M) + Sync) {
     let seconds = std::env::var("BEDLOAD_SOAK_SECONDS").ok();
     let seconds = seconds.map_or(0, |seconds| seconds.parse().expect("a number of seconds"));
     let end = Instant::now() + Duration::from_secs(seconds);

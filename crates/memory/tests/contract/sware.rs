@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bedload_memory::OrderedMap;
+use bedload_memory::SharedMap;
 use bedload_memory::contract::Subject;
 use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, Filters, PagedTree, SaTree};
-use bedload_memory::{Locked, SerialMap};
+use bedload_memory::{ExclusiveMap, Locked};
 use bedload_pages::{Fault, FaultyPages, HeapPages, MimicPages, PageStore};
 use bedload_sortedness::Sortedness;
 use bedload_testkit::Rng;
@@ -15,7 +15,7 @@ use bedload_testkit::contract::{
     check_ranges_over_writers, check_shrinking,
 };
 use bedload_testkit::workload::{DEGREES, NearlySorted, arrivals, scattered, scrambled};
-use bedload_trees::bplus_tree::Config;
+use bedload_trees::bplus_tree::BPlusTreeOptions;
 
 const PLAN: Plan = Plan {
     seed: 0x5a5a,
@@ -83,7 +83,7 @@ pub(crate) fn small() -> TreeOptions {
 }
 
 /// What every map must pass that several threads may use.
-pub(crate) fn suite<M: OrderedMap<u64>>(new: impl Fn() -> M) {
+pub(crate) fn suite<M: SharedMap<u64>>(new: impl Fn() -> M) {
     let make = || Subject(new(), U64Keys);
     check(|| OneThread(make()), PLAN);
     let fewer = Plan {
@@ -98,7 +98,7 @@ pub(crate) fn suite<M: OrderedMap<u64>>(new: impl Fn() -> M) {
 }
 
 /// The suite for a map behind a lock.
-fn locked_suite<M: SerialMap>(new: impl Fn() -> M) {
+fn locked_suite<M: ExclusiveMap>(new: impl Fn() -> M) {
     suite(|| Locked::new(new()));
 }
 
@@ -129,26 +129,29 @@ fn sa_trees() {
 /// On heap pages, and on pages with what PostgreSQL's lack.
 #[test]
 fn sa_trees_on_pages() {
-    let config = Config::new().max_entries(4).split_percent(80);
+    let config = BPlusTreeOptions::new().max_entries(4).split_percent(80);
     let buffer = BufferOptions::new(50).page_entries(8);
     locked_suite(|| SaTree::new(paged(HeapPages::new(512), config), buffer));
     locked_suite(|| SaTree::new(paged(MimicPages::new(512, 3), config), buffer));
     locked_suite(|| {
         SaTree::new(
-            paged(HeapPages::new(4096), Config::new()),
+            paged(HeapPages::new(4096), BPlusTreeOptions::new()),
             BufferOptions::new(300),
         )
     });
 }
 
-pub(crate) fn paged<S: PageStore>(pages: S, config: Config) -> PagedTree<S> {
+pub(crate) fn paged<S: PageStore>(pages: S, config: BPlusTreeOptions) -> PagedTree<S> {
     PagedTree::create(pages, config).expect("an empty tree")
 }
 
 #[test]
 fn the_first_error_of_a_store_is_kept() {
     let pages = FaultyPages::new(HeapPages::new(512), [Fault::CrashBeforeCommit(40)]);
-    let mut tree = SaTree::new(paged(pages, Config::new().max_entries(4)), BufferOptions::new(10));
+    let mut tree = SaTree::new(
+        paged(pages, BPlusTreeOptions::new().max_entries(4)),
+        BufferOptions::new(10),
+    );
     let mut inserted = 0;
     while tree.base().failure().is_none() {
         tree.insert(inserted, inserted);
@@ -169,7 +172,7 @@ fn every_combination_of_settings_of_a_buffer() {
             operations: 3_000,
             ..PLAN
         };
-        let on_pages = || SaTree::new(paged(HeapPages::new(256), Config::new()), options);
+        let on_pages = || SaTree::new(paged(HeapPages::new(256), BPlusTreeOptions::new()), options);
         check(|| OneThread(Subject(Locked::new(on_pages()), U64Keys)), plan);
         let tree = || SaTree::new(BPlusTree::with_options(small()), options);
         check(|| OneThread(Subject(Locked::new(tree()), U64Keys)), plan);
@@ -203,7 +206,7 @@ fn every_combination_of_settings() {
 /// Scans a part of the keys before every read, under the lock that the read has upgraded: what is read was merged in part.
 struct Scanned(NearSortedTree, u64);
 
-impl SerialMap for Scanned {
+impl ExclusiveMap for Scanned {
     fn insert(&mut self, key: u64, value: u64) {
         self.0.insert(key, value);
     }
@@ -246,7 +249,7 @@ impl SerialMap for Scanned {
 }
 
 /// Answers at every stage, counted, with each key put twice or thrice, and the last value the one that counts.
-fn verify<M: SerialMap>(mut map: M, ranks: &[u64], keys_each: u64) {
+fn verify<M: ExclusiveMap>(mut map: M, ranks: &[u64], keys_each: u64) {
     let mut oracle = BTreeMap::new();
     let mut rng = Rng::new(5);
     for (number, &rank) in (0..).zip(ranks) {
@@ -280,7 +283,7 @@ fn verify<M: SerialMap>(mut map: M, ranks: &[u64], keys_each: u64) {
     }
 }
 
-fn compare(map: &impl SerialMap, oracle: &BTreeMap<u64, u64>) {
+fn compare(map: &impl ExclusiveMap, oracle: &BTreeMap<u64, u64>) {
     map.check_structure().expect("the structure holds");
     let (mut ascending, mut from) = (Vec::new(), Some(0));
     while let Some(lower) = from {
@@ -363,7 +366,7 @@ fn what_overlaps_is_held_back_until_it_is_much() {
     let leaves_visited = |held: usize| {
         let pages = HeapPages::new(512);
         let options = BufferOptions::new(600).page_entries(16).held_percent(held);
-        let mut tree = SaTree::new(paged(&pages, Config::new().split_percent(80)), options);
+        let mut tree = SaTree::new(paged(&pages, BPlusTreeOptions::new().split_percent(80)), options);
         for &rank in &ranks {
             tree.insert(rank, rank);
         }

@@ -5,13 +5,13 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bedload_memory::Locked;
-use bedload_memory::OrderedMap;
+use bedload_memory::SharedMap;
 use bedload_memory::near_sorted::BPlusTree;
 use bedload_memory::swa_buffer::{BufferOptions, LatchedSaTree, SaTree};
 use bedload_pages::HeapPages;
 use bedload_testkit::Rng;
 use bedload_testkit::workload::arrivals;
-use bedload_trees::bplus_tree::Config;
+use bedload_trees::bplus_tree::BPlusTreeOptions;
 
 use crate::sware::{buffers, paged, small, suite};
 
@@ -22,7 +22,7 @@ fn sa_trees_with_latches_of_two_levels() {
     let few = BufferOptions::new(10).page_entries(3);
     suite(|| LatchedSaTree::new(BPlusTree::with_options(small()), few));
     let held = BufferOptions::new(50).page_entries(4).held_percent(50);
-    let on_pages = || paged(HeapPages::new(512), Config::new().max_entries(4));
+    let on_pages = || paged(HeapPages::new(512), BPlusTreeOptions::new().max_entries(4));
     suite(|| LatchedSaTree::new(on_pages(), held));
 }
 
@@ -54,7 +54,7 @@ fn pairwise() -> Vec<BufferOptions> {
 
 /// Two threads insert, each its half of the keys, in nearly sorted order and some keys again; two threads look up and count
 /// what was there before they asked.
-fn insert_and_query(map: &impl OrderedMap<u64>, ranks: &[u64]) {
+fn insert_and_query(map: &impl SharedMap<u64>, ranks: &[u64]) {
     const WRITERS: u64 = 2;
     let of_writer = |writer: u64| -> Vec<u64> {
         let own = ranks.iter().copied().filter(|rank| rank % WRITERS == writer);
@@ -152,7 +152,7 @@ fn inserts_and_queries_at_once_with_every_pair_of_settings_at_every_degree_of_or
             );
             insert_and_query(&Locked::new(SaTree::new(BPlusTree::new(), options)), &ranks);
         }
-        let on_pages = || paged(HeapPages::new(512), Config::new().split_percent(80));
+        let on_pages = || paged(HeapPages::new(512), BPlusTreeOptions::new().split_percent(80));
         let options = BufferOptions::new(100).page_entries(4);
         insert_and_query(&LatchedSaTree::new(on_pages(), options), &ranks);
     }

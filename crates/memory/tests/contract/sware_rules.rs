@@ -1,6 +1,6 @@
 //! The rules of the SWARE buffer (Raman et al., ICDE 2023, §IV), one by one, counted.
 
-use bedload_memory::SerialMap;
+use bedload_memory::ExclusiveMap;
 use bedload_memory::near_sorted::{BPlusTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, Filters, SaTree};
 use bedload_testkit::workload::scrambled;

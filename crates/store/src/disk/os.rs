@@ -71,6 +71,7 @@ const KEPT_BYTES: usize = 1 << 20;
 /// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
 pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
 
+#[cfg(feature = "file-pages")]
 impl OsDisk {
     /// Creates a file that is read and written past the system's cache. Offsets and lengths must be multiples of 4,096.
     pub(crate) fn create_direct(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -83,6 +84,7 @@ impl OsDisk {
 }
 
 /// A file whose bytes go through memory at addresses that the disk can work with.
+#[cfg(feature = "file-pages")]
 #[derive(Debug)]
 struct DirectFile(OsFile);
 
@@ -93,6 +95,7 @@ fn with_aligned<T>(len: usize, action: impl FnOnce(&mut [u8]) -> T) -> T {
     action(&mut memory[from..from + len])
 }
 
+#[cfg(feature = "file-pages")]
 impl DiskFile for DirectFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         with_aligned(buffer.len(), |aligned| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bedload_pages::PageRead;
-use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Columns, Entry, EntrySource, I64Order, Position};
 use parking_lot::MutexGuard;
 
@@ -220,8 +220,8 @@ fn is_printable(character: char) -> bool {
 }
 
 /// How the trees of tables fill and split: for rows that come nearly in order.
-pub(crate) fn tree_config() -> Config {
-    Config::new().split_percent(80)
+pub(crate) fn tree_config() -> BPlusTreeOptions {
+    BPlusTreeOptions::new().split_percent(80)
 }
 
 pub(super) fn tree_of<'p>(pages: &'p WorkingPages, table: &TableEntry) -> Result<Tree<'p>> {

@@ -99,12 +99,12 @@ pub struct PageCounts {
 ///
 /// ```
 /// use bedload::{FilePages, FilePagesOptions};
-/// use bedload_trees::bplus_tree::Config;
+/// use bedload_trees::bplus_tree::BPlusTreeOptions;
 /// use bedload_memory::swa_buffer::{BufferOptions, PagedTree, SaTree};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// let pages = FilePages::create(dir.path().join("pages"), FilePagesOptions::new())?;
-/// let mut tree = SaTree::new(PagedTree::create(&pages, Config::new())?, BufferOptions::new(1000));
+/// let mut tree = SaTree::new(PagedTree::create(&pages, BPlusTreeOptions::new())?, BufferOptions::new(1000));
 /// for key in 0..100_000 {
 ///     tree.insert(key ^ 7, key);
 /// }

@@ -9,6 +9,7 @@ mod catalogue_pages;
 mod checkpoint;
 #[cfg(any(test, fuzzing))]
 mod content;
+#[cfg(feature = "file-pages")]
 mod file_pages;
 mod latches;
 mod page;
@@ -31,6 +32,7 @@ pub(crate) use catalogue_pages::catalogue_chains;
 pub(crate) use checkpoint::{CheckpointError, CheckpointMeta};
 #[cfg(any(test, fuzzing))]
 pub(crate) use content::Content;
+#[cfg(feature = "file-pages")]
 pub use file_pages::{FilePages, FilePagesOptions, PageCounts};
 pub(crate) use page::{HEADER_BYTES, Page, PageRef};
 pub(crate) use page_file::PageFile;

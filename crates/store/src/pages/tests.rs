@@ -9,7 +9,7 @@ use bedload_testkit::contract::{
     ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_disjoint_writers, check_ranges_over_writers,
     check_shrinking,
 };
-use bedload_trees::bplus_tree::Config;
+use bedload_trees::bplus_tree::BPlusTreeOptions;
 use bedload_trees::contract::{
     CarelessKeys, NumberedKeys, OrderedKeys, TieKeys, TreeIndex, check_be_tree_crashes,
     check_be_tree_schedule, check_be_tree_threads,
@@ -43,7 +43,10 @@ fn pages() -> WorkingPages {
 }
 
 fn suite<K: OrderedKeys + Default>() {
-    for config in [Config::new().max_entries(4), Config::new().split_percent(80)] {
+    for config in [
+        BPlusTreeOptions::new().max_entries(4),
+        BPlusTreeOptions::new().split_percent(80),
+    ] {
         let make = || OneThread(TreeIndex::create(pages(), K::default(), config).expect("an empty tree"));
         check(make, PLAN);
         check_shrinking(
@@ -89,13 +92,18 @@ fn a_tree_on_pages_of_a_file_of_their_own() {
         ..PLAN
     };
     let make = || {
-        TreeIndex::create(public_pages(false), U64Keys, Config::new().max_entries(4)).expect("an empty tree")
+        TreeIndex::create(
+            public_pages(false),
+            U64Keys,
+            BPlusTreeOptions::new().max_entries(4),
+        )
+        .expect("an empty tree")
     };
     check(|| OneThread(make()), plan);
     check_disjoint_writers(make, 4, plan);
     let latched = || {
-        let base =
-            PagedTree::create(public_pages(false), Config::new().max_entries(4)).expect("an empty tree");
+        let base = PagedTree::create(public_pages(false), BPlusTreeOptions::new().max_entries(4))
+            .expect("an empty tree");
         LatchedSaTree::new(base, BufferOptions::new(100).page_entries(8))
     };
     check(|| OneThread(Subject(latched(), U64Keys)), plan);
@@ -129,7 +137,7 @@ fn a_tree_of_keys_equal_with_other_bytes_on_file_pages() {
 
 #[test]
 fn a_sortedness_aware_tree_on_file_pages() {
-    for config in [Config::new(), Config::new().split_percent(80)] {
+    for config in [BPlusTreeOptions::new(), BPlusTreeOptions::new().split_percent(80)] {
         for buffer in [BufferOptions::new(50).page_entries(8), BufferOptions::new(2_000)] {
             let tree = || SaTree::new(PagedTree::create(pages(), config).expect("an empty tree"), buffer);
             let plan = Plan {

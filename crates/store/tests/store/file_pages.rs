@@ -1,10 +1,10 @@
 //! What trees of pages in a file read and write, counted: with a cache of 1 % of the data, and a buffer as large.
 
 use bedload::{Error, FilePages, FilePagesOptions};
-use bedload_memory::SerialMap;
+use bedload_memory::ExclusiveMap;
 use bedload_memory::swa_buffer::{BufferOptions, PagedTree, SaTree};
 use bedload_testkit::workload::{NearlySorted, scrambled};
-use bedload_trees::bplus_tree::Config;
+use bedload_trees::bplus_tree::BPlusTreeOptions;
 
 const ENTRY_BYTES: usize = 16;
 const PAGE_BYTES: u64 = 4096;
@@ -17,12 +17,13 @@ fn io_bytes(ranks: &[u64], held_percent: Option<usize>) -> f64 {
     let pages = FilePages::create(dir.path().join("pages"), options).expect("a fresh file");
     match held_percent {
         None => {
-            let mut tree = PagedTree::create(&pages, Config::new()).expect("an empty tree");
+            let mut tree = PagedTree::create(&pages, BPlusTreeOptions::new()).expect("an empty tree");
             ranks.iter().for_each(|&rank| tree.insert(rank, !rank));
             finish(&pages, &tree, ranks)
         }
         Some(percent) => {
-            let base = PagedTree::create(&pages, Config::new().split_percent(80)).expect("an empty tree");
+            let base =
+                PagedTree::create(&pages, BPlusTreeOptions::new().split_percent(80)).expect("an empty tree");
             let mut tree = SaTree::new(base, BufferOptions::new(ranks.len() / 100).held_percent(percent));
             ranks.iter().for_each(|&rank| tree.insert(rank, !rank));
             tree.drain();
@@ -34,7 +35,7 @@ fn io_bytes(ranks: &[u64], held_percent: Option<usize>) -> f64 {
 }
 
 /// Makes everything durable, takes the count, and then looks whether everything is there.
-fn finish(pages: &FilePages, tree: &impl SerialMap, ranks: &[u64]) -> f64 {
+fn finish(pages: &FilePages, tree: &impl ExclusiveMap, ranks: &[u64]) -> f64 {
     pages.sync().expect("writes");
     let counts = pages.counts();
     assert!(counts.bytes_written >= (ranks.len() * ENTRY_BYTES) as u64);

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use super::descend::{Interval, Target};
+use super::descend::{Interval, IntervalTarget};
 use super::node::LiveRun;
 use super::tree::BeTree;
 use crate::entry::{Position, RowLayout};
@@ -31,11 +31,11 @@ pub struct Cursor<'t, O, L, S> {
     sources: Vec<Source<'t, O, L, S>>,
     /// Where the present interval ends, in the cursor's direction.
     fence: Option<PointBuf>,
-    state: State,
+    state: CursorState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CursorState {
     /// The interval must be entered.
     Before,
     Within,
@@ -104,7 +104,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             is_ascending,
             sources: Vec::new(),
             fence: None,
-            state: State::Before,
+            state: CursorState::Before,
         })
     }
 
@@ -116,18 +116,18 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     pub fn next_entry(&mut self) -> Result<Option<RunEntry<'_, O, L>>> {
         loop {
             match self.state {
-                State::Over => return Ok(None),
-                State::Before => {
+                CursorState::Over => return Ok(None),
+                CursorState::Before => {
                     let interval = self.descend()?;
                     self.enter(interval)?;
                 }
-                State::Within => match self.take() {
+                CursorState::Within => match self.take() {
                     Ok(Some((index, false))) => return Ok(Some(self.sources[index].cursor.passed())),
                     Ok(Some((_, true))) => {}
                     Ok(None) => self.leave(),
                     Err((run, error)) => {
                         // The run may have been merged into another since, and its pages may have begun other lives.
-                        self.state = State::Before;
+                        self.state = CursorState::Before;
                         let interval = self.descend()?;
                         if interval.runs.iter().any(|live| live.run.is(&run)) {
                             return Err(error);
@@ -142,14 +142,14 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     fn descend(&self) -> Result<Interval> {
         let target = if self.is_ascending {
             match &self.from {
-                Bound::Unbounded => Target::First,
-                Bound::Included(point) | Bound::Excluded(point) => Target::At(point.as_point()),
+                Bound::Unbounded => IntervalTarget::First,
+                Bound::Included(point) | Bound::Excluded(point) => IntervalTarget::At(point.as_point()),
             }
         } else {
             match &self.to {
-                Bound::Unbounded => Target::Last,
-                Bound::Included(point) => Target::At(point.as_point()),
-                Bound::Excluded(point) => Target::Before(point.as_point()),
+                Bound::Unbounded => IntervalTarget::Last,
+                Bound::Included(point) => IntervalTarget::At(point.as_point()),
+                Bound::Excluded(point) => IntervalTarget::Before(point.as_point()),
             }
         };
         let interval = self.tree.interval(target)?;
@@ -234,13 +234,13 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         } else {
             interval.low
         };
-        self.state = State::Within;
+        self.state = CursorState::Within;
         Ok(())
     }
 
     /// Behind the last entry of an interval: on to the next one, unless the range ends.
     fn leave(&mut self) {
-        self.state = State::Over;
+        self.state = CursorState::Over;
         let order = &self.tree.order;
         let Some(fence) = self.fence.take() else { return };
         let compare = |point: &PointBuf| point.as_point().cmp(order, &fence.as_point());
@@ -251,7 +251,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             _ => true,
         };
         if goes_on {
-            self.state = State::Before;
+            self.state = CursorState::Before;
             if self.is_ascending {
                 self.from = Bound::Included(fence);
             } else {

@@ -9,7 +9,7 @@ use bedload_pages::{Error, PageId, PageRead, Result};
 
 /// Where a reader wants to go.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Target<'k> {
+pub(super) enum IntervalTarget<'k> {
     /// The leftmost leaf.
     First,
     /// The rightmost leaf.
@@ -36,7 +36,7 @@ pub(super) struct Interval {
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
     /// Couples latches from the root to a leaf and copies the run lists. No latch is held on return, and the runs may
     /// be retired any time.
-    pub(super) fn interval(&self, target: Target<'_>) -> Result<Interval> {
+    pub(super) fn interval(&self, target: IntervalTarget<'_>) -> Result<Interval> {
         let mut interval = Interval {
             low: None,
             high: None,
@@ -50,10 +50,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
             let view = NodeView::parse(&guard, id)?;
             check_level(&view, id, expected)?;
             let slot = match target {
-                Target::First => 0,
-                Target::Last => view.children.saturating_sub(1),
-                Target::At(point) => view.slot_of(&self.order, &point, true)?,
-                Target::Before(point) => view.slot_of(&self.order, &point, false)?,
+                IntervalTarget::First => 0,
+                IntervalTarget::Last => view.children.saturating_sub(1),
+                IntervalTarget::At(point) => view.slot_of(&self.order, &point, true)?,
+                IntervalTarget::Before(point) => view.slot_of(&self.order, &point, false)?,
             };
             let before = interval.runs.len();
             if view.level == 0 {

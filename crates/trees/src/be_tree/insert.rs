@@ -75,7 +75,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
         })
     }
 
-    /// Inserts entries that ascend, in runs of [`Config::leaf_entries`](super::Config::leaf_entries), each published by
+    /// Inserts entries that ascend, in runs of [`BeTreeOptions::leaf_entries`](super::BeTreeOptions::leaf_entries), each published by
     /// itself.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Looking up one entry, in the runs along the way to its leaf.
 
-use super::descend::Target;
+use super::descend::IntervalTarget;
 use super::node::LiveRun;
 use super::tree::BeTree;
 use crate::entry::{Position, RowLayout};
@@ -56,7 +56,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
 
     /// The runs that might hold an entry, the newest first.
     fn runs_at(&self, point: &Point<'_>) -> Result<Vec<LiveRun>> {
-        let mut runs = self.interval(Target::At(*point))?.runs;
+        let mut runs = self.interval(IntervalTarget::At(*point))?.runs;
         runs.retain(|live| live.may_hold(&self.order, point));
         Ok(runs)
     }

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use super::descend::Target;
+use super::descend::IntervalTarget;
 use super::due::Step;
 use super::job::{Job, Published};
 use super::tree::BeTree;
@@ -26,7 +26,7 @@ pub enum Progress {
 /// What a [`Maintainer`] has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Work {
+pub struct MaintenanceWork {
     /// Merges of runs of one node.
     pub merges: u64,
     /// Push-downs.
@@ -41,7 +41,7 @@ pub struct Work {
     pub pages_written: u64,
 }
 
-impl AddAssign for Work {
+impl AddAssign for MaintenanceWork {
     fn add_assign(&mut self, other: Self) {
         self.merges += other.merges;
         self.push_downs += other.push_downs;
@@ -62,7 +62,7 @@ pub struct Maintainer<'t, O, L, S: PageStore + 't> {
     /// Where a node was pushed down to last: it may have too much now.
     next: Option<(PageId, PageId)>,
     drained_to: Option<PointBuf>,
-    work: Work,
+    work: MaintenanceWork,
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
@@ -73,14 +73,14 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
             job: None,
             next: None,
             drained_to: None,
-            work: Work::default(),
+            work: MaintenanceWork::default(),
         }
     }
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageStore> Maintainer<'_, O, L, S> {
     /// What was done so far.
-    pub fn done(&self) -> Work {
+    pub fn done(&self) -> MaintenanceWork {
         self.work
     }
 
@@ -194,7 +194,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> Maintainer<'_, O, L, S> {
             return Ok(Some(step));
         }
         let mut parent = None;
-        for (id, _) in tree.interval(Target::Last)?.nodes {
+        for (id, _) in tree.interval(IntervalTarget::Last)?.nodes {
             if parent.is_some()
                 && let Some(step) = tree.step(id, parent, false)?
             {
@@ -210,8 +210,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> Maintainer<'_, O, L, S> {
         let tree = self.tree;
         loop {
             let target = match &self.drained_to {
-                None => Target::First,
-                Some(point) => Target::At(point.as_point()),
+                None => IntervalTarget::First,
+                Some(point) => IntervalTarget::At(point.as_point()),
             };
             let interval = tree.interval(target)?;
             let mut parent = None;

@@ -59,10 +59,9 @@
 //!
 //! # Settings
 //!
-//! The law of parameters is told at [`Config`].
+//! The law of parameters is told at [`BeTreeOptions`].
 
 mod bytes;
-mod config;
 mod cursor;
 mod descend;
 mod due;
@@ -72,14 +71,15 @@ mod lookup;
 mod maintain;
 mod meta;
 mod node;
+mod options;
 mod tree;
 mod vacuum;
 mod verify;
 
-pub use config::Config;
 pub use cursor::Cursor;
 pub use insert::{Pressure, SealedBatch, SortedBatch};
-pub use maintain::{Maintainer, Progress, Work};
+pub use maintain::{Maintainer, MaintenanceWork, Progress};
+pub use options::BeTreeOptions;
 pub use tree::BeTree;
 pub use vacuum::BulkDelete;
-pub use verify::{Problem, Report};
+pub use verify::{BeTreeProblem, Report};

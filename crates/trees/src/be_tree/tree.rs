@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::config::Config;
 use super::meta::{Form, Meta};
 use super::node::{CHILD_LEN, Child, HEADER_LEN, Node, NodeView, RUN_LEN};
+use super::options::BeTreeOptions;
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
@@ -25,13 +25,13 @@ const CHILDREN_MIN: usize = 8;
 ///
 /// ```
 /// use std::ops::Bound;
-/// use bedload_trees::be_tree::{BeTree, Config, Maintainer, Progress};
+/// use bedload_trees::be_tree::{BeTree, BeTreeOptions, Maintainer, Progress};
 /// use bedload_pages::HeapPages;
 /// use bedload_trees::{Entry, NoRow, Row, U64Order};
 ///
 /// # fn main() -> bedload_pages::Result<()> {
 /// let pages = HeapPages::new(8192);
-/// let tree = BeTree::create(&pages, U64Order, NoRow, Config::new().shrunk(64))?;
+/// let tree = BeTree::create(&pages, U64Order, NoRow, BeTreeOptions::new().shrunk(64))?;
 /// for round in 0..50_u64 {
 ///     let mut batch = tree.batch()?;
 ///     for number in 0..1000 {
@@ -62,17 +62,17 @@ pub struct BeTree<O, L, S> {
     pub(super) root: PageId,
     pub(super) order: O,
     pub(super) layout: L,
-    pub(super) config: Config,
+    pub(super) config: BeTreeOptions,
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
-    /// The tree whose meta page is `meta`. Order, layout and [`Config::ties`] must be those it was created with; what of
+    /// The tree whose meta page is `meta`. Order, layout and [`BeTreeOptions::ties`] must be those it was created with; what of
     /// them pages can tell is checked.
     ///
     /// # Errors
     ///
     /// The meta page or the root cannot be read, or is not that of such a tree; the settings ask for more room than a page has.
-    pub fn open(store: S, meta: PageId, order: O, layout: L, config: Config) -> Result<Self> {
+    pub fn open(store: S, meta: PageId, order: O, layout: L, config: BeTreeOptions) -> Result<Self> {
         check_room(&config, &order, store.payload_len())?;
         let found = Meta::decode(&store.read(meta)?, meta)?;
         if found.shape != Form::new(&order, &layout, config.has_ties()) {
@@ -112,13 +112,13 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
     }
 
     /// How it batches, pushes down and merges.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &BeTreeOptions {
         &self.config
     }
 
     /// The most bytes a key may have in a tree over pages of `payload_len` bytes: a node must have room for a few pivots.
     /// What fits in a page of a run may be less.
-    pub fn key_len_max(payload_len: usize, order: &O, config: &Config) -> usize {
+    pub fn key_len_max(payload_len: usize, order: &O, config: &BeTreeOptions) -> usize {
         if order.prefix_is_exact() {
             usize::MAX
         } else {
@@ -203,7 +203,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     /// # Errors
     ///
     /// The store failed, or the settings ask for more room than a page has.
-    pub fn create(store: S, order: O, layout: L, config: Config) -> Result<Self> {
+    pub fn create(store: S, order: O, layout: L, config: BeTreeOptions) -> Result<Self> {
         check_room(&config, &order, store.payload_len())?;
         let meta = store.reserve()?;
         let (root, leaf) = (store.reserve()?, store.reserve()?);
@@ -260,7 +260,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
 }
 
 /// Fails if a node has not room for what the settings ask for.
-fn check_room(config: &Config, order: &impl KeyOrder, payload_len: usize) -> Result<()> {
+fn check_room(config: &BeTreeOptions, order: &impl KeyOrder, payload_len: usize) -> Result<()> {
     // Pivots of sixteen bytes are the least that is of use.
     let pivot = if order.prefix_is_exact() { 0 } else { 16 };
     let least = CHILDREN_MIN * (CHILD_LEN + pivot);
@@ -273,7 +273,7 @@ fn check_room(config: &Config, order: &impl KeyOrder, payload_len: usize) -> Res
     Ok(())
 }
 
-impl Config {
+impl BeTreeOptions {
     /// Bytes of a node that its children may take.
     fn children_room(&self, payload_len: usize) -> usize {
         payload_len.saturating_sub(HEADER_LEN + self.reserved_runs() * RUN_LEN)

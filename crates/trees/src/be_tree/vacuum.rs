@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::descend::Target;
+use super::descend::IntervalTarget;
 use super::meta::Meta;
 use super::node::{LiveRun, Node};
 use super::tree::BeTree;
@@ -24,13 +24,13 @@ use bedload_pages::{Batch, Error, PageId, PageStore, Result, VacuumStore};
 /// A tie is dead with every entry that has it, whatever its key; tombstones stay.
 ///
 /// ```
-/// use bedload_trees::be_tree::{BeTree, Config};
+/// use bedload_trees::be_tree::{BeTree, BeTreeOptions};
 /// use bedload_pages::HeapPages;
 /// use bedload_trees::{Entry, NoRow, Row, U64Order};
 ///
 /// # fn main() -> bedload_pages::Result<()> {
 /// let pages = HeapPages::new(8192);
-/// let tree = BeTree::create(&pages, U64Order, NoRow, Config::new())?;
+/// let tree = BeTree::create(&pages, U64Order, NoRow, BeTreeOptions::new())?;
 /// let mut batch = tree.batch()?;
 /// for address in 0..100 {
 ///     batch.put(Entry { key: &U64Order::key(address), tie: address, row: Row::default() })?;
@@ -151,8 +151,8 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             return Ok(());
         };
         let target = match &at {
-            None => Target::First,
-            Some(point) => Target::At(point.as_point()),
+            None => IntervalTarget::First,
+            Some(point) => IntervalTarget::At(point.as_point()),
         };
         let interval = self.tree.interval(target)?;
         let mut runs = interval.runs.iter();

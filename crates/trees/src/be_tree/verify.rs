@@ -16,7 +16,7 @@ use bedload_pages::{Error, PageId, PageRead, Result};
 #[non_exhaustive]
 pub struct Report {
     /// All that is wrong, as far as it was seen.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<BeTreeProblem>,
     /// Every page of the tree, the meta page included: what a sweep is to keep.
     pub pages: BTreeSet<PageId>,
     /// Levels, leaves included.
@@ -44,7 +44,7 @@ impl Report {
 /// Something wrong with a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct BeTreeProblem {
     /// The page.
     pub page: PageId,
     /// What is wrong with it.
@@ -187,7 +187,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
 }
 
 fn problem(report: &mut Report, page: PageId, what: &str) {
-    report.problems.push(Problem {
+    report.problems.push(BeTreeProblem {
         page,
         what: what.to_owned(),
     });

@@ -12,14 +12,14 @@ use crate::point::Point;
 use bedload_pages::Result;
 
 /// Consecutive entries of one origin.
-pub(super) enum Piece<'a, L> {
+pub(super) enum NodePiece<'a, L> {
     /// Entries of a node whose slots were checked ([`Node::check_slots`]).
     Of(Node<'a, L>, Range<usize>),
     Entry(EntryItem<'a>),
     Staged(&'a Staging, Range<usize>),
 }
 
-impl<L> Clone for Piece<'_, L> {
+impl<L> Clone for NodePiece<'_, L> {
     fn clone(&self) -> Self {
         match self {
             Self::Of(node, range) => Self::Of(*node, range.clone()),
@@ -29,7 +29,7 @@ impl<L> Clone for Piece<'_, L> {
     }
 }
 
-impl<'a, L: RowLayout> Piece<'a, L> {
+impl<'a, L: RowLayout> NodePiece<'a, L> {
     fn len(&self) -> usize {
         match self {
             Self::Of(_, range) | Self::Staged(_, range) => range.len(),
@@ -67,7 +67,7 @@ impl<'a, L: RowLayout> Piece<'a, L> {
 /// Entries in ascending order, on their way into one node or several.
 pub(super) struct Sequence<'a, L> {
     shape: &'a Shape<L>,
-    pieces: Vec<Piece<'a, L>>,
+    pieces: Vec<NodePiece<'a, L>>,
     len: usize,
 }
 
@@ -80,7 +80,7 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
         }
     }
 
-    pub(super) fn push(&mut self, piece: Piece<'a, L>) {
+    pub(super) fn push(&mut self, piece: NodePiece<'a, L>) {
         if piece.len() > 0 {
             self.len += piece.len();
             self.pieces.push(piece);
@@ -88,7 +88,7 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
     }
 
     pub(super) fn push_entry(&mut self, item: EntryItem<'a>) {
-        self.push(Piece::Entry(item));
+        self.push(NodePiece::Entry(item));
     }
 
     /// The entries of `node` with `item` put at `index`, in place of the entry there if `replaces`.
@@ -100,9 +100,9 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
     ) -> Result<Self> {
         node.check_slots(0..node.count())?;
         let mut sequence = Self::new(node.shape());
-        sequence.push(Piece::Of(node, 0..index));
-        sequence.push(Piece::Entry(item));
-        sequence.push(Piece::Of(node, index + usize::from(replaces)..node.count()));
+        sequence.push(NodePiece::Of(node, 0..index));
+        sequence.push(NodePiece::Entry(item));
+        sequence.push(NodePiece::Of(node, index + usize::from(replaces)..node.count()));
         Ok(sequence)
     }
 
@@ -176,16 +176,16 @@ impl<'a, L: RowLayout> Sequence<'a, L> {
         };
         let mut at = 0;
         for piece in &self.pieces {
-            let columns = Columns {
+            let columns = NodeColumns {
                 page,
                 shape: self.shape,
                 capacity,
                 at,
             };
             match piece {
-                Piece::Of(node, range) => columns.copy_node(&mut heap, node, range.clone()),
-                Piece::Entry(item) => columns.copy_item(&mut heap, item),
-                Piece::Staged(staging, range) => columns.copy_staged(&mut heap, staging, range.clone()),
+                NodePiece::Of(node, range) => columns.copy_node(&mut heap, node, range.clone()),
+                NodePiece::Entry(item) => columns.copy_item(&mut heap, item),
+                NodePiece::Staged(staging, range) => columns.copy_staged(&mut heap, staging, range.clone()),
             }
             at += piece.len();
         }
@@ -209,14 +209,14 @@ impl Heap {
 }
 
 /// The columns of a node being written, from entry `at` on.
-struct Columns<'p, L> {
+struct NodeColumns<'p, L> {
     page: &'p mut [u8],
     shape: &'p Shape<L>,
     capacity: usize,
     at: usize,
 }
 
-impl<L: RowLayout> Columns<'_, L> {
+impl<L: RowLayout> NodeColumns<'_, L> {
     fn put(&mut self, column: usize, width: usize, cells: &[u8]) {
         let start = column + width * self.at;
         self.page[start..start + cells.len()].copy_from_slice(cells);

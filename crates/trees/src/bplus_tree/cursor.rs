@@ -10,7 +10,7 @@ use std::ops::{Bound, Range};
 
 use super::entry_ref::{EntryRef, LeafSlice, OwnedEntry};
 use super::node::{Branch, Extent, Node};
-use super::search::Target;
+use super::search::DescentTarget;
 use super::shape::{HEADER_LEN, Shape};
 use super::tree::BPlusTree;
 use crate::entry::{Position, RowLayout};
@@ -24,13 +24,13 @@ use bedload_pages::{PageId, PageRead, Result};
 ///
 /// ```
 /// use std::ops::Bound;
-/// use bedload_trees::bplus_tree::{BPlusTree, Config};
+/// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 /// use bedload_pages::HeapPages;
 /// use bedload_trees::{Entry, FixedRow, I64Order, Position, Row};
 ///
 /// # fn main() -> bedload_pages::Result<()> {
 /// let pages = HeapPages::new(4096);
-/// let tree = BPlusTree::create(&pages, I64Order, FixedRow::<2>, Config::new())?;
+/// let tree = BPlusTree::create(&pages, I64Order, FixedRow::<2>, BPlusTreeOptions::new())?;
 /// for key in -50..50_i16 {
 ///     let row = Row { fixed: &key.to_le_bytes(), variable: &[] };
 ///     tree.insert(Entry { key: &I64Order::key(key.into()), tie: 0, row })?;
@@ -283,8 +283,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     fn fill_ascending(&mut self) -> Result<()> {
         let tree = self.tree;
         let target = match &self.from {
-            None => Target::Lowest,
-            Some(cut) => Target::At(cut.point.as_point()),
+            None => DescentTarget::Lowest,
+            Some(cut) => DescentTarget::At(cut.point.as_point()),
         };
         let (ahead, to) = (&mut self.ahead, self.to.as_ref());
         let leaf = tree.descend(target, None, |parent, slot| {
@@ -305,9 +305,9 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     fn fill_descending(&mut self) -> Result<()> {
         let tree = self.tree;
         let target = match &self.to {
-            None => Target::Highest,
-            Some(cut) if cut.behind => Target::At(cut.point.as_point()),
-            Some(cut) => Target::Below(cut.point.as_point()),
+            None => DescentTarget::Highest,
+            Some(cut) if cut.behind => DescentTarget::At(cut.point.as_point()),
+            Some(cut) => DescentTarget::Below(cut.point.as_point()),
         };
         let mut low = None;
         let (ahead, from) = (&mut self.ahead, self.from.as_ref());

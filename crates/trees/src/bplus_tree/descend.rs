@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use super::item::{EntryItem, child_bytes};
 use super::node::{Branch, Extent, Node, level_of};
-use super::search::Target;
+use super::search::DescentTarget;
 use super::shape::Shape;
 use super::tree::BPlusTree;
 use crate::entry::RowLayout;
@@ -17,13 +17,13 @@ use bedload_pages::{Batch, PageId, PageRead, PageStore, Result};
 pub(super) type LowBound = Option<PointBuf>;
 
 /// A leaf latched shared, and parsed.
-pub(super) struct Found<G> {
+pub(super) struct FoundPage<G> {
     id: PageId,
     page: G,
     extent: Extent,
 }
 
-impl<G: Deref<Target = [u8]>> Found<G> {
+impl<G: Deref<Target = [u8]>> FoundPage<G> {
     /// The leaf. The shape is that of the tree's leaves.
     pub(super) fn node<'n, L: RowLayout>(&'n self, shape: &'n Shape<L>) -> Node<'n, L> {
         Node::trusted(&self.page, shape, self.id, self.extent)
@@ -42,10 +42,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     /// Ends on damaged pages too: levels fall by one, and fences rise along a level.
     pub(super) fn descend(
         &self,
-        target: Target<'_>,
+        target: DescentTarget<'_>,
         mut low: Option<&mut LowBound>,
         at_parent: impl FnOnce(&Branch<'_>, usize) -> Result<()>,
-    ) -> Result<Found<S::Guard<'_>>> {
+    ) -> Result<FoundPage<S::Guard<'_>>> {
         let mut at_parent = Some(at_parent);
         if let Some(low) = low.as_deref_mut() {
             *low = None;
@@ -60,7 +60,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
                     Some(right) => Step::Right(right),
                     None => {
                         let extent = node.extent();
-                        return Ok(Found { id, page, extent });
+                        return Ok(FoundPage { id, page, extent });
                     }
                 }
             } else {
@@ -104,15 +104,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     fn right_of<R: RowLayout>(
         &self,
         node: &Node<'_, R>,
-        target: Target<'_>,
+        target: DescentTarget<'_>,
         low: Option<&mut LowBound>,
     ) -> Option<PageId> {
         let high = node.high()?;
         let is_beyond = match target {
-            Target::Lowest => false,
-            Target::At(point) => point.cmp(&self.order, &high).is_ge(),
-            Target::Below(point) => point.cmp(&self.order, &high).is_gt(),
-            Target::Highest => true,
+            DescentTarget::Lowest => false,
+            DescentTarget::At(point) => point.cmp(&self.order, &high).is_ge(),
+            DescentTarget::Below(point) => point.cmp(&self.order, &high).is_gt(),
+            DescentTarget::Highest => true,
         };
         if !is_beyond {
             return None;
@@ -124,12 +124,17 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     }
 
     /// The child that the target lies below.
-    fn slot_of(&self, node: &Branch<'_>, target: Target<'_>, low: Option<&mut LowBound>) -> Result<usize> {
+    fn slot_of(
+        &self,
+        node: &Branch<'_>,
+        target: DescentTarget<'_>,
+        low: Option<&mut LowBound>,
+    ) -> Result<usize> {
         let slot = match target {
-            Target::Lowest => 0,
-            Target::At(point) => node.slot_of(&self.order, &point)?,
-            Target::Below(point) => node.slot_below(&self.order, &point)?,
-            Target::Highest => node.count() - 1,
+            DescentTarget::Lowest => 0,
+            DescentTarget::At(point) => node.slot_of(&self.order, &point)?,
+            DescentTarget::Below(point) => node.slot_below(&self.order, &point)?,
+            DescentTarget::Highest => node.count() - 1,
         };
         if let Some(low) = low
             && slot > 0

@@ -202,9 +202,9 @@ mod tests {
     use bedload_testkit::Rng;
 
     use super::super::assemble::Sequence;
-    use super::super::config::Config;
     use super::super::item::EntryItem;
     use super::super::node::Frame;
+    use super::super::options::BPlusTreeOptions;
     use super::*;
     use crate::entry::{Columns, Entry, FixedRow, NoRow, Row};
     use crate::key_order::{ByteOrder, KeyOrder, U64Order};
@@ -263,7 +263,7 @@ mod tests {
 
     /// Random changes of one node, as a tree makes them: in place, or by writing the node anew.
     fn change<O: KeyOrder, L: RowLayout>(order: &O, layout: &L, ties: bool, key_of: fn(u64) -> Vec<u8>) {
-        let shape = Shape::new(layout.clone(), order, 1024, &Config::new().ties(ties));
+        let shape = Shape::new(layout.clone(), order, 1024, &BPlusTreeOptions::new().ties(ties));
         let last = key_of(u64::MAX);
         let high = Point {
             prefix: order.prefix(&last),
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn headers_that_contradict_themselves_are_refused() {
-        let shape = Shape::new(Columns::new(&[4], 1), &ByteOrder, 256, &Config::new());
+        let shape = Shape::new(Columns::new(&[4], 1), &ByteOrder, 256, &BPlusTreeOptions::new());
         let high = Point {
             prefix: ByteOrder.prefix(b"zebra"),
             tie: 1,

@@ -130,11 +130,6 @@ impl Staging {
         }
     }
 
-    /// Bytes outside the columns.
-    pub(super) fn heap_len(&self) -> usize {
-        self.heap.len()
-    }
-
     /// Bytes that the entries from `start` on take in leaves.
     pub(super) fn bytes_from<L: RowLayout>(&self, start: usize, shape: &Shape<L>) -> usize {
         (self.len() - start) * shape.entry_len + self.heap.len() - self.heap_len_before(start)

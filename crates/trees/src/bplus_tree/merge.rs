@@ -1,6 +1,6 @@
 //! Merging nodes that have become too empty.
 
-use super::assemble::{Piece, Sequence};
+use super::assemble::{NodePiece, Sequence};
 use super::edit::NodeMut;
 use super::node::{Branch, Frame, Node, write_unlinked};
 use super::shape::Shape;
@@ -132,7 +132,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         }
         node.check_slots(0..node.count())?;
         let mut sequence = Sequence::new(shape);
-        sequence.push(Piece::Of(node, 0..node.count()));
+        sequence.push(NodePiece::Of(node, 0..node.count()));
         let frame = Frame {
             generation: root.generation(),
             ..Frame::of(&node)
@@ -162,8 +162,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         left.check_slots(0..left.count())?;
         right.check_slots(0..right.count())?;
         let mut sequence = Sequence::new(shape);
-        sequence.push(Piece::Of(left, 0..left.count()));
-        sequence.push(Piece::Of(right, 0..right.count()));
+        sequence.push(NodePiece::Of(left, 0..left.count()));
+        sequence.push(NodePiece::Of(right, 0..right.count()));
         let is_wanted = left.count().min(right.count()) <= idle_entries(level)
             || shape.fits_within(sequence.len(), sequence.heap_len(), MERGED_PERCENT);
         if !is_wanted || !sequence.fits(right.fence_len()) {

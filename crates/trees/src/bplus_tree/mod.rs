@@ -56,8 +56,6 @@
 //! answer where a checksum would have been needed to notice.
 
 mod assemble;
-mod bulk;
-mod config;
 mod cursor;
 mod descend;
 mod edge;
@@ -69,6 +67,7 @@ mod item;
 mod merge;
 mod node;
 mod node_reader;
+mod options;
 mod remove;
 mod remove_range;
 mod search;
@@ -78,9 +77,9 @@ mod split;
 mod tree;
 mod verify;
 
-pub use config::Config;
 pub use cursor::Cursor;
 pub use entry_ref::{EntryRef, LeafSlice, OwnedEntry, OwnedRow};
 pub use node_reader::{Leaf, NodeReader, tree_of};
+pub use options::BPlusTreeOptions;
 pub use tree::BPlusTree;
-pub use verify::{Problem, Report};
+pub use verify::{BPlusTreeProblem, Report};

@@ -1,9 +1,9 @@
 //! Reading nodes one by one, apart from their tree: for what damage has left of it.
 
-use super::config::Config;
 use super::entry_ref::LeafSlice;
 use super::node;
 use super::node::{Branch, Node, level_of};
+use super::options::BPlusTreeOptions;
 use super::shape::{ChildRow, Shape, shapes};
 use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
@@ -21,13 +21,13 @@ pub fn tree_of(page: &[u8]) -> Option<PageId> {
 /// are still whole can be told apart by tree, put in order, and the gaps between them named.
 ///
 /// ```
-/// use bedload_trees::bplus_tree::{BPlusTree, Config, NodeReader, tree_of};
+/// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions, NodeReader, tree_of};
 /// use bedload_pages::{HeapPages, PageRead};
 /// use bedload_trees::{Entry, NoRow, Row, U64Order};
 ///
 /// # fn main() -> bedload_pages::Result<()> {
 /// let pages = HeapPages::new(4096);
-/// let config = Config::new().max_entries(4);
+/// let config = BPlusTreeOptions::new().max_entries(4);
 /// let tree = BPlusTree::create(&pages, U64Order, NoRow, config.clone())?;
 /// for key in 0..100_u64 {
 ///     tree.insert(Entry { key: &U64Order::key(key), tie: 0, row: Row::default() })?;
@@ -60,7 +60,13 @@ impl<O: KeyOrder, L: RowLayout> NodeReader<O, L> {
     /// # Errors
     ///
     /// No tree of this layout can stand on pages of `payload_len` bytes.
-    pub fn new(root: PageId, payload_len: usize, order: O, layout: L, config: &Config) -> Result<Self> {
+    pub fn new(
+        root: PageId,
+        payload_len: usize,
+        order: O,
+        layout: L,
+        config: &BPlusTreeOptions,
+    ) -> Result<Self> {
         let (leaf, branch) = shapes(payload_len, &order, layout, config)?;
         Ok(Self {
             order,

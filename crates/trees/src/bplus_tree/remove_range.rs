@@ -32,13 +32,13 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     ///
     /// ```
     /// use std::ops::Bound;
-    /// use bedload_trees::bplus_tree::{BPlusTree, Config};
+    /// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
     /// use bedload_pages::HeapPages;
     /// use bedload_trees::{Entry, NoRow, Row, U64Order};
     ///
     /// # fn main() -> bedload_pages::Result<()> {
     /// let pages = HeapPages::new(4096);
-    /// let tree = BPlusTree::create(&pages, U64Order, NoRow, Config::new())?;
+    /// let tree = BPlusTree::create(&pages, U64Order, NoRow, BPlusTreeOptions::new())?;
     /// for tie in 0..100 {
     ///     tree.insert(Entry { key: &U64Order::key(tie / 10), tie, row: Row::default() })?;
     /// }

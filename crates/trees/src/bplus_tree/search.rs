@@ -10,7 +10,7 @@ use bedload_pages::Result;
 
 /// Which leaf a reader goes to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Target<'k> {
+pub(super) enum DescentTarget<'k> {
     Lowest,
     /// The leaf that covers the point.
     At(Point<'k>),

@@ -1,6 +1,6 @@
 //! How the nodes of one kind are laid out: which columns there are and where each begins.
 
-use super::config::Config;
+use super::options::BPlusTreeOptions;
 use crate::entry::{Entry, FixedRow, RowLayout};
 use crate::key_order::KeyOrder;
 use bedload_pages::{Error, PageId, Result};
@@ -23,7 +23,7 @@ pub(super) fn shapes<L: RowLayout>(
     payload_len: usize,
     order: &impl KeyOrder,
     layout: L,
-    config: &Config,
+    config: &BPlusTreeOptions,
 ) -> Result<(Shape<L>, Shape<ChildRow>)> {
     let leaf = Shape::new(layout, order, payload_len, config);
     let branch = Shape::new(FixedRow, order, payload_len, config);
@@ -60,7 +60,12 @@ pub(super) struct Shape<L> {
 }
 
 impl<L: RowLayout> Shape<L> {
-    pub(super) fn new(layout: L, order: &impl KeyOrder, payload_len: usize, config: &Config) -> Self {
+    pub(super) fn new(
+        layout: L,
+        order: &impl KeyOrder,
+        payload_len: usize,
+        config: &BPlusTreeOptions,
+    ) -> Self {
         let keys = !order.prefix_is_exact();
         let slots_at = 8 + if config.ties { 8 } else { 0 };
         let fixed_at = slots_at + SLOT_LEN * (usize::from(keys) + layout.variable_columns());

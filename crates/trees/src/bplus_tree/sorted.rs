@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::assemble::{Piece, Sequence};
+use super::assemble::{NodePiece, Sequence};
 use super::edit::NodeMut;
 use super::item::{EntryItem, Staging};
 use super::node::{Frame, Node};
@@ -70,7 +70,7 @@ impl<'s, E: EntrySource> Ascending<'s, E> {
 
 /// One entry on its way into a leaf: where, and whether in place of the one there.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct LeafPlace {
     staged: usize,
     index: usize,
     replaces: bool,
@@ -83,13 +83,13 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// O(leaves touched · log n) pages. Nothing is latched while the source is asked.
     ///
     /// ```
-    /// use bedload_trees::bplus_tree::{BPlusTree, Config};
+    /// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
     /// use bedload_pages::HeapPages;
     /// use bedload_trees::{Entries, Entry, NoRow, Row, U64Order};
     ///
     /// # fn main() -> bedload_pages::Result<()> {
     /// let pages = HeapPages::new(4096);
-    /// let tree = BPlusTree::create(&pages, U64Order, NoRow, Config::new())?;
+    /// let tree = BPlusTree::create(&pages, U64Order, NoRow, BPlusTreeOptions::new())?;
     /// for stragglers_every in [1, 7] {
     ///     let keys: Vec<_> = (0..5000).step_by(stragglers_every).map(U64Order::key).collect();
     ///     let entries = keys.iter().map(|key| Entry { key, tie: 0, row: Row::default() });
@@ -183,8 +183,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         node.check_slots(0..node.count())?;
         let mut sequence = if is_append {
             let mut sequence = Sequence::new(&self.leaf);
-            sequence.push(Piece::Of(node, 0..node.count()));
-            sequence.push(Piece::Staged(staging, start..end));
+            sequence.push(NodePiece::Of(node, 0..node.count()));
+            sequence.push(NodePiece::Staged(staging, start..end));
             sequence
         } else {
             self.merged(node, staging, start..end)?
@@ -216,7 +216,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         staging: &Staging,
         range: Range<usize>,
         is_append: bool,
-    ) -> Result<Option<Vec<Place>>> {
+    ) -> Result<Option<Vec<LeafPlace>>> {
         let heap_len: usize = range.clone().map(|index| staging.heap_len_of(index)).sum();
         let count = node.count() + range.len();
         if heap_len > node.gap() || count > node.capacity() {
@@ -240,7 +240,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
                     node.check_slots(index..index + 1)?;
                 }
             }
-            Ok(Place {
+            Ok(LeafPlace {
                 staged,
                 index,
                 replaces,
@@ -261,14 +261,14 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         for staged in range.clone() {
             let (index, replaces) = node.find(&self.order, old, &staging.point(staged, self.leaf.keys))?;
             if index > old {
-                sequence.push(Piece::Staged(staging, run..staged));
+                sequence.push(NodePiece::Staged(staging, run..staged));
                 run = staged;
-                sequence.push(Piece::Of(node, old..index));
+                sequence.push(NodePiece::Of(node, old..index));
             }
             old = index + usize::from(replaces);
         }
-        sequence.push(Piece::Staged(staging, run..range.end));
-        sequence.push(Piece::Of(node, old..node.count()));
+        sequence.push(NodePiece::Staged(staging, run..range.end));
+        sequence.push(NodePiece::Of(node, old..node.count()));
         Ok(sequence)
     }
 

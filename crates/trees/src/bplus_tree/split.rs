@@ -213,10 +213,10 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::assemble::Piece;
-    use super::super::config::Config;
+    use super::super::assemble::NodePiece;
     use super::super::item::{Item, Staging};
     use super::super::node::write_header;
+    use super::super::options::BPlusTreeOptions;
     use super::*;
     use crate::entry::{Columns, Entry, Row};
     use crate::key_order::ByteOrder;
@@ -234,7 +234,7 @@ mod tests {
             fence_len in 0_usize..=100,
         ) {
             let payload_len = 512;
-            let shape = Shape::new(Columns::new(&[1], 1), &ByteOrder, payload_len, &Config::new());
+            let shape = Shape::new(Columns::new(&[1], 1), &ByteOrder, payload_len, &BPlusTreeOptions::new());
             let len_max = shape.entry_len_max() - shape.entry_len;
             let mut staging = Staging::new(&shape);
             let mut heap_len = 0;
@@ -261,7 +261,7 @@ mod tests {
             write_header(&mut page, &shape, 0, &frame);
             let origin = Node::parse(&page, &shape, PageId::new(2).expect("not zero"), 0).expect("a node");
             let mut sequence = Sequence::new(&shape);
-            sequence.push(Piece::Staged(&staging, 0..staging.len()));
+            sequence.push(NodePiece::Staged(&staging, 0..staging.len()));
             let left_len = cut(&sequence, &shape, &origin, percent).expect("a cut");
             let between = fence_between(
                 &ByteOrder,

@@ -3,13 +3,13 @@
 use std::fmt;
 
 use super::assemble::Sequence;
-use super::config::Config;
 use super::edge::RightEdge;
 use super::entry_ref::{EntryRef, OwnedRow};
 use super::fresh::Fresh;
 use super::item::EntryItem;
 use super::node::{Frame, Node, level_of};
-use super::search::Target;
+use super::options::BPlusTreeOptions;
+use super::search::DescentTarget;
 use super::shape::{ChildRow, Shape, shapes};
 use crate::entry::{Entry, Position, RowLayout};
 use crate::key_order::KeyOrder;
@@ -25,13 +25,13 @@ use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 /// See the [module](super) for how it works.
 ///
 /// ```
-/// use bedload_trees::bplus_tree::{BPlusTree, Config};
+/// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 /// use bedload_pages::HeapPages;
 /// use bedload_trees::{Entry, FixedRow, Row, U64Order};
 ///
 /// # fn main() -> bedload_pages::Result<()> {
 /// let pages = HeapPages::new(8192);
-/// let tree = BPlusTree::create(&pages, U64Order, FixedRow::<8>, Config::new().ties(false))?;
+/// let tree = BPlusTree::create(&pages, U64Order, FixedRow::<8>, BPlusTreeOptions::new().ties(false))?;
 /// for key in 0..1000_u64 {
 ///     let value = (key * key).to_le_bytes();
 ///     tree.insert(Entry { key: &U64Order::key(key), tie: 0, row: Row { fixed: &value, variable: &[] } })?;
@@ -49,18 +49,18 @@ pub struct BPlusTree<O, L, S> {
     pub(super) order: O,
     pub(super) leaf: Shape<L>,
     pub(super) branch: Shape<ChildRow>,
-    pub(super) config: Config,
+    pub(super) config: BPlusTreeOptions,
     pub(super) edge: RightEdge,
 }
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
-    /// The tree whose root is page `root`. Order, layout and [`Config::ties`] must be those it was created with;
+    /// The tree whose root is page `root`. Order, layout and [`BPlusTreeOptions::ties`] must be those it was created with;
     /// what of them pages can tell is checked as they are read.
     ///
     /// # Errors
     ///
     /// The root cannot be read, or is not the root of such a tree.
-    pub fn open(store: S, root: PageId, order: O, layout: L, config: Config) -> Result<Self> {
+    pub fn open(store: S, root: PageId, order: O, layout: L, config: BPlusTreeOptions) -> Result<Self> {
         let (leaf, branch) = shapes(store.payload_len(), &order, layout, &config)?;
         let (leaf, branch) = (leaf.of_tree(root), branch.of_tree(root));
         let has_fence = {
@@ -89,7 +89,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
 
     /// The most bytes that the columns of a row may have, fixed and variable together, in a tree over pages of
     /// `payload_len` bytes. Where pages keep key bytes, those of the row's key count too.
-    pub fn row_len_max(payload_len: usize, order: &O, layout: L, config: &Config) -> usize {
+    pub fn row_len_max(payload_len: usize, order: &O, layout: L, config: &BPlusTreeOptions) -> usize {
         let leaf = Shape::new(layout, order, payload_len, config);
         leaf.entry_len_max()
             .saturating_sub(leaf.entry_len - leaf.layout.fixed_len())
@@ -138,7 +138,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         view: impl FnOnce(EntryRef<'_, O, L>) -> R,
     ) -> Result<Option<R>> {
         let point = Point::new(&self.order, Position { key, tie })?;
-        let leaf = self.descend(Target::At(point), None, |_, _| Ok(()))?;
+        let leaf = self.descend(DescentTarget::At(point), None, |_, _| Ok(()))?;
         let node = leaf.node(&self.leaf);
         match node.find(&self.order, 0, &point)? {
             (index, true) => Ok(Some(view(EntryRef::new(&self.order, node, index)?))),
@@ -176,7 +176,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// # Errors
     ///
     /// The store failed, or not even four rows of this layout fit on one of its pages.
-    pub fn create(store: S, order: O, layout: L, config: Config) -> Result<Self> {
+    pub fn create(store: S, order: O, layout: L, config: BPlusTreeOptions) -> Result<Self> {
         let (leaf, branch) = shapes(store.payload_len(), &order, layout, &config)?;
         let (root, leaf, branch) = {
             let mut fresh = Fresh::new(&store);

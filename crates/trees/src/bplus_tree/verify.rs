@@ -14,13 +14,13 @@ use bedload_pages::{Error, PageId, PageRead, Result};
 /// What [`BPlusTree::verify`] found.
 ///
 /// ```
-/// use bedload_trees::bplus_tree::{BPlusTree, Config};
+/// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 /// use bedload_pages::{HeapPages, PageStore};
 /// use bedload_trees::{NoRow, U64Order};
 ///
 /// # fn main() -> bedload_pages::Result<()> {
 /// let pages = HeapPages::new(4096);
-/// let tree = BPlusTree::create(&pages, U64Order, NoRow, Config::new())?;
+/// let tree = BPlusTree::create(&pages, U64Order, NoRow, BPlusTreeOptions::new())?;
 /// let report = tree.verify()?;
 /// assert!(report.is_sound());
 /// assert_eq!((report.entries, report.height, report.pages.len()), (0, 1, 1));
@@ -33,7 +33,7 @@ use bedload_pages::{Error, PageId, PageRead, Result};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Everything that is wrong.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<BPlusTreeProblem>,
     /// Entries counted.
     pub entries: u64,
     /// Leaf pages.
@@ -55,14 +55,14 @@ pub struct Report {
 
 /// Something wrong with a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct BPlusTreeProblem {
     /// The page.
     pub page: PageId,
     /// What is wrong.
     pub reason: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for BPlusTreeProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "page {}: {}", self.page, self.reason)
     }
@@ -76,7 +76,7 @@ impl Report {
     }
 
     fn problem(&mut self, page: PageId, reason: impl Into<String>) {
-        self.problems.push(Problem {
+        self.problems.push(BPlusTreeProblem {
             page,
             reason: reason.into(),
         });

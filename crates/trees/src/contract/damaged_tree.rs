@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-use crate::bplus_tree::{BPlusTree, Config, NodeReader, tree_of};
+use crate::bplus_tree::{BPlusTree, BPlusTreeOptions, NodeReader, tree_of};
 use crate::entry::{Columns, Entries, Entry, FixedRow, Position, Row, RowLayout};
 use crate::key_order::{ByteOrder, KeyOrder, U64Order};
 use bedload_pages::{Batch, HeapPages, PageId, PageRead, PageStore};
@@ -27,9 +27,9 @@ pub fn check_damaged_tree(data: &[u8]) {
         return;
     };
     let config = if which % 2 == 0 {
-        Config::new().max_entries(4)
+        BPlusTreeOptions::new().max_entries(4)
     } else {
-        Config::new()
+        BPlusTreeOptions::new()
     };
     if which % 4 < 2 {
         let key = |number| U64Order::key(number * 7).to_vec();
@@ -43,7 +43,7 @@ pub fn check_damaged_tree(data: &[u8]) {
 fn check<O: KeyOrder, L: RowLayout>(
     order: O,
     layout: L,
-    config: Config,
+    config: BPlusTreeOptions,
     data: &[u8],
     key: impl Fn(u64) -> Vec<u8>,
 ) {

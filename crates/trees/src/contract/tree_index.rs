@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use bedload_testkit::contract::{ByteKeys, ConcurrentIndex, Direction, I64Keys, Keys, Removed, U64Keys};
 
-use crate::bplus_tree::{BPlusTree, Config, Cursor, EntryRef};
+use crate::bplus_tree::{BPlusTree, BPlusTreeOptions, Cursor, EntryRef};
 use crate::entry::{Entry, FixedRow, Position, Row};
 use crate::key_order::{ByteOrder, I64Order, KeyOrder, U64Order};
 use bedload_pages::{PageId, PageStore, Result};
@@ -125,7 +125,7 @@ impl<K: OrderedKeys, S: PageStore> TreeIndex<K, S> {
     /// # Errors
     ///
     /// As for [`BPlusTree::create`].
-    pub fn create(store: S, keys: K, config: Config) -> Result<Self> {
+    pub fn create(store: S, keys: K, config: BPlusTreeOptions) -> Result<Self> {
         let tree = BPlusTree::create(store, keys.order(), FixedRow, config)?;
         Ok(Self { keys, tree })
     }

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::columns::{Columns, Pick};
+use super::columns::{Pick, RunColumns};
 use super::filter::FilterBuilder;
 use super::page::{Plan, RunName};
 use super::shape::Shape;
-use super::{Run, RunConfig, RunEdge};
+use super::{Run, RunEdge, RunOptions};
 use crate::entry::{Entry, FixedRow, Position, Row, RowLayout};
 use crate::key_order::KeyOrder;
 use bedload_pages::{Error, PageId, PageStore, Result, RunWriter};
@@ -23,7 +23,7 @@ const SLACK: usize = 64;
 /// swept.
 pub struct RunBuilder<'s, O, L, S: PageStore + 's> {
     order: O,
-    config: RunConfig,
+    config: RunOptions,
     shape: Shape<L>,
     child_shape: Shape<ChildRow>,
     writer: S::RunWriter<'s>,
@@ -53,7 +53,7 @@ struct Last {
 /// The entries of one level that are not in a page yet.
 #[derive(Debug)]
 struct Level {
-    columns: Columns,
+    columns: RunColumns,
     /// How many entries are gathered before pages are written.
     gather: usize,
 }
@@ -61,7 +61,7 @@ struct Level {
 impl Level {
     fn new<L: RowLayout>(shape: &Shape<L>) -> Self {
         Self {
-            columns: Columns::new(shape),
+            columns: RunColumns::new(shape),
             gather: 64,
         }
     }
@@ -73,10 +73,10 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     /// # Errors
     ///
     /// The store cannot accept writes, or rows of this layout are too wide for its pages.
-    pub fn new(store: &'s S, order: O, layout: L, config: RunConfig) -> Result<Self> {
+    pub fn new(store: &'s S, order: O, layout: L, config: RunOptions) -> Result<Self> {
         let shape = Shape::new(layout, &order, store.payload_len(), config.ties);
         let child_shape = Shape::new(FixedRow, &order, store.payload_len(), config.ties);
-        let empty = Plan::new(&shape, &Columns::new(&shape), 0).len;
+        let empty = Plan::new(&shape, &RunColumns::new(&shape), 0).len;
         let (len_bytes, limit_bytes) = (empty + 4 * shape.layout.fixed_len(), store.payload_len());
         if len_bytes > limit_bytes {
             return Err(Error::EntryTooLarge {
@@ -186,7 +186,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     }
 
     /// Adds entries of other columns of this shape, which are known to ascend and to lie behind the last one.
-    pub(super) fn push_picked(&mut self, from: &[&Columns], picked: &[Pick]) -> Result<()> {
+    pub(super) fn push_picked(&mut self, from: &[&RunColumns], picked: &[Pick]) -> Result<()> {
         let edge = |pick: &Pick| RunEdge {
             prefix: from[pick.source()].prefix(pick.index()),
             tie: from[pick.source()].tie(&self.shape, pick.index()),
@@ -205,7 +205,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
         self.write_when_gathered()
     }
 
-    fn push_hashes(&mut self, from: &[&Columns], picked: &[Pick]) {
+    fn push_hashes(&mut self, from: &[&RunColumns], picked: &[Pick]) {
         for pick in picked {
             let columns = from[pick.source()];
             let hash = if self.shape.keys {
@@ -403,13 +403,13 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> RunBuilder<'s, O, L, S> {
     }
 }
 
-impl RunConfig {
+impl RunOptions {
     /// How many of the entries go to the next page. None while all of them would fit and more may come; then more are
     /// gathered first.
     fn fit<L: RowLayout>(
         &self,
         shape: &Shape<L>,
-        columns: &Columns,
+        columns: &RunColumns,
         gather: &mut usize,
         all: bool,
     ) -> Option<Plan> {

@@ -6,7 +6,7 @@ use crate::key_order::KeyOrder;
 
 /// Entries, column by column.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Columns {
+pub(super) struct RunColumns {
     /// Columns of numbers in the order in which pages have them: prefixes; ties, if kept; whether it is a tombstone;
     /// fixed columns of at most eight bytes, widened; where byte strings end, keys first.
     pub(super) numbers: Vec<Vec<u64>>,
@@ -42,7 +42,7 @@ impl Pick {
     }
 }
 
-impl Columns {
+impl RunColumns {
     pub(super) fn new<L: RowLayout>(shape: &Shape<L>) -> Self {
         Self {
             numbers: vec![Vec::new(); shape.number_columns()],

@@ -3,7 +3,7 @@
 use std::ops::{Bound, Range};
 
 use super::Run;
-use super::columns::Columns;
+use super::columns::RunColumns;
 use super::entry::RunEntry;
 use super::page::RunPage;
 use super::reader::{RunReader, child_at};
@@ -51,7 +51,7 @@ pub struct RunCursor<O, L, S> {
     /// The way to the present leaf: of each node above it the children, and which of them is next.
     way: Vec<Children>,
     /// Entries of the present leaf, and which of them are still to come.
-    columns: Columns,
+    columns: RunColumns,
     next: usize,
     end: usize,
     /// The present leaf, and which of its entries are to be unpacked later.
@@ -95,7 +95,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
                 next: 0,
                 end: 1,
             }],
-            columns: Columns::new(&reader.shape),
+            columns: RunColumns::new(&reader.shape),
             next: 0,
             end: 0,
             leaf: None,
@@ -190,7 +190,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
     }
 
     /// The entries at hand of the present leaf, and which of its entries are to come.
-    pub(super) fn leaf(&self) -> (&Columns, Range<usize>) {
+    pub(super) fn leaf(&self) -> (&RunColumns, Range<usize>) {
         (&self.columns, self.next..self.end)
     }
 

@@ -1,6 +1,6 @@
 //! Deleting entries of a run in place.
 
-use super::RunConfig;
+use super::RunOptions;
 use super::page::{PageHeader, RunPage};
 use super::shape::Shape;
 use crate::entry::RowLayout;
@@ -16,7 +16,7 @@ pub struct DeleteInRun<L> {
 
 impl<L: RowLayout> DeleteInRun<L> {
     /// For runs of this order, layout and settings, on pages of `payload_len` bytes.
-    pub fn new(order: &impl KeyOrder, layout: L, config: RunConfig, payload_len: usize) -> Self {
+    pub fn new(order: &impl KeyOrder, layout: L, config: RunOptions, payload_len: usize) -> Self {
         Self {
             shape: Shape::new(layout, order, payload_len, config.ties),
         }

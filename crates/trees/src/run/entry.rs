@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::columns::Columns;
+use super::columns::RunColumns;
 use super::shape::Shape;
 use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
@@ -11,7 +11,7 @@ use crate::key_order::KeyOrder;
 pub struct RunEntry<'c, O, L> {
     pub(super) order: &'c O,
     pub(super) shape: &'c Shape<L>,
-    pub(super) columns: &'c Columns,
+    pub(super) columns: &'c RunColumns,
     pub(super) index: usize,
 }
 

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 
 use super::builder::RunBuilder;
-use super::columns::{Columns, Pick};
+use super::columns::{Pick, RunColumns};
 use super::cursor::RunCursor;
 use super::reader::RunReader;
 use super::shape::Shape;
-use super::{Run, RunConfig};
+use super::{Run, RunOptions};
 use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use bedload_pages::{PageStore, Result};
@@ -26,7 +26,7 @@ pub fn merge<O: KeyOrder, L: RowLayout, S: PageStore>(
     newest_first: &[RunReader<O, L, &S>],
     order: O,
     layout: L,
-    config: RunConfig,
+    config: RunOptions,
     is_last: bool,
 ) -> Result<Option<Run>> {
     let mut merge = Merge::new(store, newest_first, order, layout, config, is_last)?;
@@ -43,7 +43,7 @@ pub struct Merge<'s, O, L, S: PageStore> {
     builder: RunBuilder<'s, O, L, S>,
     store: &'s S,
     layout: L,
-    config: RunConfig,
+    config: RunOptions,
     picked: Vec<Pick>,
     is_last: bool,
     pages_written: u32,
@@ -59,7 +59,7 @@ struct Head {
 }
 
 impl Head {
-    fn new((columns, range): (&Columns, Range<usize>)) -> Self {
+    fn new((columns, range): (&RunColumns, Range<usize>)) -> Self {
         Self {
             prefix: columns.prefix(range.start),
             next: range.start,
@@ -67,7 +67,7 @@ impl Head {
         }
     }
 
-    fn pass(&mut self, columns: &Columns) {
+    fn pass(&mut self, columns: &RunColumns) {
         self.next += 1;
         if self.next < self.end {
             self.prefix = columns.prefix(self.next);
@@ -77,7 +77,7 @@ impl Head {
 
 /// Picks entries of two leaves as long as their prefixes differ, up to `most` in all. Which of the two is next cannot be
 /// foreseen, so there is no branch on it.
-fn pick_by_prefix(leaves: &[&Columns], heads: &mut [Head; 2], most: usize, picked: &mut Vec<Pick>) {
+fn pick_by_prefix(leaves: &[&RunColumns], heads: &mut [Head; 2], most: usize, picked: &mut Vec<Pick>) {
     let left = &leaves[0].numbers[0][..heads[0].end];
     let right = &leaves[1].numbers[0][..heads[1].end];
     let (mut i, mut j) = (heads[0].next, heads[1].next);
@@ -107,7 +107,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         newest_first: &[RunReader<O, L, &'s S>],
         order: O,
         layout: L,
-        config: RunConfig,
+        config: RunOptions,
         is_last: bool,
     ) -> Result<Self> {
         let cursors = newest_first
@@ -127,7 +127,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         newest_first: Vec<RunCursor<O, L, &'s S>>,
         order: O,
         layout: L,
-        config: RunConfig,
+        config: RunOptions,
         is_last: bool,
     ) -> Result<Self> {
         let mut merge = Self {
@@ -176,7 +176,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
 
     /// The key and the tie of the entry that comes next; `None` behind the last. The key is put into `key`.
     pub fn next_position(&self, key: &mut Vec<u8>) -> Option<u64> {
-        let leaves: Vec<&Columns> = self.sources.iter().map(|source| source.leaf().0).collect();
+        let leaves: Vec<&RunColumns> = self.sources.iter().map(|source| source.leaf().0).collect();
         let heads: Vec<Head> = self
             .sources
             .iter()
@@ -211,7 +211,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
     /// were. First it is found which entry comes after which, then they are copied column by column.
     fn take(&mut self, most: usize) -> Result<usize> {
         self.picked.clear();
-        let leaves: Vec<&Columns> = self.sources.iter().map(|source| source.leaf().0).collect();
+        let leaves: Vec<&RunColumns> = self.sources.iter().map(|source| source.leaf().0).collect();
         let mut heads: Vec<Head> = self
             .sources
             .iter()
@@ -248,7 +248,13 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         Ok(taken)
     }
 
-    fn pick_of_two(&self, leaves: &[&Columns], heads: &mut [Head; 2], most: usize, picked: &mut Vec<Pick>) {
+    fn pick_of_two(
+        &self,
+        leaves: &[&RunColumns],
+        heads: &mut [Head; 2],
+        most: usize,
+        picked: &mut Vec<Pick>,
+    ) {
         loop {
             pick_by_prefix(leaves, heads, most, picked);
             if picked.len() == most || heads.iter().any(|head| head.next == head.end) {
@@ -269,7 +275,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
     }
 
     /// The sources stand in a queue in the order of their next entries.
-    fn pick_of_many(&self, leaves: &[&Columns], heads: &mut [Head], most: usize, picked: &mut Vec<Pick>) {
+    fn pick_of_many(&self, leaves: &[&RunColumns], heads: &mut [Head], most: usize, picked: &mut Vec<Pick>) {
         let mut queue: Vec<usize> = (0..heads.len()).collect();
         queue.sort_unstable_by(|&a, &b| self.order_of(leaves, heads, a, b));
         while picked.len() < most {
@@ -300,7 +306,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
     }
 
     /// How the next entries of two sources stand to each other; of equals the newest comes first.
-    fn order_of(&self, leaves: &[&Columns], heads: &[Head], a: usize, b: usize) -> Ordering {
+    fn order_of(&self, leaves: &[&RunColumns], heads: &[Head], a: usize, b: usize) -> Ordering {
         match heads[a].prefix.cmp(&heads[b].prefix) {
             Ordering::Equal => self.compare(leaves, heads, a, b).then(a.cmp(&b)),
             order => order,
@@ -308,7 +314,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
     }
 
     /// How two entries of one prefix stand to each other.
-    fn compare(&self, leaves: &[&Columns], heads: &[Head], a: usize, b: usize) -> Ordering {
+    fn compare(&self, leaves: &[&RunColumns], heads: &[Head], a: usize, b: usize) -> Ordering {
         let (left, right, i, j) = (leaves[a], leaves[b], heads[a].next, heads[b].next);
         let shape = &self.shape;
         let order = if shape.keys {

@@ -16,13 +16,13 @@
 //!
 //! ```
 //! use std::ops::Bound;
-//! use bedload_trees::run::{RunBuilder, RunConfig, RunReader};
+//! use bedload_trees::run::{RunBuilder, RunOptions, RunReader};
 //! use bedload_pages::HeapPages;
 //! use bedload_trees::{Entry, NoRow, Row, U64Order};
 //!
 //! # fn main() -> bedload_pages::Result<()> {
 //! let pages = HeapPages::new(8192);
-//! let config = RunConfig::new();
+//! let config = RunOptions::new();
 //! let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config)?;
 //! for key in 0..10_000_u64 {
 //!     builder.push(Entry { key: &U64Order::key(key * key), tie: key, row: Row::default() })?;
@@ -107,18 +107,18 @@ impl Run {
 /// How runs are built.
 ///
 /// ```
-/// use bedload_trees::run::RunConfig;
-/// let config = RunConfig::new().ties(false);
+/// use bedload_trees::run::RunOptions;
+/// let config = RunOptions::new().ties(false);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub struct RunConfig {
+pub struct RunOptions {
     ties: bool,
     max_entries: u16,
     filter_bits: u8,
 }
 
-impl RunConfig {
+impl RunOptions {
     /// The defaults, named at each setting.
     pub const fn new() -> Self {
         Self {
@@ -160,7 +160,7 @@ impl RunConfig {
     }
 }
 
-impl Default for RunConfig {
+impl Default for RunOptions {
     fn default() -> Self {
         Self::new()
     }

@@ -27,7 +27,7 @@
 
 use std::ops::Range;
 
-use super::columns::Columns;
+use super::columns::RunColumns;
 use super::frame::{Frame, Line};
 use super::shape::Shape;
 use crate::entry::RowLayout;
@@ -50,7 +50,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new<L: RowLayout>(shape: &Shape<L>, columns: &Columns, count: usize) -> Self {
+    pub(super) fn new<L: RowLayout>(shape: &Shape<L>, columns: &RunColumns, count: usize) -> Self {
         let common_len = common_len(shape, columns, count);
         let mut lines: Vec<Line> = columns
             .numbers
@@ -85,7 +85,7 @@ impl Plan {
     pub(super) fn write<L: RowLayout>(
         &self,
         shape: &Shape<L>,
-        columns: &Columns,
+        columns: &RunColumns,
         level: u8,
         run: &RunName,
         out: &mut Vec<u8>,
@@ -125,7 +125,7 @@ impl Plan {
 }
 
 /// The bytes that the keys of the first `count` entries begin with.
-fn common_len<L: RowLayout>(shape: &Shape<L>, columns: &Columns, count: usize) -> usize {
+fn common_len<L: RowLayout>(shape: &Shape<L>, columns: &RunColumns, count: usize) -> usize {
     if !shape.keys || count == 0 {
         return 0;
     }
@@ -335,7 +335,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
     }
 
     /// Takes one entry out of the page.
-    pub(super) fn unpack_one(&self, index: usize, columns: &mut Columns) -> Result<()> {
+    pub(super) fn unpack_one(&self, index: usize, columns: &mut RunColumns) -> Result<()> {
         columns.clear();
         let ends_at = self.shape.ends_at();
         for (frame, numbers) in self.numbers[..ends_at].iter().zip(&mut columns.numbers) {
@@ -356,7 +356,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
     }
 
     /// Takes those of a range of entries out of the page that were not deleted.
-    pub(super) fn unpack(&self, range: Range<usize>, columns: &mut Columns) -> Result<()> {
+    pub(super) fn unpack(&self, range: Range<usize>, columns: &mut RunColumns) -> Result<()> {
         columns.clear();
         for (frame, numbers) in self.numbers.iter().zip(&mut columns.numbers) {
             frame.unpack(range.clone(), numbers);
@@ -374,7 +374,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
     }
 
     /// Takes a range of a column of byte strings out, whose ends, as the page has them, are in `columns` already.
-    fn unpack_strings(&self, column: usize, range: Range<usize>, columns: &mut Columns) -> Result<()> {
+    fn unpack_strings(&self, column: usize, range: Range<usize>, columns: &mut RunColumns) -> Result<()> {
         let corrupt = Error::Corrupt {
             page: self.id,
             reason: "its byte strings overlap",

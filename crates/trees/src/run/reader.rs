@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use super::builder::ChildRow;
-use super::columns::Columns;
+use super::columns::RunColumns;
 use super::entry::RunEntry;
 use super::page::{LEVEL_MAX, RunName, RunPage};
 use super::shape::Shape;
-use super::{Run, RunConfig};
+use super::{Run, RunOptions};
 use crate::entry::{FixedRow, Position, RowLayout};
 use crate::key_order::KeyOrder;
 use bedload_pages::{Error, PageId, PageRead, Result};
@@ -23,12 +23,12 @@ pub struct RunReader<O, L, S> {
 }
 
 /// How many entries of a page lie before a position, and whether one lies at it.
-type Found = (usize, bool);
+type FoundEntry = (usize, bool);
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     /// A reader of a run; order, layout and settings must be those it was built with.
     #[must_use]
-    pub fn new(store: S, order: O, layout: L, config: RunConfig, run: Run) -> Self {
+    pub fn new(store: S, order: O, layout: L, config: RunOptions, run: Run) -> Self {
         Self {
             shape: Shape::new(layout, &order, store.payload_len(), config.ties),
             child_shape: Shape::new(FixedRow, &order, store.payload_len(), config.ties),
@@ -90,7 +90,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         if !found || page.is_deleted(rank) {
             return Ok(None);
         }
-        let mut columns = Columns::new(&self.shape);
+        let mut columns = RunColumns::new(&self.shape);
         page.unpack_one(rank, &mut columns)?;
         Ok(Some(view(RunEntry {
             order: &self.order,
@@ -125,7 +125,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     }
 
     /// How many entries of the page lie before the position, and whether one lies at it.
-    pub(super) fn rank<R: RowLayout>(&self, page: &RunPage<'_, R>, position: Position<'_>) -> Result<Found> {
+    pub(super) fn rank<R: RowLayout>(
+        &self,
+        page: &RunPage<'_, R>,
+        position: Position<'_>,
+    ) -> Result<FoundEntry> {
         let prefix = self.order.prefix(position.key);
         let mut scratch = Vec::new();
         let (mut low, mut high) = (0, page.count());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bedload_pages::{Error, FaultyPages, HeapPages, MimicPages, PageId, PageRead, PageStore, VacuumStore};
 use bedload_testkit::Rng;
 use bedload_testkit::contract::Plan;
-use bedload_trees::be_tree::{BeTree, Config, Pressure, Progress};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, Pressure, Progress};
 use bedload_trees::contract::{
     CarelessOrder, NumberedKeys, check_be_tree_crashes, check_be_tree_schedule, check_be_tree_threads,
 };
@@ -89,8 +89,8 @@ fn be_tree_threads_on_mimic_pages() {
     }
 }
 
-fn small() -> Config {
-    Config::new()
+fn small() -> BeTreeOptions {
+    BeTreeOptions::new()
         .fan_out(4)
         .runs(3)
         .stage_runs(3)
@@ -285,7 +285,7 @@ fn a_run_of_which_nothing_is_left_goes() {
 #[test]
 fn what_lies_below_an_empty_rightmost_leaf_goes_elsewhere() {
     let pages = HeapPages::new(8192);
-    let config = Config::new().leaf_entries(100).max_entries(20);
+    let config = BeTreeOptions::new().leaf_entries(100).max_entries(20);
     let tree = BeTree::create(&pages, U64Order, NoRow, config).expect("an empty tree");
     let insert = |numbers: std::ops::Range<u64>| {
         publish_keys(&tree, numbers.map(|number| (number, number)));
@@ -312,7 +312,7 @@ fn what_lies_below_an_empty_rightmost_leaf_goes_elsewhere() {
 #[test]
 fn what_comes_to_the_root_meanwhile_is_not_appended_below() {
     let pages = Arc::new(FaultyPages::new(HeapPages::new(8192), []));
-    let config = Config::new().leaf_entries(100).max_entries(20);
+    let config = BeTreeOptions::new().leaf_entries(100).max_entries(20);
     let tree = BeTree::create(pages.clone(), U64Order, FixedRow::<1>, config).expect("an empty tree");
     let tree = Arc::new(tree);
     let publish = |tree: &BeTree<U64Order, FixedRow<1>, _>, numbers: &[u64], writer: u8| {

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use bedload_pages::{FaultyPages, HeapPages, PageStore};
 use bedload_testkit::Rng;
-use bedload_trees::be_tree::{BeTree, Config, Pressure, Progress, Work};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, MaintenanceWork, Pressure, Progress};
 use bedload_trees::{NoRow, Position, U64Order};
 
 use crate::be_tree::publish_keys;
@@ -12,15 +12,15 @@ use crate::be_tree::publish_keys;
 const PAYLOAD_LEN: usize = 8168;
 
 /// Capacities so small that a million entries make as many levels as hundreds of millions otherwise.
-fn config() -> Config {
-    Config::new().shrunk(1024).max_entries(32)
+fn config() -> BeTreeOptions {
+    BeTreeOptions::new().shrunk(1024).max_entries(32)
 }
 
 /// Written, and how often: by batches, and by maintenance for each of their entries.
 #[derive(Debug)]
 struct Cost {
     entries: u64,
-    work: Work,
+    work: MaintenanceWork,
     height: u8,
     /// Entries that runs have, for each that there is.
     space: f64,
@@ -38,7 +38,7 @@ impl Cost {
 }
 
 /// Loads keys in batches, maintaining as soon as something is due.
-fn load(config: Config, batch: usize, keys: impl Iterator<Item = u64>) -> Cost {
+fn load(config: BeTreeOptions, batch: usize, keys: impl Iterator<Item = u64>) -> Cost {
     let pages = HeapPages::new(PAYLOAD_LEN);
     let tree = BeTree::create(&pages, U64Order, NoRow, config).expect("an empty tree");
     let mut maintainer = tree.maintainer();
@@ -128,7 +128,8 @@ fn against_the_law_of_parameters_pushes_are_crumbs() {
 #[test]
 fn lookups_and_ranges_read_a_page_a_level_and_run() {
     let pages = FaultyPages::new(HeapPages::new(PAYLOAD_LEN), []);
-    let tree = BeTree::create(&pages, U64Order, NoRow, Config::new().shrunk(256)).expect("an empty tree");
+    let tree =
+        BeTree::create(&pages, U64Order, NoRow, BeTreeOptions::new().shrunk(256)).expect("an empty tree");
     let mut rng = Rng::new(3);
     let mut keys: Vec<u64> = Vec::new();
     let mut maintainer = tree.maintainer();
@@ -191,7 +192,7 @@ fn runs_of_leaves_have_no_filters() {
 fn filters_spare_lookups_the_runs() {
     let reads = [0, 12].map(|bits| {
         let pages = FaultyPages::new(HeapPages::new(PAYLOAD_LEN), []);
-        let config = Config::new().filter_bits(bits);
+        let config = BeTreeOptions::new().filter_bits(bits);
         let tree = BeTree::create(&pages, U64Order, NoRow, config).expect("an empty tree");
         for seed in 0..10 {
             let mut rng = Rng::new(seed);

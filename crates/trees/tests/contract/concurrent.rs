@@ -6,7 +6,7 @@ use std::thread;
 
 use bedload_pages::{HeapPages, MimicPages, PageStore};
 use bedload_testkit::Rng;
-use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Entries, Entry, FixedRow, KeyOrder, Position, Row, U64Order};
 
 use bedload_trees::contract::CarelessOrder;
@@ -147,8 +147,8 @@ fn come_and_go<O: KeyOrder, S: PageStore + Sync>(
     );
 }
 
-fn config() -> Config {
-    Config::new().max_entries(4)
+fn config() -> BPlusTreeOptions {
+    BPlusTreeOptions::new().max_entries(4)
 }
 
 fn careless(number: u64) -> Vec<u8> {
@@ -160,7 +160,12 @@ fn runs_and_ranges_on_heap_pages() {
     for seed in 0..3 {
         let tree = BPlusTree::create(HeapPages::new(512), U64Order, FixedRow, config());
         come_and_go(&tree.expect("created"), |key| U64Order::key(key).into(), seed);
-        let tree = BPlusTree::create(HeapPages::new(512), CarelessOrder, FixedRow, Config::new());
+        let tree = BPlusTree::create(
+            HeapPages::new(512),
+            CarelessOrder,
+            FixedRow,
+            BPlusTreeOptions::new(),
+        );
         come_and_go(&tree.expect("created"), careless, seed);
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use bedload_pages::{Calls, Error, FaultyPages, HeapPages};
-use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Entries, Entry, FixedRow, KeyOrder, Position, Row, U64Order};
 
 type Pages = FaultyPages<HeapPages>;
@@ -16,7 +16,7 @@ fn pages() -> Pages {
 }
 
 fn tree(pages: &Pages) -> Tree<'_> {
-    BPlusTree::create(pages, U64Order, FixedRow, Config::new().ties(false)).expect("created")
+    BPlusTree::create(pages, U64Order, FixedRow, BPlusTreeOptions::new().ties(false)).expect("created")
 }
 
 fn entry(key: &[u8; 8]) -> Entry<'_> {
@@ -108,27 +108,12 @@ fn a_sorted_run_touches_each_leaf_once() {
 }
 
 #[test]
-fn a_load_writes_each_page_once() {
-    let pages = pages();
-    let tree = tree(&pages);
-    let keys = keys(1);
-    let calls = calls(&pages, || {
-        tree.bulk_load(&mut Entries::new(keys.iter().map(entry)))
-            .expect("loaded");
-    });
-    let report = tree.verify().expect("verified");
-    assert_eq!(calls.commits, 1, "the root alone");
-    assert_eq!(calls.reserves, (report.leaves + report.branches - 1) as u64);
-    assert!(fill(&tree) >= 92, "{}", fill(&tree));
-}
-
-#[test]
 fn removing_a_range_touches_its_leaves_only() {
     let pages = pages();
     let tree = tree(&pages);
     let keys = keys(1);
-    tree.bulk_load(&mut Entries::new(keys.iter().map(entry)))
-        .expect("loaded");
+    tree.insert_sorted(&mut Entries::new(keys.iter().map(entry)))
+        .expect("inserted");
     let report = tree.verify().expect("verified");
     let (from, to) = (U64Order::key(N / 2), U64Order::key(N / 2 + N / 10));
     let calls = calls(&pages, || {
@@ -149,8 +134,8 @@ fn lookups_read_a_page_a_level() {
     let pages = pages();
     let tree = tree(&pages);
     let keys = keys(1);
-    tree.bulk_load(&mut Entries::new(keys.iter().map(entry)))
-        .expect("loaded");
+    tree.insert_sorted(&mut Entries::new(keys.iter().map(entry)))
+        .expect("inserted");
     let height = tree.verify().expect("verified").height as u64;
     for key in keys.iter().step_by(997) {
         let calls = calls(&pages, || assert!(tree.get(key, 0).expect("read").is_some()));
@@ -190,7 +175,7 @@ fn exact_prefixes_are_never_compared() {
         HeapPages::new(256),
         Incomparable,
         FixedRow::<8>,
-        Config::new().max_entries(4),
+        BPlusTreeOptions::new().max_entries(4),
     );
     let tree = tree.expect("created");
     for key in keys(100) {
@@ -220,7 +205,7 @@ fn what_does_not_fit_is_refused() {
         HeapPages::new(512),
         ByteOrder,
         Columns::new(&[2], 1),
-        Config::new().ties(false),
+        BPlusTreeOptions::new().ties(false),
     );
     let tree = tree.expect("created");
     let row = Row {
@@ -258,14 +243,20 @@ fn what_does_not_fit_is_refused() {
         Err(Error::Shape { .. })
     ));
     assert_eq!(tree.verify().expect("verified").entries, 1);
-    let tree = BPlusTree::create(HeapPages::new(512), U64Order, NoRow, Config::new()).expect("created");
+    let tree =
+        BPlusTree::create(HeapPages::new(512), U64Order, NoRow, BPlusTreeOptions::new()).expect("created");
     let bare = Row::default();
     assert!(matches!(
         tree.insert(entry(b"short", 0, bare)),
         Err(Error::KeyWidth { len_bytes: 5, .. })
     ));
     assert!(matches!(tree.get(b"short", 0), Err(Error::KeyWidth { .. })));
-    let wide = BPlusTree::create(HeapPages::new(256), U64Order, FixedRow::<100>, Config::new());
+    let wide = BPlusTree::create(
+        HeapPages::new(256),
+        U64Order,
+        FixedRow::<100>,
+        BPlusTreeOptions::new(),
+    );
     assert!(
         matches!(wide, Err(Error::EntryTooLarge { .. })),
         "not four rows fit on a page"
@@ -278,7 +269,7 @@ fn work_within_a_leaf_allocates_nothing() {
         HeapPages::new(1024),
         U64Order,
         FixedRow::<8>,
-        Config::new().ties(false),
+        BPlusTreeOptions::new().ties(false),
     );
     let tree = tree.expect("created");
     for key in keys(2) {
@@ -303,7 +294,7 @@ fn work_within_a_leaf_allocates_nothing() {
 #[test]
 fn one_sided_splits_do_not_make_trees_high() {
     for (percent, is_ascending) in [(90, false), (10, true)] {
-        let config = Config::new().max_entries(4).split_percent(percent);
+        let config = BPlusTreeOptions::new().max_entries(4).split_percent(percent);
         let tree = BPlusTree::create(HeapPages::new(512), U64Order, FixedRow::<8>, config).expect("created");
         for number in 0..5_000_u64 {
             // Not at the right edge, where leaves are filled before they are split.

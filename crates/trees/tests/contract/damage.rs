@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use bedload_pages::{FaultyPages, MimicPages, PageId};
 use bedload_testkit::Rng;
-use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{ByteOrder, Columns, Entry, FixedRow, KeyOrder, Position, Row, RowLayout, U64Order};
 
 use crate::model::{Supply, borrowed, row};
@@ -46,7 +46,7 @@ fn drain<O: KeyOrder, L: RowLayout>(tree: &Tree<'_, O, L>, is_backward: bool, fr
     }
 }
 
-fn fuzz<O: Supply, L: RowLayout>(order: &O, layout: &L, config: Config, rounds: u64) {
+fn fuzz<O: Supply, L: RowLayout>(order: &O, layout: &L, config: BPlusTreeOptions, rounds: u64) {
     let mut noticed = 0;
     for round in 0..rounds {
         let mut rng = Rng::new(round);
@@ -120,7 +120,7 @@ impl Chance for Rng {
 
 #[test]
 fn flipped_bits_do_no_more_than_harm() {
-    for config in [Config::new().max_entries(4), Config::new()] {
+    for config in [BPlusTreeOptions::new().max_entries(4), BPlusTreeOptions::new()] {
         fuzz(&U64Order, &FixedRow::<8>, config, 120);
         fuzz(&ByteOrder, &Columns::new(&[3], 2), config, 120);
         fuzz(&CarelessOrder, &Columns::new(&[2], 1), config, 120);
@@ -130,7 +130,7 @@ fn flipped_bits_do_no_more_than_harm() {
 #[test]
 fn noise_is_no_tree() {
     let pages = FaultyPages::new(MimicPages::new(PAYLOAD_LEN, 4), []);
-    let tree = BPlusTree::create(&pages, U64Order, FixedRow::<8>, Config::new()).expect("created");
+    let tree = BPlusTree::create(&pages, U64Order, FixedRow::<8>, BPlusTreeOptions::new()).expect("created");
     for offset in 0..PAYLOAD_LEN {
         pages.damage(tree.root(), offset, 0x5a).expect("damaged");
     }
@@ -150,7 +150,13 @@ fn noise_is_no_tree() {
     );
     assert!(tree.remove(&key, 0).is_err());
     assert_eq!(tree.verify().expect("a report").problems.len(), 1);
-    let again = BPlusTree::open(&pages, tree.root(), U64Order, FixedRow::<8>, Config::new());
+    let again = BPlusTree::open(
+        &pages,
+        tree.root(),
+        U64Order,
+        FixedRow::<8>,
+        BPlusTreeOptions::new(),
+    );
     assert!(again.is_err());
 }
 

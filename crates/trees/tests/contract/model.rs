@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use bedload_pages::{Error, HeapPages, MimicPages, PageStore};
 use bedload_testkit::Rng;
-use bedload_trees::bplus_tree::{BPlusTree, Config, Cursor, OwnedEntry, OwnedRow};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions, Cursor, OwnedEntry, OwnedRow};
 use bedload_trees::{
     ByteOrder, Columns, Entries, Entry, FixedRow, I64Order, KeyOrder, NoRow, Position, Row, RowLayout,
     U64Order,
@@ -384,9 +384,12 @@ fn drive<O: Supply, L: RowLayout, S: PageStore>(tree: BPlusTree<O, L, S>, ties: 
 
 fn drive_all<O: Supply, L: RowLayout>(order: &O, layout: &L) {
     for config in [
-        Config::new().max_entries(4),
-        Config::new().split_percent(80).fill_percent(90),
-        Config::new().max_entries(5).merge_percent(0).fill_percent(50),
+        BPlusTreeOptions::new().max_entries(4),
+        BPlusTreeOptions::new().split_percent(80).fill_percent(90),
+        BPlusTreeOptions::new()
+            .max_entries(5)
+            .merge_percent(0)
+            .fill_percent(50),
     ] {
         let tree = BPlusTree::create(HeapPages::new(512), order.clone(), layout.clone(), config);
         drive(tree.expect("created"), 3, 1);
@@ -430,7 +433,7 @@ proptest! {
 
     #[test]
     fn any_few_operations(operations in prop::collection::vec((0_u8..16, 0_u64..120, 0_u64..120), 1..150)) {
-        let config = Config::new().max_entries(4);
+        let config = BPlusTreeOptions::new().max_entries(4);
         let tree = BPlusTree::create(MimicPages::new(512, 9), CarelessOrder, Columns::new(&[2], 1), config);
         let mut checked = Checked { tree: tree.expect("created"), oracle: Oracle::new(), numbers: 40, ties: 3 };
         for operation in operations {
@@ -440,7 +443,7 @@ proptest! {
     }
 }
 
-fn load<O: Supply, L: RowLayout>(order: &O, layout: &L, ties: u64, count: u64, config: Config) {
+fn load<O: Supply, L: RowLayout>(order: &O, layout: &L, ties: u64, count: u64, config: BPlusTreeOptions) {
     let tree = BPlusTree::create(MimicPages::new(512, 3), order.clone(), layout.clone(), config);
     let mut checked = Checked {
         tree: tree.expect("created"),
@@ -454,18 +457,11 @@ fn load<O: Supply, L: RowLayout>(order: &O, layout: &L, ties: u64, count: u64, c
     }
     let entries: Vec<_> = checked.oracle.values().cloned().collect();
     let loaded = borrowed(&entries, |entries| {
-        checked.tree.bulk_load(&mut Entries::new(entries))
+        checked.tree.insert_sorted(&mut Entries::new(entries))
     });
     assert_eq!(loaded.expect("loaded"), entries.len() as u64);
     checked.check().expect("sound after loading");
-    let again = borrowed(&entries, |entries| {
-        checked.tree.bulk_load(&mut Entries::new(entries))
-    });
-    assert!(
-        entries.is_empty() || matches!(again, Err(Error::NotEmpty)),
-        "{again:?}"
-    );
-    // What was loaded is a tree like any other.
+    // It is a tree like any other.
     for number in 0..300 {
         let operation = (
             [0, 11, 6, 1, 12, 7][(number % 6) as usize],
@@ -478,11 +474,11 @@ fn load<O: Supply, L: RowLayout>(order: &O, layout: &L, ties: u64, count: u64, c
 }
 
 #[test]
-fn bulk_loaded_trees_hold_their_entries() {
+fn trees_of_sorted_entries_hold_them() {
     for config in [
-        Config::new(),
-        Config::new().max_entries(4),
-        Config::new().fill_percent(100),
+        BPlusTreeOptions::new(),
+        BPlusTreeOptions::new().max_entries(4),
+        BPlusTreeOptions::new().fill_percent(100),
     ] {
         for count in [0, 1, 4, 5, 17, 1000, 3000] {
             load(&U64Order, &FixedRow::<8>, 1, count, config.ties(false));

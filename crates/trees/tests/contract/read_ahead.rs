@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeInclusive};
 use bedload_pages::{HeapPages, PageId, PageRead, Result};
 use bedload_trees::bplus_tree;
 use bedload_trees::bplus_tree::BPlusTree;
-use bedload_trees::run::{RunBuilder, RunConfig, RunReader};
+use bedload_trees::run::{RunBuilder, RunOptions, RunReader};
 use bedload_trees::{Entry, NoRow, Position, Row, U64Order};
 
 /// What a reader asks of a store.
@@ -126,7 +126,7 @@ fn check(leaves: &[PageId], asked: &RefCell<Vec<Asked>>, scan: impl Fn(Bounds<'_
 #[test]
 fn long_ranges_of_runs_are_fetched_ahead() {
     let pages = HeapPages::new(4096);
-    let config = RunConfig::new();
+    let config = RunOptions::new();
     let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
     for number in 0..KEYS {
         builder.push(entry(&key(number))).expect("ascending");
@@ -155,7 +155,7 @@ fn long_ranges_of_runs_are_fetched_ahead() {
 #[test]
 fn long_ranges_of_trees_are_fetched_ahead() {
     let pages = HeapPages::new(8168);
-    let config = bplus_tree::Config::new();
+    let config = bplus_tree::BPlusTreeOptions::new();
     let tree = BPlusTree::create(&pages, U64Order, NoRow, config).expect("created");
     for number in 0..KEYS {
         tree.insert(entry(&key(number))).expect("inserted");

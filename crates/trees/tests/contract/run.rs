@@ -7,7 +7,7 @@ use bedload_pages::{Error, FaultyPages, HeapPages, MimicPages, PageId, PageRead,
 use bedload_testkit::Rng;
 use bedload_trees::bplus_tree::{OwnedEntry, OwnedRow};
 use bedload_trees::contract::CarelessOrder;
-use bedload_trees::run::{Merge, Run, RunBuilder, RunConfig, RunCursor, RunEntry, RunReader, merge};
+use bedload_trees::run::{Merge, Run, RunBuilder, RunCursor, RunEntry, RunOptions, RunReader, merge};
 use bedload_trees::{ByteOrder, Columns, I64Order, KeyOrder, NoRow, Position, RowLayout, U64Order};
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn build<O: Supply, L: RowLayout, S: PageStore>(
     pages: &S,
     order: &O,
     layout: &L,
-    config: RunConfig,
+    config: RunOptions,
     oracle: &Oracle,
 ) -> Option<Run> {
     let mut builder = RunBuilder::new(pages, order.clone(), layout.clone(), config).expect("begun");
@@ -211,7 +211,7 @@ fn exercise<O: Supply, L: RowLayout, S: PageStore>(
     pages: &S,
     order: &O,
     layout: &L,
-    config: RunConfig,
+    config: RunOptions,
     seed: u64,
     sizes: &[u64],
     numbers: u64,
@@ -247,7 +247,9 @@ fn exercise<O: Supply, L: RowLayout, S: PageStore>(
 
 fn exercise_all(seed: u64, sizes: &[u64], numbers: u64, max_entries: u16, payload_len: usize) {
     let filter_bits = if seed.is_multiple_of(4) { 0 } else { 12 };
-    let config = RunConfig::new().max_entries(max_entries).filter_bits(filter_bits);
+    let config = RunOptions::new()
+        .max_entries(max_entries)
+        .filter_bits(filter_bits);
     let heap = HeapPages::new(payload_len);
     exercise(&heap, &U64Order, &NoRow, config, seed, sizes, numbers);
     exercise(
@@ -304,7 +306,7 @@ fn full_pages_answer_like_a_map() {
 #[test]
 fn a_merge_may_stop_after_any_entry() {
     let pages = HeapPages::new(512);
-    let config = RunConfig::new();
+    let config = RunOptions::new();
     let oracles = [1, 2, 3].map(|seed| oracle(&U64Order, &NoRow, seed, 300, 500));
     let readers: Vec<_> = oracles
         .iter()
@@ -346,7 +348,7 @@ fn keys_with_row_addresses_take_less_than_ten_bytes() {
         .map(|row| (rng.next_u64(), (row / 200) << 16 | (row % 200)))
         .collect();
     keys.sort_unstable();
-    let mut builder = RunBuilder::new(&pages, U64Order, NoRow, RunConfig::new()).expect("begun");
+    let mut builder = RunBuilder::new(&pages, U64Order, NoRow, RunOptions::new()).expect("begun");
     for (key, tie) in keys {
         let entry = bedload_trees::Entry {
             key: &U64Order::key(key),
@@ -364,7 +366,7 @@ fn keys_with_row_addresses_take_less_than_ten_bytes() {
 #[test]
 fn a_filter_of_many_pages_denies_no_key() {
     let pages = HeapPages::new(256);
-    let config = RunConfig::new().filter_bits(12);
+    let config = RunOptions::new().filter_bits(12);
     let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
     for key in 0..400_000_u64 {
         for tie in 0..1 + key % 2 {
@@ -400,7 +402,7 @@ fn a_filter_of_many_pages_denies_no_key() {
 fn no_entry_costs_an_allocation() {
     const ENTRIES: u64 = 100_000;
     let pages = HeapPages::new(8168);
-    let config = RunConfig::new();
+    let config = RunOptions::new();
     let write = |first: u64| {
         let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
         for number in 0..ENTRIES {
@@ -434,7 +436,8 @@ fn no_entry_costs_an_allocation() {
 #[test]
 fn what_does_not_ascend_or_fit_is_refused() {
     let pages = HeapPages::new(512);
-    let mut builder = RunBuilder::new(&pages, ByteOrder, NoRow, RunConfig::new().ties(false)).expect("begun");
+    let mut builder =
+        RunBuilder::new(&pages, ByteOrder, NoRow, RunOptions::new().ties(false)).expect("begun");
     builder.push_tombstone(b"b", 0).expect("the first");
     assert!(matches!(
         builder.push_tombstone(b"b", 0),
@@ -461,7 +464,7 @@ fn flipped_bits_do_no_more_than_harm() {
     for seed in 0..300 {
         let pages = FaultyPages::new(MimicPages::new(512, seed), []);
         let (order, layout) = (ByteOrder, Columns::new(&[3, 9], 2));
-        let config = RunConfig::new().filter_bits(12);
+        let config = RunOptions::new().filter_bits(12);
         let oracle = oracle(&order, &layout, seed, 300, 500);
         let run = build(&pages, &order, &layout, config, &oracle).expect("entries");
         let mut rng = Rng::new(seed);

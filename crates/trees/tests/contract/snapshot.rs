@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Bound;
 
 use bedload_pages::{Error, HeapPages, PageId, PageRead, Result};
-use bedload_trees::bplus_tree::{BPlusTree, Config};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Entry, FixedRow, Position, Row, U64Order};
 
 /// Pages as they were once.
@@ -29,7 +29,7 @@ impl PageRead for Frozen {
 #[test]
 fn a_snapshot_is_read_while_the_tree_goes_on() {
     let pages = HeapPages::new(512);
-    let config = Config::new().max_entries(5);
+    let config = BPlusTreeOptions::new().max_entries(5);
     let tree = BPlusTree::create(&pages, U64Order, FixedRow::<8>, config).expect("created");
     let insert = |key: u64| {
         let key = U64Order::key(key);

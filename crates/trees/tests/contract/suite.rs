@@ -6,7 +6,7 @@ use bedload_testkit::contract::{
     ByteKeys, I64Keys, OneThread, Plan, U64Keys, check, check_ascending_writers, check_disjoint_writers,
     check_histories, check_ranges_over_writers, check_shrinking,
 };
-use bedload_trees::bplus_tree::Config;
+use bedload_trees::bplus_tree::BPlusTreeOptions;
 use bedload_trees::contract::{OrderedKeys, TieKeys, TreeIndex};
 
 use bedload_trees::contract::CarelessKeys;
@@ -16,8 +16,11 @@ const PLAN: Plan = Plan {
     operations: 100_000,
 };
 
-fn configs() -> [Config; 2] {
-    [Config::new().max_entries(4), Config::new().split_percent(80)]
+fn configs() -> [BPlusTreeOptions; 2] {
+    [
+        BPlusTreeOptions::new().max_entries(4),
+        BPlusTreeOptions::new().split_percent(80),
+    ]
 }
 
 fn sequential<K: OrderedKeys + Default, S: PageStore + Sync>(pages: impl Fn() -> S) {

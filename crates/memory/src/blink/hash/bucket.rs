@@ -28,11 +28,11 @@ pub(super) struct Bucket<W: Words> {
 /// They begin with a cache line, so that entries of 16 bytes lie in one each.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Entries<W: Words>([Entry<W>; BUCKET_CAP]);
+struct Entries<W: Words>([BucketEntry<W>; BUCKET_CAP]);
 
 /// A key beside its value: who finds the one has the other in the same cache line.
 #[derive(Debug)]
-struct Entry<W: Words> {
+struct BucketEntry<W: Words> {
     key: W::Columns<1>,
     value: AtomicU64,
 }
@@ -45,7 +45,7 @@ impl<W: Words> Bucket<W> {
             viewed: AtomicU32::new(0),
             strays: AtomicU64::new(0),
             fingerprints: Fingerprints::new(),
-            entries: Entries(std::array::from_fn(|_| Entry {
+            entries: Entries(std::array::from_fn(|_| BucketEntry {
                 key: W::new_columns(),
                 value: AtomicU64::new(0),
             })),

@@ -68,7 +68,7 @@ pub(super) enum Insert {
 
 /// Where a key may be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct HashPlace {
     first: usize,
     second: usize,
     pub(super) fingerprint: Fingerprint,
@@ -77,7 +77,7 @@ pub(super) struct Place {
 
 /// An entry that was found.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct HashEntry {
     bucket: usize,
     slot: usize,
     value: u64,
@@ -94,7 +94,7 @@ struct Home<'l, W: Words> {
 /// What a look at a key's home, or another bucket, told.
 #[derive(Debug, Clone, Copy)]
 struct LookedUp {
-    entry: Option<Entry>,
+    entry: Option<HashEntry>,
     /// The probes that may lead to keys at home in the bucket.
     strays: u32,
 }
@@ -247,9 +247,9 @@ impl<W: Words> HashLeaf<W> {
     }
 
     #[inline]
-    pub(super) fn place_of(&self, key: &W) -> Place {
+    pub(super) fn place_of(&self, key: &W) -> HashPlace {
         let hash = key.hash(0);
-        Place {
+        HashPlace {
             first: self.scale(hash >> 32),
             second: self.scale(hash >> 8 & 0xffff_ffff),
             fingerprint: Fingerprint::of_hash(hash),
@@ -271,7 +271,7 @@ impl<W: Words> HashLeaf<W> {
 
     /// The bucket of the `probe`-th probe: neighbours of the first hash, then of the second.
     #[inline]
-    pub(super) fn probe(&self, place: &Place, probe: usize) -> usize {
+    pub(super) fn probe(&self, place: &HashPlace, probe: usize) -> usize {
         let probes = self.probes as usize;
         let bucket = match probe.checked_sub(probes) {
             None => place.first + probe,
@@ -331,7 +331,7 @@ impl<W: Words> HashLeaf<W> {
     }
 
     /// Looks for a key in one bucket; waits for its latch.
-    fn look_up(&self, index: usize, key: &W, place: &Place) -> Result<LookedUp, Unsettled> {
+    fn look_up(&self, index: usize, key: &W, place: &HashPlace) -> Result<LookedUp, Unsettled> {
         let bucket = &self.buckets[index];
         loop {
             let version = bucket.latch.optimistic().ok_or(Unsettled::Leaf)?;
@@ -347,14 +347,14 @@ impl<W: Words> HashLeaf<W> {
         index: usize,
         version: Version,
         key: &W,
-        place: &Place,
+        place: &HashPlace,
     ) -> Result<Option<LookedUp>, Unsettled> {
         let bucket = &self.buckets[index];
         let lacks_entries = bucket.settled() == 0;
         let strays = self.stray_probes(bucket);
         let entry = bucket
             .find(key, bucket.look(place.fingerprint))
-            .map(|slot| Entry {
+            .map(|slot| HashEntry {
                 bucket: index,
                 slot,
                 value: bucket.value(slot),
@@ -368,7 +368,7 @@ impl<W: Words> HashLeaf<W> {
 
     /// Latches the home bucket of a key, which has followed every split.
     #[inline]
-    fn latch_home(&self, place: &Place) -> Result<Home<'_, W>, Unsettled> {
+    fn latch_home(&self, place: &HashPlace) -> Result<Home<'_, W>, Unsettled> {
         let index = self.probe(place, 0);
         let bucket = &self.buckets[index];
         bucket.prefetch(place.line);
@@ -388,12 +388,12 @@ impl<W: Words> HashLeaf<W> {
     fn find(
         &self,
         key: &W,
-        place: &Place,
+        place: &HashPlace,
         home: &Home<'_, W>,
         seen: Seen,
-    ) -> Result<Option<Entry>, Unsettled> {
+    ) -> Result<Option<HashEntry>, Unsettled> {
         if let Some(slot) = home.bucket.find(key, seen) {
-            return Ok(Some(Entry {
+            return Ok(Some(HashEntry {
                 bucket: home.index,
                 slot,
                 value: home.bucket.value(slot),
@@ -409,10 +409,10 @@ impl<W: Words> HashLeaf<W> {
     fn find_away(
         &self,
         key: &W,
-        place: &Place,
+        place: &HashPlace,
         home: usize,
         strays: u32,
-    ) -> Result<Option<Entry>, Unsettled> {
+    ) -> Result<Option<HashEntry>, Unsettled> {
         for probe in Bits(strays.into()) {
             let index = self.probe(place, probe);
             if index == home {
@@ -438,7 +438,7 @@ impl<W: Words> HashLeaf<W> {
     fn change(
         &self,
         key: &W,
-        entry: &Entry,
+        entry: &HashEntry,
         home: &Home<'_, W>,
         version: Version,
         value: Option<u64>,
@@ -491,7 +491,7 @@ impl<W: Words> HashLeaf<W> {
         key: W,
         value: u64,
         version: Version,
-        place: &Place,
+        place: &HashPlace,
         home: &Home<'_, W>,
     ) -> Result<Insert, Unsettled> {
         for probe in 1..self.probe_count() {

@@ -9,7 +9,7 @@ use super::hash_leaf::HashLeaf;
 use crate::blink::aim::Aim;
 use crate::blink::node::NodePtr;
 use crate::blink::sorted_leaf::SortedLeaf;
-use crate::blink::trunk::{Found, Scanned, read_sorted, scan_sorted};
+use crate::blink::trunk::{FoundNode, Scanned, read_sorted, scan_sorted};
 use crate::map::key::Key;
 use crate::map::output::Output;
 use crate::map::range::{End, Leaves, is_empty, words_of};
@@ -22,7 +22,7 @@ const CHUNK: usize = 512;
 /// Hands the entries of a hash leaf between the bounds, ascending, to `take`. None, and what it took does not count, if
 /// the leaf has changed.
 fn read_hash<W: Words, R>(
-    found: &Found<'_, W>,
+    found: &FoundNode<'_, W>,
     leaf: &HashLeaf<W>,
     (lower, upper): (Bound<W>, Bound<W>),
     guard: &Guard,

@@ -12,10 +12,10 @@ use super::spare_buckets::SpareBuckets;
 use crate::blink::aim::Aim;
 use crate::blink::node::NodePtr;
 use crate::blink::sorted_leaf::SortedLeaf;
-use crate::blink::trunk::{Found, Trunk, get_sorted};
+use crate::blink::trunk::{FoundNode, Trunk, get_sorted};
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::ordered_map;
+use crate::map::shared_map::shared_map;
 use crate::search::columns::Words;
 use crate::sync::primitive::Backoff;
 
@@ -194,12 +194,12 @@ impl<K: Key> BlinkHash<K> {
     }
 
     /// The right-most leaf, if the key belongs there.
-    fn rightmost_for<'g>(&self, key: &K::Words, guard: &'g Guard) -> Option<Found<'g, K::Words>> {
+    fn rightmost_for<'g>(&self, key: &K::Words, guard: &'g Guard) -> Option<FoundNode<'g, K::Words>> {
         let node = self.trunk.rightmost(guard)?;
         let low = node.downcast::<HashLeaf<K::Words>>()?.low();
         let version = node.latch.optimistic()?;
         let covers = node.is_rightmost() && low.is_none_or(|low| low <= *key);
-        covers.then_some(Found { node, version, low })
+        covers.then_some(FoundNode { node, version, low })
     }
 
     /// Has a writer convert the leaf with this low fence. Whoever asks does not wait to be heard.
@@ -227,7 +227,7 @@ impl<K: Key> BlinkHash<K> {
 /// Does what an operation found undone, or waits for who was in the way.
 fn look_again<W: Words>(
     why: Unsettled,
-    found: &Found<'_, W>,
+    found: &FoundNode<'_, W>,
     leaf: &HashLeaf<W>,
     backoff: &mut Backoff,
     guard: &Guard,
@@ -241,4 +241,4 @@ fn look_again<W: Words>(
     }
 }
 
-ordered_map!(BlinkHash);
+shared_map!(BlinkHash);

@@ -13,10 +13,10 @@
 //!
 //! The module is also the base that a hash-leaf hybrid is measured against ("Blink-hash", PVLDB 16(6), 2023, §5.3).
 
+mod blink_tree;
 mod scan;
-mod tree;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use tree::BlinkTree;
+pub use blink_tree::BlinkTree;

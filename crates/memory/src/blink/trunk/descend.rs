@@ -2,7 +2,7 @@
 
 use crossbeam_epoch::Guard;
 
-use super::{Found, Trunk};
+use super::{FoundNode, Trunk};
 use crate::blink::aim::Aim;
 use crate::blink::inner::Inner;
 use crate::blink::node::NodePtr;
@@ -13,17 +13,17 @@ use crate::sync::primitive::interleave;
 impl<W: Words> Trunk<W> {
     /// The node of `level` that `aim` leads to; `None` if the tree is not so high. Takes no latch; waits for holders
     /// of latches on the way, never while holding one.
-    pub(crate) fn find<'g>(&self, aim: &Aim<W>, level: u8, guard: &'g Guard) -> Option<Found<'g, W>> {
+    pub(crate) fn find<'g>(&self, aim: &Aim<W>, level: u8, guard: &'g Guard) -> Option<FoundNode<'g, W>> {
         self.descend(aim, level, NodePtr::prefetch, guard)
     }
 
     /// The leaf that `aim` leads to.
-    pub(crate) fn find_leaf<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<Found<'g, W>> {
+    pub(crate) fn find_leaf<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<FoundNode<'g, W>> {
         self.find(aim, 0, guard)
     }
 
     /// The same, where many of the leaf's entries are going to be read: all of them are asked for together.
-    pub(crate) fn find_leaf_to_scan<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<Found<'g, W>> {
+    pub(crate) fn find_leaf_to_scan<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<FoundNode<'g, W>> {
         self.descend(aim, 0, |leaf| SortedLeaf::prefetch_first(leaf, LEAF_CAP), guard)
     }
 
@@ -34,7 +34,7 @@ impl<W: Words> Trunk<W> {
         level: u8,
         prefetch_leaf: impl Fn(NodePtr<'g, W>),
         guard: &'g Guard,
-    ) -> Option<Found<'g, W>> {
+    ) -> Option<FoundNode<'g, W>> {
         'from_root: loop {
             let mut node = self.root(guard)?;
             let mut low = None;
@@ -55,7 +55,7 @@ impl<W: Words> Trunk<W> {
                     continue;
                 }
                 if node.level() == level {
-                    return Some(Found { node, version, low });
+                    return Some(FoundNode { node, version, low });
                 }
                 let child = node
                     .downcast::<Inner<W>>()

@@ -40,7 +40,7 @@ pub(crate) use sorted::{Scanned, get_sorted, read_sorted, scan_sorted};
 /// A node found by a descent. That its fences enclose what was aimed at is not validated yet: it holds if the
 /// version does.
 #[derive(Debug)]
-pub(crate) struct Found<'g, W: Words> {
+pub(crate) struct FoundNode<'g, W: Words> {
     pub(crate) node: NodePtr<'g, W>,
     pub(crate) version: Version,
     /// The node's low fence; none for the left-most.

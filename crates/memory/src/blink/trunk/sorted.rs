@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use crossbeam_epoch::Guard;
 
-use super::{Found, Trunk};
+use super::{FoundNode, Trunk};
 use crate::blink::sorted_leaf::SortedLeaf;
 use crate::map::key::Key;
 use crate::map::output::Output;
@@ -14,7 +14,7 @@ use crate::sync::primitive::interleave;
 
 /// The value of a key.
 pub(crate) fn get_sorted<W: Words>(
-    found: &Found<'_, W>,
+    found: &FoundNode<'_, W>,
     leaf: &SortedLeaf<W>,
     key: &W,
 ) -> Option<Option<u64>> {
@@ -25,7 +25,7 @@ pub(crate) fn get_sorted<W: Words>(
 
 /// Appends the entries between the bounds; answers with the leaf's fences.
 pub(crate) fn read_sorted<W: Words>(
-    found: &Found<'_, W>,
+    found: &FoundNode<'_, W>,
     leaf: &SortedLeaf<W>,
     (lower, upper): (Bound<W>, Bound<W>),
     entries: &mut Vec<(W, u64)>,
@@ -53,7 +53,7 @@ pub(crate) enum Scanned<W> {
 
 /// Copies entries between the bounds, from the leaf that was found and those to its right.
 pub(crate) fn scan_sorted<'g, K: Key>(
-    found: &Found<'g, K::Words>,
+    found: &FoundNode<'g, K::Words>,
     leaf: &'g SortedLeaf<K::Words>,
     (mut lower, upper): (Bound<K::Words>, Bound<K::Words>),
     output: &mut Output<'_, K>,
@@ -109,7 +109,7 @@ impl<W: Words> Trunk<W> {
     /// Puts an entry into the leaf that was found for it.
     pub(crate) fn insert_sorted(
         &self,
-        found: &Found<'_, W>,
+        found: &FoundNode<'_, W>,
         leaf: &SortedLeaf<W>,
         key: W,
         value: u64,
@@ -139,7 +139,7 @@ impl<W: Words> Trunk<W> {
     /// Removes a key from the leaf that was found for it; answers with the value it had.
     pub(crate) fn remove_sorted(
         &self,
-        found: &Found<'_, W>,
+        found: &FoundNode<'_, W>,
         leaf: &SortedLeaf<W>,
         key: W,
         guard: &Guard,

@@ -1,5 +1,7 @@
-//! Joining what waits for a leaf with the leaf.
+//! Joining a leaf with the entries that wait for it.
 
-pub(crate) mod scalar;
+pub(crate) mod joining;
+mod late;
+pub(crate) mod waiting;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) mod wide;
+mod wide;

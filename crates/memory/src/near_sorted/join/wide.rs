@@ -17,13 +17,13 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::scalar::Target;
+use super::waiting::{Waiting, WaitingRoom};
 use crate::near_sorted::options::{LEAF_ENTRIES, LEAF_WAITING};
-use crate::near_sorted::pending::waiting::{Waiting, WaitingRoom};
-use crate::near_sorted::search::{Columns, GROUP, LANES};
 use crate::near_sorted::tree::leaf::{Leaf, MOST, NO_SAMPLE, Sampling};
-use crate::near_sorted::wide::{Wide, load};
+use crate::search::dispatch::Wide;
+use crate::search::keys::{EntryColumns, EntryColumnsMut, GROUP, LANES};
 use crate::search::prefetch::prefetch;
+use crate::search::wide::load;
 
 /// Lines of keys that are asked for with each entry that finds its place: those of a leaf with as many as wait on average.
 const ASKED: usize = 2;
@@ -55,7 +55,7 @@ pub(crate) fn join_waiting(
     stretch: Range<usize>,
     waiting: Waiting<'_>,
     next: Option<&Leaf>,
-    target: Target<'_>,
+    target: EntryColumnsMut<'_>,
     _: Wide,
 ) -> Option<usize> {
     // SAFETY: the processor has the features, or there were no such value.
@@ -66,7 +66,7 @@ pub(crate) fn join_waiting(
 /// if there are more than may wait.
 #[inline(always)]
 pub(crate) fn late_between<'w>(
-    late: (Option<Waiting<'w>>, Columns<'_>),
+    late: (Option<Waiting<'w>>, EntryColumns<'_>),
     bounds: (u64, u64),
     room: &'w mut WaitingRoom,
     _: Wide,
@@ -81,7 +81,7 @@ fn join_with_vectors(
     stretch: Range<usize>,
     waiting: Waiting<'_>,
     next: Option<&Leaf>,
-    target: Target<'_>,
+    target: EntryColumnsMut<'_>,
 ) -> Option<usize> {
     let (next_keys, next_values) = next.map_or((&[][..], &[][..]), Leaf::lines);
     let mut places = Places {
@@ -265,7 +265,7 @@ fn store(eight: &mut [u64; LANES], entries: __m512i) {
 
 #[target_feature(enable = "avx512f,bmi1,bmi2,popcnt")]
 fn late_with_vectors<'w>(
-    (waiting, newer): (Option<Waiting<'w>>, Columns<'_>),
+    (waiting, newer): (Option<Waiting<'w>>, EntryColumns<'_>),
     bounds: (u64, u64),
     room: &'w mut WaitingRoom,
 ) -> Option<Waiting<'w>> {

@@ -1,28 +1,16 @@
 //! Where late entries go: from the stage to the branches in which they wait for their leaves, and from there into these. If a
 //! leaf has no room for them, some of its neighbours are merged too, and divide all that they have.
 
-use super::stage::Run;
-use super::waiting::Waiting;
-use crate::near_sorted::search::{Columns, NO_KEY, Searching, vectorised};
-use crate::near_sorted::tree::bplus_tree::BPlusTree;
-use crate::near_sorted::tree::leaf::Leaf;
-use crate::near_sorted::tree::scratch::{Route, Scratch};
+use super::scratch::Route;
+use super::tree::PendingTree;
+use crate::near_sorted::run::SortedRun;
+use crate::search::dispatch::{Searching, vectorised};
+use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
 const ROUTED_AT_ONCE: usize = 64;
 
-impl Scratch {
-    /// Merges what waits for a leaf, which has room for it, into it: it is exchanged for a spare one, so that all is written
-    /// once.
-    #[inline(always)]
-    pub(crate) fn merge_leaf(&mut self, leaf: &mut Leaf, waiting: Option<Waiting<'_>>, next: Option<&Leaf>) {
-        let mut merged = self.spare.leaf_to_fill();
-        merged.fill_with(|keys, values| self.joining.join(leaf, waiting, next, (keys, values)));
-        self.spare.keep(std::mem::replace(leaf, merged));
-    }
-}
-
-impl BPlusTree {
+impl PendingTree {
     /// Lets an entry wait to be merged into its leaf; it hides older ones of the same key. Amortised time O(1), and
     /// O(log n) for finding its leaf.
     #[inline]
@@ -42,18 +30,18 @@ impl BPlusTree {
     }
 
     /// Lets entries with ascending keys wait in the branches.
-    pub(crate) fn insert_run(&mut self, run: Columns<'_>) {
+    pub(crate) fn insert_run(&mut self, run: EntryColumns<'_>) {
         vectorised(InsertRun { tree: self, run });
     }
 
     #[inline(always)]
-    fn insert_run_here(&mut self, run: Columns<'_>) {
+    fn insert_run_here(&mut self, run: EntryColumns<'_>) {
         let mut routes = std::mem::take(&mut self.scratch.routes);
         let mut from = 0;
         while from < run.0.len() {
             let (at, to) = self.same_branch(run.0, from);
             let to = to.min(from + ROUTED_AT_ONCE);
-            self.branches[at].prefetch();
+            self.packed.branches[at].prefetch();
             routes.extend((from..to).map(|entry| Route { entry, at, place: 0 }));
             from = to;
             if routes.len() >= ROUTED_AT_ONCE {
@@ -67,27 +55,27 @@ impl BPlusTree {
     /// The branch of the key at `from`, and up to where there are others of it.
     #[inline(always)]
     fn same_branch(&self, keys: &[u64], from: usize) -> (usize, usize) {
-        let at = self.index.find(keys[from]);
-        let end = self.index.fence(at + 1).unwrap_or(NO_KEY);
+        let at = self.packed.index.find(keys[from]);
+        let end = self.packed.index.fence(at + 1).unwrap_or(NO_KEY);
         let count = keys[from..].iter().take_while(|&&key| key < end).count();
         (at, from + count)
     }
 
     /// Lets entries wait where their routes lead. Where there is no room, leaves are written anew, and they with them.
     #[inline(always)]
-    fn push_routed(&mut self, run: Columns<'_>, routes: &mut Vec<Route>) {
+    fn push_routed(&mut self, run: EntryColumns<'_>, routes: &mut Vec<Route>) {
         for route in &mut *routes {
-            let branch = &self.branches[route.at];
+            let branch = &self.packed.branches[route.at];
             route.place = branch.find(run.0[route.entry]);
             branch.prefetch_waiting(route.place);
         }
         for route in &*routes {
-            self.branches[route.at].prefetch_room(route.place);
+            self.packed.branches[route.at].prefetch_room(route.place);
         }
-        let mut left = Run::new();
+        let mut left = SortedRun::new();
         for route in routes.drain(..) {
             let entry = (run.0[route.entry], run.1[route.entry]);
-            if !self.branches[route.at].push_late(route.place, entry, &self.options) {
+            if !self.packed.branches[route.at].push_late(route.place, entry, &self.packed.options) {
                 left.push(entry);
             }
         }
@@ -100,13 +88,13 @@ impl BPlusTree {
     /// Makes room where the first of these entries belongs, and merges those of them that belong to leaves that are written
     /// anew for it; returns how many. Time O(leaves that are written).
     #[inline(always)]
-    fn merge_around(&mut self, newer: Columns<'_>) -> usize {
-        let at = self.index.find(newer.0[0]);
-        if self.branches[at].leaves().is_empty() {
-            let fence = self.index.fence(at).unwrap_or(0);
-            self.branches[at].push(fence, self.scratch.spare.leaf());
+    fn merge_around(&mut self, newer: EntryColumns<'_>) -> usize {
+        let at = self.packed.index.find(newer.0[0]);
+        if self.packed.branches[at].leaves().is_empty() {
+            let fence = self.packed.index.fence(at).unwrap_or(0);
+            self.packed.branches[at].push(fence, self.packed.spare.leaf());
         }
-        let place = self.branches[at].find(newer.0[0]);
+        let place = self.packed.branches[at].find(newer.0[0]);
         let window = self.window_around(at, place..place + 1, newer.0);
         let here = (&newer.0[..window.newer], &newer.1[..window.newer]);
         self.write_anew(at, &window, here);
@@ -121,13 +109,13 @@ impl BPlusTree {
     #[inline(always)]
     fn merge_branch_here(&mut self, at: usize) {
         let mut place = 0;
-        while self.branches[at].waiting() > 0 && place < self.branches[at].leaves().len() {
-            let branch = &self.branches[at];
+        while self.packed.branches[at].waiting() > 0 && place < self.packed.branches[at].leaves().len() {
+            let branch = &self.packed.branches[at];
             let last = branch.leaves().len() - 1;
             let joins_next = branch.prefetch_behind(0, place, last, NO_KEY - 1).is_some();
             place = self.merge_up_to(at, place, last, joins_next);
         }
-        self.branches[at].shrink();
+        self.packed.branches[at].shrink();
     }
 
     /// Merges what waits for the leaf at this branch and place, if anything does. Leaves around it, and other branches, may
@@ -141,7 +129,7 @@ impl BPlusTree {
     /// asked for meanwhile. Returns where the leaf behind what was merged is then, if it is still in this branch.
     #[inline(always)]
     fn merge_up_to(&mut self, at: usize, place: usize, last: usize, joins_next: bool) -> usize {
-        let branch = &self.branches[at];
+        let branch = &self.packed.branches[at];
         if branch.waiting_for(place).is_none() {
             if joins_next {
                 branch.leaves()[place + 1].prefetch_columns();
@@ -157,12 +145,15 @@ impl BPlusTree {
     /// Merges what waits for a leaf that has room for it. The next leaf may be asked for meanwhile.
     #[inline(always)]
     pub(crate) fn merge_within(&mut self, at: usize, place: usize, joins_next: bool) {
-        let branch = &mut self.branches[at];
+        let branch = &mut self.packed.branches[at];
         let (leaf, waiting, next) = branch.leaf_to_merge(place);
         let before = leaf.len();
-        self.scratch
-            .merge_leaf(leaf, waiting, next.filter(|_| joins_next));
-        self.entries += leaf.len() - before;
+        let next = next.filter(|_| joins_next);
+        // The leaf is exchanged for a spare one, so that each entry is written once.
+        let mut merged = self.packed.spare.leaf_to_fill();
+        merged.fill_with(|keys, values| self.scratch.joining.join(leaf, waiting, next, (keys, values)));
+        self.packed.spare.keep(std::mem::replace(leaf, merged));
+        self.packed.entries += leaf.len() - before;
         branch.forget_waiting(place..place + 1);
     }
 
@@ -170,13 +161,13 @@ impl BPlusTree {
     pub(crate) fn take_first(&mut self, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         self.clear_stage();
         self.merge_branch(0);
-        let next = self.index.fence(1);
-        for (_, leaf) in self.branches[0].take() {
+        let next = self.packed.index.fence(1);
+        for (_, leaf) in self.packed.branches[0].take() {
             entries.extend(leaf.keys().iter().copied().zip(leaf.values().iter().copied()));
-            self.entries -= leaf.len();
-            self.scratch.spare.keep(leaf);
+            self.packed.entries -= leaf.len();
+            self.packed.spare.keep(leaf);
         }
-        self.drop_branch(0);
+        self.packed.drop_branch(0);
         next
     }
 
@@ -184,7 +175,7 @@ impl BPlusTree {
     pub(crate) fn merge_all(&mut self) {
         self.clear_stage();
         let mut at = 0;
-        while at < self.branches.len() {
+        while at < self.packed.branches.len() {
             self.merge_branch(at);
             at += 1;
         }
@@ -192,7 +183,7 @@ impl BPlusTree {
 }
 
 struct MergeBranch<'t> {
-    tree: &'t mut BPlusTree,
+    tree: &'t mut PendingTree,
     at: usize,
 }
 
@@ -206,8 +197,8 @@ impl Searching for MergeBranch<'_> {
 }
 
 struct InsertRun<'t> {
-    tree: &'t mut BPlusTree,
-    run: Columns<'t>,
+    tree: &'t mut PendingTree,
+    run: EntryColumns<'t>,
 }
 
 impl Searching for InsertRun<'_> {

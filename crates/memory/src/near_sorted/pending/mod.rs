@@ -1,6 +1,10 @@
-//! Late entries: staged, then waiting by the leaf to which they belong.
+//! The layer of pending entries: late ones are staged, then wait by the leaf to which they belong, and are merged leaf by leaf.
 
-pub(crate) mod late;
-pub(crate) mod merge;
+mod by_leaf;
+mod merge;
+mod range;
+pub(crate) mod scan;
+mod scratch;
 pub(crate) mod stage;
-pub(crate) mod waiting;
+pub(crate) mod tree;
+mod window;

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LATE_ENTRIES;
-use crate::near_sorted::search::{Columns, NO_KEY};
+use crate::near_sorted::run::SortedRun;
+use crate::search::keys::NO_KEY;
 
 const _: () = assert!(LATE_ENTRIES <= u16::MAX as usize, "a link to each entry");
 
@@ -37,67 +39,6 @@ pub(crate) struct Stage {
     room: usize,
     /// Where entries are sorted.
     sorting: Vec<(u64, u64)>,
-}
-
-/// Entries with ascending keys.
-#[derive(Debug, Default)]
-pub(crate) struct Run {
-    pub(crate) keys: Vec<u64>,
-    pub(crate) values: Vec<u64>,
-}
-
-impl Run {
-    pub(crate) const fn new() -> Self {
-        Self {
-            keys: Vec::new(),
-            values: Vec::new(),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn columns(&self) -> Columns<'_> {
-        (&self.keys, &self.values)
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        (self.keys.capacity() + self.values.capacity()) * size_of::<u64>()
-    }
-
-    pub(crate) fn truncate(&mut self, len: usize) {
-        self.keys.truncate(len);
-        self.values.truncate(len);
-    }
-
-    pub(crate) fn forget_first(&mut self, count: usize) {
-        self.keys.drain(..count);
-        self.values.drain(..count);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.keys.clear();
-        self.values.clear();
-    }
-
-    /// Whether there is room for another entry where the others are.
-    #[inline(always)]
-    pub(crate) fn has_room(&self) -> bool {
-        self.keys.len() < self.keys.capacity() && self.values.len() < self.values.capacity()
-    }
-
-    #[inline(always)]
-    pub(crate) fn push(&mut self, (key, value): (u64, u64)) {
-        self.keys.push(key);
-        self.values.push(value);
-    }
-
-    /// Takes entries sorted by key, those of the same key in order of arrival, of which the last one counts.
-    pub(crate) fn extend_sorted(&mut self, entries: &[(u64, u64)]) {
-        for (place, &entry) in entries.iter().enumerate() {
-            if entries.get(place + 1).is_none_or(|next| next.0 != entry.0) {
-                self.push(entry);
-            }
-        }
-    }
 }
 
 impl Stage {
@@ -233,7 +174,7 @@ impl Stage {
 
     /// Appends the entries between two bounds, of which neither is [`NO_KEY`], ascending.
     #[inline(always)]
-    pub(crate) fn between(&self, lower: u64, upper: u64, run: &mut Run) {
+    pub(crate) fn between(&self, lower: u64, upper: u64, run: &mut SortedRun) {
         if lower > self.greatest || upper < self.least || self.is_empty() {
             return;
         }
@@ -256,7 +197,7 @@ impl Stage {
     }
 
     /// Moves the entries between two bounds, of which neither is [`NO_KEY`], to a run.
-    pub(crate) fn take_between(&mut self, lower: u64, upper: u64, run: &mut Run) {
+    pub(crate) fn take_between(&mut self, lower: u64, upper: u64, run: &mut SortedRun) {
         run.clear();
         self.between(lower, upper, run);
         if run.keys.is_empty() {
@@ -270,7 +211,7 @@ impl Stage {
     }
 
     /// Moves all entries to a run.
-    pub(crate) fn take(&mut self, run: &mut Run) {
+    pub(crate) fn take(&mut self, run: &mut SortedRun) {
         run.clear();
         let entries = self.keys.iter().copied().zip(self.values.iter().copied());
         sort_into(&mut self.sorting, entries, (self.least, self.greatest));
@@ -382,12 +323,6 @@ fn insertion_sort(entries: &mut [(u64, u64)]) {
         }
         entries[place] = entry;
     }
-}
-
-/// A hash of a key, of which the upper half is good.
-#[inline(always)]
-pub(crate) fn hash(key: u64) -> u64 {
-    (key ^ key >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[inline(always)]

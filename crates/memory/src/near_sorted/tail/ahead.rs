@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::near_sorted::options::TreeOptions;
-use crate::near_sorted::pending::stage::Run;
-use crate::near_sorted::search::NO_KEY;
-use crate::near_sorted::tree::bplus_tree::BPlusTree;
+use crate::near_sorted::pending::tree::PendingTree;
+use crate::near_sorted::run::SortedRun;
+use crate::search::keys::NO_KEY;
 
 /// Entries that are read at once.
 const STRETCH_ENTRIES: usize = 256;
@@ -20,7 +20,7 @@ pub(crate) struct Ahead {
     near: BTreeMap<u64, u64>,
     near_end: u64,
     /// Entries above `near_end`.
-    far: BPlusTree,
+    far: PendingTree,
     /// The least key; [`NO_KEY`] if there is none.
     first: u64,
 }
@@ -30,7 +30,7 @@ impl Ahead {
         Self {
             near: BTreeMap::new(),
             near_end: 0,
-            far: BPlusTree::with_options(options),
+            far: PendingTree::with_options(options),
             first: NO_KEY,
         }
     }
@@ -107,7 +107,7 @@ impl Ahead {
         self.near = entries.into_iter().collect();
     }
 
-    /// Reads as [`SerialMap::read_up`](crate::map::serial_map::SerialMap::read_up) does.
+    /// Reads as [`ExclusiveMap::read_up`](crate::map::exclusive_map::ExclusiveMap::read_up) does.
     pub(crate) fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if lower > self.near_end {
             return self.far.read_up_below(lower, upper, entries);
@@ -125,7 +125,7 @@ impl Ahead {
         }
     }
 
-    /// Reads as [`SerialMap::read_down`](crate::map::serial_map::SerialMap::read_down) does.
+    /// Reads as [`ExclusiveMap::read_down`](crate::map::exclusive_map::ExclusiveMap::read_down) does.
     pub(crate) fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if upper > self.near_end {
             let end = lower.max(self.near_end + 1);
@@ -156,7 +156,7 @@ impl Ahead {
         if lower > self.near_end || lower > upper {
             return;
         }
-        let mut stretch = Run::new();
+        let mut stretch = SortedRun::new();
         let mut near = self.near.range(lower..=upper).peekable();
         while near.peek().is_some() {
             stretch.clear();
@@ -166,7 +166,7 @@ impl Ahead {
         }
     }
 
-    /// Visits all entries between the bounds, ascending, and [merges](BPlusTree::scan_between) what waits among them.
+    /// Visits all entries between the bounds, ascending, and [merges](PendingTree::scan_between) what waits among them.
     pub(crate) fn scan(
         &mut self,
         (lower, upper): (u64, u64),
@@ -188,7 +188,7 @@ impl Ahead {
 
     /// What does not hold of the invariants.
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.far.check_structure()?;
+        self.far.check()?;
         let mut far = Vec::new();
         self.far
             .visit_between(0, NO_KEY - 1, &mut |keys, _| far.extend_from_slice(keys));

@@ -2,8 +2,9 @@
 
 use super::lateness::Lateness;
 use crate::near_sorted::options::{LATE_ENTRIES, TreeOptions};
-use crate::near_sorted::pending::stage::{Run, Stage};
-use crate::near_sorted::search::Columns;
+use crate::near_sorted::pending::stage::Stage;
+use crate::near_sorted::run::SortedRun;
+use crate::search::keys::EntryColumns;
 
 /// Entries that are joined at once by whoever reads.
 const JOINED_AT_ONCE: usize = 1024;
@@ -19,7 +20,7 @@ const JOINED_AT_ONCE: usize = 1024;
 pub(crate) struct Tail {
     pub(crate) fence: u64,
     pub(crate) end: u64,
-    sorted: Run,
+    sorted: SortedRun,
     pub(crate) late: Stage,
     /// So many sorted entries call for packing.
     limit: usize,
@@ -27,7 +28,7 @@ pub(crate) struct Tail {
     kept: usize,
     pub(crate) lateness: Lateness,
     /// What is merged is written here.
-    merged: Run,
+    merged: SortedRun,
     /// How often an entry was written since it arrived, for all of them.
     pub(crate) moved: u64,
 }
@@ -37,19 +38,19 @@ impl Tail {
         Self {
             fence: 0,
             end: 0,
-            sorted: Run::new(),
+            sorted: SortedRun::new(),
             late: Stage::new(options.staged_entries),
             limit: options.leaf_entries,
             kept: 0,
             lateness: Lateness::new(),
-            merged: Run::new(),
+            merged: SortedRun::new(),
             moved: 0,
         }
     }
 
     /// What is in order.
     #[inline(always)]
-    pub(crate) fn sorted(&self) -> Columns<'_> {
+    pub(crate) fn sorted(&self) -> EntryColumns<'_> {
         self.sorted.columns()
     }
 
@@ -101,7 +102,7 @@ impl Tail {
     }
 
     /// Puts what is late in its place; says whether anything was.
-    pub(crate) fn merge_late(&mut self, late: &mut Run) -> bool {
+    pub(crate) fn merge_late(&mut self, late: &mut SortedRun) -> bool {
         if self.late.is_empty() {
             return false;
         }
@@ -162,7 +163,7 @@ impl Tail {
         let from = keys.partition_point(|&key| key < lower);
         let to = from + keys[from..].partition_point(|&key| key <= upper);
         let sorted = (&keys[from..to], &values[from..to]);
-        let mut late = Run::new();
+        let mut late = SortedRun::new();
         self.late.between(lower, upper, &mut late);
         if late.keys.is_empty() {
             if !sorted.0.is_empty() {
@@ -218,13 +219,13 @@ impl Tail {
 
 /// Two sorted runs on the way to become one.
 struct Joining<'r> {
-    older: Columns<'r>,
-    newer: Columns<'r>,
+    older: EntryColumns<'r>,
+    newer: EntryColumns<'r>,
 }
 
 impl<'r> Joining<'r> {
     /// Of equal keys the newer entry counts.
-    const fn new(older: Columns<'r>, newer: Columns<'r>) -> Self {
+    const fn new(older: EntryColumns<'r>, newer: EntryColumns<'r>) -> Self {
         Self { older, newer }
     }
 

@@ -1,15 +1,16 @@
 //! Adding entries in order behind all others, by packing leaves.
 
 use super::bplus_tree::BPlusTree;
-use crate::near_sorted::search::NO_KEY;
-use crate::swa_buffer::BaseTree;
+use crate::search::keys::NO_KEY;
 
-impl BaseTree for BPlusTree {
-    fn max_key(&self) -> Option<u64> {
-        if self.greatest.is_some() {
+impl BPlusTree {
+    /// The greatest key.
+    pub(crate) fn max_key(&self) -> Option<u64> {
+        if self.packed.greatest.is_some() {
             return Some(NO_KEY);
         }
         let leaves = self
+            .packed
             .branches
             .iter()
             .rev()
@@ -17,26 +18,27 @@ impl BaseTree for BPlusTree {
         leaves.and_then(|leaf| leaf.keys().last().copied())
     }
 
-    fn append(&mut self, entries: &[(u64, u64)]) {
-        let fill = self.options.filled_leaf();
-        let last = self.branches.len() - 1;
+    /// Adds entries with ascending keys, which lie above all others.
+    pub(crate) fn append(&mut self, entries: &[(u64, u64)]) {
+        let fill = self.packed.options.filled_leaf();
+        let last = self.packed.branches.len() - 1;
         let mut rest = entries;
         if let Some((NO_KEY, value)) = rest.last() {
-            self.greatest = Some(*value);
+            self.packed.greatest = Some(*value);
             rest = &rest[..rest.len() - 1];
         }
-        let leaves = self.branches[last].leaves().len();
+        let leaves = self.packed.branches[last].leaves().len();
         if leaves > 0 {
-            let tail = self.branches[last].leaf_mut(leaves - 1);
+            let tail = self.packed.branches[last].leaf_mut(leaves - 1);
             let (first, behind) = rest.split_at(rest.len().min(fill.saturating_sub(tail.len())));
             first.iter().for_each(|&(key, value)| tail.push(key, value));
-            self.entries += first.len();
+            self.packed.entries += first.len();
             rest = behind;
         }
         for filling in rest.chunks(fill) {
-            let mut leaf = self.scratch.spare.leaf();
+            let mut leaf = self.packed.spare.leaf();
             filling.iter().for_each(|&(key, value)| leaf.push(key, value));
-            self.push_leaf(filling[0].0, leaf);
+            self.packed.push_leaf(filling[0].0, leaf);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which branch a key belongs to: slots over the range of the fences of all branches, and a static tree.
 
 use super::fence_slots::FenceSlots;
-use crate::near_sorted::search::{Compiled, LANES, NO_KEY, Vectors};
+use crate::search::keys::{Compiled, LANES, NO_KEY, Vectors};
 
 /// Ascending fences, and above them levels of every eighth key of the level below, as in a cache-sensitive search tree
 /// without pointers (Rao, Ross, SIGMOD 2000).

@@ -1,6 +1,6 @@
 //! About where a key's fence is: the range of the fences in slots of one length.
 
-use crate::near_sorted::search::LANES;
+use crate::search::keys::LANES;
 
 /// Slots for each fence, at least.
 const SLOTS_EACH: usize = 2;

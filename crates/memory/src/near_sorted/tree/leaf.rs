@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::leaf_pages::LeafPage;
 use crate::near_sorted::options::LEAF_ENTRIES;
-use crate::near_sorted::search::{Columns, Compiled, GROUP, LANES, NO_KEY, Vectors, count_below};
+use crate::search::keys::{Compiled, EntryColumns, GROUP, LANES, NO_KEY, Vectors, count_below};
 use crate::search::prefetch::prefetch;
 
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
@@ -339,7 +339,7 @@ impl Leaf {
 
     /// Adds entries behind all others, as many as there may be; returns how many.
     #[inline(always)]
-    pub(crate) fn fill_up(&mut self, (keys, values): Columns<'_>, fill: usize) -> usize {
+    pub(crate) fn fill_up(&mut self, (keys, values): EntryColumns<'_>, fill: usize) -> usize {
         let first = self.len();
         let count = keys.len().min(fill - first);
         let end = first + count;
@@ -486,7 +486,7 @@ mod tests {
                     leaf.keys()
                 );
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                if let Some(wide) = crate::near_sorted::wide::Wide::detect() {
+                if let Some(wide) = crate::search::wide::Wide::detect() {
                     assert_eq!(leaf.get(probe, wide), expected, "{probe}, with vectors");
                 }
             }

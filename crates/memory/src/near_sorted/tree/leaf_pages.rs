@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::near_sorted::options::LEAF_ENTRIES;
-use crate::near_sorted::search::{Columns, NO_KEY};
+use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// Pages in the first piece.
 const FIRST_PAGES: usize = 4;
@@ -53,7 +53,7 @@ fn write_column(column: &mut [MaybeUninit<u64>; LEAF_ENTRIES], entries: &[u64], 
 pub(crate) struct LeafPage {
     page: NonNull<Page>,
     /// Keeps the page alive.
-    _piece: Arc<Piece>,
+    _piece: Arc<PageMemory>,
 }
 
 // SAFETY: the page belongs to this alone (2), and lives as long as its piece (1).
@@ -65,7 +65,7 @@ unsafe impl Sync for LeafPage {}
 #[derive(Debug)]
 pub(crate) struct PagePool {
     /// The last one.
-    piece: Option<Arc<Piece>>,
+    piece: Option<Arc<PageMemory>>,
     /// Pages of the last piece that were taken.
     taken: usize,
     /// Pages that were taken in all.
@@ -73,15 +73,15 @@ pub(crate) struct PagePool {
 }
 
 #[derive(Debug)]
-struct Piece {
+struct PageMemory {
     start: NonNull<Page>,
     layout: Layout,
 }
 
 // SAFETY: a piece is memory alone; who may read and write which part of it is said by invariant 2.
-unsafe impl Send for Piece {}
+unsafe impl Send for PageMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Piece {}
+unsafe impl Sync for PageMemory {}
 
 impl PagePool {
     pub(crate) const fn new() -> Self {
@@ -98,14 +98,16 @@ impl PagePool {
     }
 
     /// A page of these entries, of which there are as many as a leaf has room for at most, and [`NO_KEY`] behind them.
-    pub(crate) fn take_filled(&mut self, (keys, values): Columns<'_>) -> LeafPage {
+    pub(crate) fn take_filled(&mut self, (keys, values): EntryColumns<'_>) -> LeafPage {
         let room = self.piece.as_ref().map_or(0, |piece| piece.pages());
         let piece = if self.taken < room {
             self.piece.as_ref()
         } else {
             // Each piece is as large as all before it.
             self.taken = 0;
-            self.piece = Some(Arc::new(Piece::new(self.pages.clamp(FIRST_PAGES, MOST_PAGES))));
+            self.piece = Some(Arc::new(PageMemory::new(
+                self.pages.clamp(FIRST_PAGES, MOST_PAGES),
+            )));
             self.piece.as_ref()
         };
         let piece = piece.expect("a piece was made").clone();
@@ -127,7 +129,7 @@ impl PagePool {
     }
 }
 
-impl Piece {
+impl PageMemory {
     fn new(pages: usize) -> Self {
         let layout = Layout::array::<Page>(pages).expect("a piece is small");
         // SAFETY: its size is not zero.
@@ -143,7 +145,7 @@ impl Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for PageMemory {
     fn drop(&mut self) {
         // SAFETY: it was allocated with this layout, and no page of it is anybody's (1).
         unsafe { dealloc(self.start.as_ptr().cast(), self.layout) };

@@ -1,11 +1,13 @@
-//! The tree of packed leaves.
+//! The plain tree of packed leaves, on which a layer may stand.
 
-pub(crate) mod append;
+mod append;
 pub(crate) mod bplus_tree;
 pub(crate) mod branch;
 pub(crate) mod fence_index;
-pub(crate) mod fence_slots;
+mod fence_slots;
+pub(crate) mod layer;
 pub(crate) mod leaf;
 pub(crate) mod leaf_pages;
-pub(crate) mod scratch;
-pub(crate) mod window;
+pub(crate) mod packed_tree;
+mod range;
+pub(crate) mod spare;

@@ -20,7 +20,7 @@ use crate::map::output::Output;
 use crate::search::columns::Words;
 use crate::search::copy::{move_down, move_up};
 use crate::search::prefetch::prefetch_to_write;
-use crate::search::words::Lanes;
+use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::version_latch::{VersionLatch, Writer};
 
@@ -48,7 +48,7 @@ const _: () = assert!(BUCKETS * BUCKET == BLOCK_CAP);
 
 /// What a block is at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum BlockState {
     Dead,
     /// Covers all keys up to its top.
     First,
@@ -96,7 +96,7 @@ impl<W: Words> Block<W> {
             right: AtomicPtr::default(),
             len: AtomicU32::new(0),
             in_order: AtomicU32::new(0),
-            state: AtomicU32::new(State::Dead as u32),
+            state: AtomicU32::new(BlockState::Dead as u32),
             below: W::new_columns(),
             top: W::new_columns(),
             table: Table(W::new_columns()),
@@ -139,11 +139,11 @@ impl<W: Words> Block<W> {
     }
 
     #[inline]
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> BlockState {
         match self.state.load(Ordering::Relaxed) {
-            state if state == State::First as u32 => State::First,
-            state if state == State::Inner as u32 => State::Inner,
-            _ => State::Dead,
+            state if state == BlockState::First as u32 => BlockState::First,
+            state if state == BlockState::Inner as u32 => BlockState::Inner,
+            _ => BlockState::Dead,
         }
     }
 
@@ -162,7 +162,13 @@ impl<W: Words> Block<W> {
     }
 
     /// Begins a life: empty, with these fences.
-    pub(crate) fn begin(&self, state: State, (below, top): (W, W), right: *mut Self, _writer: Writer<'_>) {
+    pub(crate) fn begin(
+        &self,
+        state: BlockState,
+        (below, top): (W, W),
+        right: *mut Self,
+        _writer: Writer<'_>,
+    ) {
         self.set_len(0);
         self.state.store(state as u32, Ordering::Relaxed);
         below.store(&self.below, 0);
@@ -173,7 +179,7 @@ impl<W: Words> Block<W> {
     /// Ends a life.
     pub(crate) fn die(&self, _writer: Writer<'_>) {
         self.set_len(0);
-        self.state.store(State::Dead as u32, Ordering::Relaxed);
+        self.state.store(BlockState::Dead as u32, Ordering::Relaxed);
     }
 
     #[inline]
@@ -188,7 +194,7 @@ impl<W: Words> Block<W> {
     #[inline]
     pub(crate) fn covers(&self, key: &W) -> Covers {
         let state = self.state();
-        if state == State::Dead || (state == State::Inner && *key <= self.below()) {
+        if state == BlockState::Dead || (state == BlockState::Inner && *key <= self.below()) {
             Covers::Elsewhere
         } else if *key > self.top() {
             Covers::LiesRight
@@ -213,7 +219,7 @@ impl<W: Words> Block<W> {
     /// How many of the entries in order lie below `key`, and whether the next is its.
     #[inline]
     pub(crate) fn search(&self, key: &W) -> (usize, bool) {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let len = self.in_order();
         // What lies below the first key of the first bucket is found below it in the bucket.
         let bucket = key
@@ -251,7 +257,7 @@ impl<W: Words> Block<W> {
     #[inline]
     pub(crate) fn prefetch_entry(&self, key: &W) {
         let end = self.in_order().div_ceil(BUCKET);
-        let bucket = key.rank_above(&self.table.0, end, Lanes::of_this_processor());
+        let bucket = key.rank_above(&self.table.0, end, VectorUnit::of_this_processor());
         let start = bucket.saturating_sub(1) * BUCKET;
         if let Some(column) = W::only_column(&self.keys) {
             crate::sb_tree::prefetch(column.get(start));
@@ -437,7 +443,7 @@ impl<W: Words> Block<W> {
         } else {
             BLOCK_CAP / 8
         };
-        self.state() == State::Inner && self.len() <= BLOCK_CAP - ROOM
+        self.state() == BlockState::Inner && self.len() <= BLOCK_CAP - ROOM
     }
 
     /// Moves the last entries to the right neighbour, with what they cover, so that both have about as many. Both are
@@ -490,7 +496,7 @@ mod tests {
             let mut rng = Rng::new(seed);
             let block = Block::<[u64; 1]>::new();
             let writer = Writer::UNPUBLISHED;
-            block.begin(State::First, ([0], [u64::MAX]), std::ptr::null_mut(), writer);
+            block.begin(BlockState::First, ([0], [u64::MAX]), std::ptr::null_mut(), writer);
             let mut keys: Vec<u64> = (0..BLOCK_CAP as u64).map(|key| 10 * key).collect();
             rng.shuffle(&mut keys);
             for (number, &key) in keys.iter().enumerate() {

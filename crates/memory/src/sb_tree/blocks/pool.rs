@@ -24,7 +24,7 @@ const FIRST_BLOCKS: usize = 4;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct BlockPool<W: Words> {
-    pieces: Vec<Piece<W>>,
+    pieces: Vec<BlockMemory<W>>,
     /// Blocks of the last piece that have begun to exist.
     begun: usize,
     /// Dead blocks.
@@ -32,7 +32,7 @@ pub(crate) struct BlockPool<W: Words> {
 }
 
 #[derive(Debug)]
-struct Piece<W: Words> {
+struct BlockMemory<W: Words> {
     start: NonNull<Block<W>>,
     blocks: usize,
     layout: Layout,
@@ -123,7 +123,7 @@ impl<W: Words> BlockPool<W> {
         if is_huge {
             advise_huge_page(start.cast(), bytes, makes_anew);
         }
-        self.pieces.push(Piece {
+        self.pieces.push(BlockMemory {
             start,
             blocks,
             layout,

@@ -1,7 +1,7 @@
 //! Checks of the data layer and the search layer, for tests and for those who doubt their memory.
 
 use super::layer::Blocks;
-use crate::sb_tree::blocks::block::{Block, Covers, State};
+use crate::sb_tree::blocks::block::{Block, BlockState, Covers};
 use crate::search::columns::Words;
 
 impl<W: Words> Blocks<W> {
@@ -31,9 +31,9 @@ impl<W: Words> Blocks<W> {
     /// Checks a block to which a descent leads by way of `led_to`.
     fn check_block(&self, block: &Block<W>, led_to: &Block<W>, below: Option<W>) -> Result<(), String> {
         let state = if below.is_some() {
-            State::Inner
+            BlockState::Inner
         } else {
-            State::First
+            BlockState::First
         };
         if block.state() != state {
             return Err(format!("it is {:?}", block.state()));

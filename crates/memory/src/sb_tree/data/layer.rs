@@ -20,7 +20,7 @@ use std::sync::PoisonError;
 
 use super::edge::Edge;
 use crate::map::memory_use::MemoryUse;
-use crate::sb_tree::blocks::block::{BLOCK_CAP, Block, Covers, State};
+use crate::sb_tree::blocks::block::{BLOCK_CAP, Block, BlockState, Covers};
 use crate::sb_tree::blocks::pool::BlockPool;
 use crate::sb_tree::search::layer::{Descent, Growth, SearchLayer};
 use crate::search::columns::Words;
@@ -54,7 +54,7 @@ pub(crate) enum Change<T> {
 }
 
 /// A block that covers a key, if its version still stands.
-pub(crate) type Found<'b, W> = (&'b Block<W>, Version);
+pub(crate) type FoundBlock<'b, W> = (&'b Block<W>, Version);
 
 impl<W: Words> Blocks<W> {
     /// One block, which covers the least key.
@@ -70,7 +70,7 @@ impl<W: Words> Blocks<W> {
             walked: AtomicU64::new(0),
         };
         blocks.at(first).begin(
-            State::First,
+            BlockState::First,
             (W::MIN, W::MIN),
             std::ptr::null_mut(),
             Writer::UNPUBLISHED,
@@ -128,7 +128,7 @@ impl<W: Words> Blocks<W> {
 
     /// The block that covers `key`; none if `key` lies above all blocks.
     #[inline]
-    pub(crate) fn find(&self, key: &W) -> Option<Found<'_, W>> {
+    pub(crate) fn find(&self, key: &W) -> Option<FoundBlock<'_, W>> {
         let block = self.search.aim(key);
         block.prefetch();
         if let Some(version) = block.latch.optimistic_now()
@@ -140,7 +140,7 @@ impl<W: Words> Blocks<W> {
     }
 
     #[cold]
-    pub(crate) fn find_further(&self, key: &W) -> Option<Found<'_, W>> {
+    pub(crate) fn find_further(&self, key: &W) -> Option<FoundBlock<'_, W>> {
         let mut backoff = Backoff::default();
         'again: loop {
             let mut block = self.search.descend(key);
@@ -222,7 +222,7 @@ impl<W: Words> Blocks<W> {
                 return false;
             };
             let (top, right) = (block.top(), NonNull::new(block.right()));
-            if block.state() == State::Dead || !block.latch.validate(version) {
+            if block.state() == BlockState::Dead || !block.latch.validate(version) {
                 return false;
             }
             let (Some(right), Some(next)) = (right, top.successor()) else {
@@ -425,7 +425,7 @@ impl<W: Words> Blocks<W> {
         // Outdated readers may look at it, but nobody latches a dead block.
         let right_latched = right.latch.latch();
         right.begin(
-            State::Inner,
+            BlockState::Inner,
             (block.key(middle - 1), block.top()),
             block.right(),
             writer,
@@ -486,7 +486,7 @@ impl<W: Words> Blocks<W> {
         let Some(left_latched) = left.latch.try_latch_now() else {
             return;
         };
-        if !std::ptr::eq(left.right(), right) || left.state() == State::Dead {
+        if !std::ptr::eq(left.right(), right) || left.state() == BlockState::Dead {
             return;
         }
         interleave();
@@ -507,7 +507,7 @@ impl<W: Words> Blocks<W> {
     }
 
     /// The last block, if its version stands.
-    fn last(&self) -> Found<'_, W> {
+    fn last(&self) -> FoundBlock<'_, W> {
         let mut backoff = Backoff::default();
         loop {
             let mut block = self.search.descend(&W::MAX);
@@ -515,7 +515,7 @@ impl<W: Words> Blocks<W> {
                 block = right;
             }
             if let Some(version) = block.latch.optimistic_now()
-                && block.state() != State::Dead
+                && block.state() != BlockState::Dead
                 && block.right().is_null()
                 && block.latch.validate(version)
             {
@@ -582,7 +582,12 @@ impl<W: Words> Blocks<W> {
         let block = self.at(new);
         let latched = block.latch.latch()?;
         let below = last.top();
-        block.begin(State::Inner, (below, top), std::ptr::null_mut(), latched.writer());
+        block.begin(
+            BlockState::Inner,
+            (below, top),
+            std::ptr::null_mut(),
+            latched.writer(),
+        );
         block.append(entries.iter().copied(), latched.writer());
         interleave();
         // Its latch is held till then: who comes on an outdated way must not change what may have to be taken back.

@@ -1,10 +1,10 @@
 //! Reading entries from block to block.
 
-use super::layer::{Blocks, Found};
+use super::layer::{Blocks, FoundBlock};
 use crate::map::key::Key;
 use crate::map::output::Output;
 use crate::map::range::End;
-use crate::sb_tree::blocks::block::{BLOCK_CAP, Covers, State};
+use crate::sb_tree::blocks::block::{BLOCK_CAP, BlockState, Covers};
 use crate::sb_tree::search::layer::Approach;
 use crate::search::columns::Words;
 use crate::sync::primitive::interleave;
@@ -41,8 +41,8 @@ impl<W: Words> Blocks<W> {
             entries.extend(block.entries(block.places((start, end))));
             let next = match (from, block.state()) {
                 (End::Least, _) => block.top().successor(),
-                (End::Greatest, State::First) => None,
-                (End::Greatest, State::Dead | State::Inner) => block.below().successor(),
+                (End::Greatest, BlockState::First) => None,
+                (End::Greatest, BlockState::Dead | BlockState::Inner) => block.below().successor(),
             };
             if block.latch.validate(version) {
                 return Some(next);
@@ -82,7 +82,7 @@ impl<W: Words> Blocks<W> {
     #[inline(never)]
     fn scan_further<K: Key<Words = W>>(
         &self,
-        (mut block, mut version): Found<'_, W>,
+        (mut block, mut version): FoundBlock<'_, W>,
         mut from: usize,
         (mut start, end): (W, W),
         output: &mut Output<'_, K>,
@@ -130,7 +130,7 @@ impl<W: Words> Blocks<W> {
 
     /// The block, whose entries are put in order if they are not; none if its version does not stand.
     #[inline]
-    fn in_order<'b>(found: Found<'b, W>) -> Option<Found<'b, W>> {
+    fn in_order<'b>(found: FoundBlock<'b, W>) -> Option<FoundBlock<'b, W>> {
         if found.0.is_settled() {
             Some(found)
         } else {
@@ -139,7 +139,7 @@ impl<W: Words> Blocks<W> {
     }
 
     #[cold]
-    fn settle<'b>((block, version): Found<'b, W>) -> Option<Found<'b, W>> {
+    fn settle<'b>((block, version): FoundBlock<'b, W>) -> Option<FoundBlock<'b, W>> {
         let latched = block.latch.try_latch(version)?;
         block.settle(latched.writer());
         Some((block, latched.release()))
@@ -147,7 +147,7 @@ impl<W: Words> Blocks<W> {
 
     /// As [`find`](Self::find), and asks for `count` entries where they may be expected.
     #[inline]
-    fn find_for_scan(&self, start: &W, count: usize) -> Option<Found<'_, W>> {
+    fn find_for_scan(&self, start: &W, count: usize) -> Option<FoundBlock<'_, W>> {
         /// How far entries may be from where they are expected: two cache lines.
         const LEEWAY: usize = 16;
         let Approach { block, right, guess } = self.search.approach(start);

@@ -26,7 +26,7 @@ use super::node::Node;
 use super::outline::{FANOUT, Lead};
 use crate::sb_tree::blocks::block::{BLOCK_CAP, Block};
 use crate::search::columns::Words;
-use crate::search::words::Lanes;
+use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, Ordering, interleave};
 
 /// See the [module](self).
@@ -141,7 +141,7 @@ impl<W: Words> SearchLayer<W> {
 
     /// The node of level 0 on the way to `key`.
     #[inline]
-    fn descend_to_node(&self, key: &W, lanes: Lanes) -> &Node<W> {
+    fn descend_to_node(&self, key: &W, lanes: VectorUnit) -> &Node<W> {
         let (mut node, level) = self.root();
         for _ in 0..level {
             let child = node.child(node.place(key, lanes));
@@ -155,7 +155,7 @@ impl<W: Words> SearchLayer<W> {
     /// A block at or to the left of which `key` belongs, with the reserve of rule 3.
     #[inline]
     pub(crate) fn descend(&self, key: &W) -> &Block<W> {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let node = self.descend_to_node(key, lanes);
         let child = node.child(node.place(key, lanes));
         interleave();
@@ -166,7 +166,7 @@ impl<W: Words> SearchLayer<W> {
     /// The block that [`descend`](Self::descend) ends at, or with few keys another one, from less memory.
     #[inline]
     pub(crate) fn aim(&self, key: &W) -> &Block<W> {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let node = self.descend_to_node(key, lanes);
         let child = match node.outline.lead(key, lanes) {
             Some(lead) => node.child_of(lead.run, lead.place),
@@ -180,7 +180,7 @@ impl<W: Words> SearchLayer<W> {
     /// Takes [`aim`](Self::aim), and tells what it met on the way.
     #[inline]
     pub(crate) fn approach(&self, key: &W) -> Approach<'_, W> {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let node = self.descend_to_node(key, lanes);
         if let Some(Lead { run, place, share }) = node.outline.lead(key, lanes) {
             let right = (place + 1).min(FANOUT - 1);
@@ -208,7 +208,7 @@ impl<W: Words> SearchLayer<W> {
     /// Descends as [`descend`](Self::descend) does, from where the last descent was, whose key was not above this one.
     #[inline]
     pub(crate) fn descend_on<'s>(&'s self, key: &W, last: &mut Descent<'s, W>) -> &'s Block<W> {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let node = match last.node {
             Some(node) if *key <= last.node_top => node,
             _ => {
@@ -232,7 +232,7 @@ impl<W: Words> SearchLayer<W> {
     }
 
     fn path(&self, key: &W) -> Path<'_, W> {
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let (mut node, _) = self.root();
         let mut path = Vec::with_capacity(8);
         loop {

@@ -1,8 +1,8 @@
 //! A node of the search layer: separators and children. The rules are those of [`search_layer`](super::layer).
 
-use super::outline::{FANOUT, Outline, Run};
+use super::outline::{BlockRun, FANOUT, Outline};
 use crate::search::columns::Words;
-use crate::search::words::Lanes;
+use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 
 /// Separators that one of a node's summary stands for.
@@ -85,7 +85,7 @@ impl<W: Words> Node<W> {
 
     /// The child at `place`, from memory only if it is not in the run.
     #[inline]
-    pub(crate) fn child_of(&self, run: Run<W>, place: usize) -> *mut () {
+    pub(crate) fn child_of(&self, run: BlockRun<W>, place: usize) -> *mut () {
         match run.child(place) {
             Some(child) => child.cast(),
             None => self.child(place),
@@ -93,7 +93,7 @@ impl<W: Words> Node<W> {
     }
 
     #[inline]
-    pub(crate) fn place(&self, key: &W, lanes: Lanes) -> usize {
+    pub(crate) fn place(&self, key: &W, lanes: VectorUnit) -> usize {
         // Only a summary that is changing has no separator above.
         let group = key.rank_in_group::<GROUPS, GROUPS>(&self.summary.0, 0, lanes) % GROUPS;
         // It is waited for together with the separators.
@@ -172,12 +172,15 @@ mod tests {
             node.insert(place - 1, [10 * place as u64], *child);
             assert!((0..FANOUT).all(|place| !node.child(place).is_null()));
         }
-        assert_eq!(node.place(&[u64::MAX], Lanes::of_this_processor()), FANOUT - 1);
+        assert_eq!(
+            node.place(&[u64::MAX], VectorUnit::of_this_processor()),
+            FANOUT - 1
+        );
         while node.len() > 1 {
             node.remove(node.len() - 1);
             assert!((0..FANOUT).all(|place| !node.child(place).is_null()));
         }
-        assert_eq!(node.place(&[u64::MAX], Lanes::of_this_processor()), 0);
+        assert_eq!(node.place(&[u64::MAX], VectorUnit::of_this_processor()), 0);
         node.begin(children[1]);
         assert!((0..FANOUT).all(|place| node.child(place) == children[1]));
     }
@@ -188,7 +191,7 @@ mod tests {
         let mut pool = crate::sb_tree::blocks::pool::BlockPool::<[u64; 1]>::new();
         let blocks: Vec<*mut ()> = (0..=FANOUT).map(|_| pool.take().as_ptr().cast()).collect();
         let node = Node::<[u64; 1]>::new(0);
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let check = |leads: &[(u64, usize)]| {
             let child = |place: usize| node.child(place).cast();
             assert_eq!(

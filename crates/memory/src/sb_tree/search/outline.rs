@@ -14,7 +14,7 @@
 
 use crate::sb_tree::blocks::block::Block;
 use crate::search::columns::Words;
-use crate::search::words::Lanes;
+use crate::search::words::VectorUnit;
 use crate::sync::primitive::hint::{AtomicU32, AtomicU64};
 use crate::sync::primitive::{AtomicPtr, Ordering, interleave};
 
@@ -44,9 +44,9 @@ struct Separators([AtomicU32; FANOUT]);
 
 /// A node's children, from the first on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Run<W: Words>(*mut Block<W>);
+pub(crate) struct BlockRun<W: Words>(*mut Block<W>);
 
-impl<W: Words> Run<W> {
+impl<W: Words> BlockRun<W> {
     const LAST: usize = align_of::<Block<W>>() - 1;
 
     /// The child at `place`; none if it does not lie behind the others.
@@ -61,7 +61,7 @@ impl<W: Words> Run<W> {
 /// Where a key leads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lead<W: Words> {
-    pub(crate) run: Run<W>,
+    pub(crate) run: BlockRun<W>,
     pub(crate) place: usize,
     /// About how much of what the child covers lies below the key: from 0 to 1, if keys are spread evenly. It need not be a
     /// number.
@@ -82,7 +82,7 @@ impl<W: Words> Outline<W> {
 
     /// Where a key leads; none if the outline is blank.
     #[inline]
-    pub(crate) fn lead(&self, key: &W, lanes: Lanes) -> Option<Lead<W>> {
+    pub(crate) fn lead(&self, key: &W, lanes: VectorUnit) -> Option<Lead<W>> {
         let run = self.run.load(Ordering::Acquire);
         if run.is_null() {
             return None;
@@ -94,7 +94,7 @@ impl<W: Words> Outline<W> {
         let below = separator(place.saturating_sub(1));
         let from_below = |cut: u32| f64::from(cut.wrapping_sub(below));
         Some(Lead {
-            run: Run(run),
+            run: BlockRun(run),
             place,
             share: from_below(cut) / from_below(separator(place)),
         })
@@ -121,7 +121,7 @@ impl<W: Words> Outline<W> {
         child: impl Fn(usize) -> *mut Block<W>,
     ) {
         self.blank();
-        if W::BITS > u64::BITS || !Lanes::of_this_processor().count_many() {
+        if W::BITS > u64::BITS || !VectorUnit::of_this_processor().count_many() {
             return;
         }
         let written = len - 1;
@@ -167,7 +167,7 @@ impl<W: Words> Outline<W> {
         if !self.is_apart(place) {
             return false;
         }
-        let last = run.addr() & Run::<W>::LAST;
+        let last = run.addr() & BlockRun::<W>::LAST;
         if last == place && run.map_addr(|addr| addr - last).wrapping_add(place + 1) == child {
             interleave();
             self.run.store(run.map_addr(|addr| addr + 1), Ordering::Release);
@@ -193,14 +193,14 @@ impl<W: Words> Outline<W> {
         if run.is_null() {
             return Ok(());
         }
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let is_right = |place: usize| {
             self.lead(&separator(place), lanes).is_some_and(|lead| {
                 lead.place == place && lead.run.child(place).is_none_or(|at| at == child(place))
             })
         };
         let wrong = (0..len - 1).find(|&place| !is_right(place));
-        let last = run.addr() & Run::<W>::LAST;
+        let last = run.addr() & BlockRun::<W>::LAST;
         match wrong {
             Some(place) => Err(format!(
                 "the outline of a node of {len} children is wrong at place {place}"
@@ -257,7 +257,7 @@ mod tests {
         }
 
         fn lead(&self, key: u64) -> Option<Lead<W1>> {
-            self.outline.lead(&[key], Lanes::of_this_processor())
+            self.outline.lead(&[key], VectorUnit::of_this_processor())
         }
 
         /// The child that a key leads to, if the outline tells.

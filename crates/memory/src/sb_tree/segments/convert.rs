@@ -4,7 +4,7 @@
 //! and goes on. Who finds its log full needs the next segment, and so finishes what is left first: as every writer shares
 //! the work while the next segment fills, that is rarely anything.
 
-use super::log::{Kind, Log, Mode};
+use super::log::{Log, Mode};
 use super::merge::{Closed, Merge};
 use super::owners::Owners;
 use super::segment::Segment;
@@ -65,7 +65,6 @@ pub(crate) struct Role<W: Words> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Next<W> {
     pub(crate) writer: usize,
-    pub(crate) kind: Kind,
     pub(crate) key: W,
 }
 
@@ -74,14 +73,14 @@ pub(crate) struct Next<W> {
 enum Writers {
     Nobody,
     Sole(usize),
-    All(Kind),
+    All,
 }
 
 impl Writers {
     fn mode_of(self, writer: usize) -> Mode {
         match self {
-            Self::All(kind) if writer == TAKEN_OVER => Mode::Filled(kind),
-            Self::All(kind) => Mode::OneOfMany(kind),
+            Self::All if writer == TAKEN_OVER => Mode::Filled,
+            Self::All => Mode::OneOfMany,
             Self::Sole(sole) if sole == writer => Mode::Sole,
             Self::Sole(_) | Self::Nobody => Mode::Nobody,
         }
@@ -253,28 +252,25 @@ impl<W: Words> Segments<W> {
             .filter(|log| log.counted.len() > 0 && log.writer != TAKEN_OVER)
             .map(|log| log.writer);
         let key = next.map(|next| next.key);
-        let (next, kind) = next.map(|next| (next.writer, next.kind)).unzip();
+        let next = next.map(|next| next.writer);
         let mode_before = role.mode;
         role.mode = match (active.next().or(next), active.next(), next) {
             (Some(sole), None, None) => Writers::Sole(sole),
             (Some(sole), None, Some(next)) if sole == next => Writers::Sole(sole),
             (None, ..) => Writers::Nobody,
-            _ => match (kind, role.mode) {
-                (Some(kind), _) | (None, Writers::All(kind)) => Writers::All(kind),
-                (None, _) => Writers::All(Kind::Stamped),
-            },
+            _ => Writers::All,
         };
         let mode = role.mode;
         let forgets = generation.is_multiple_of(SHARED_FOR);
         if forgets {
             self.owners.forget_shared();
         }
-        // Stamps go on where they were if neither kind nor owners change.
+        // Stamps go on where they were if neither writers nor owners change.
         let goes_on = next.is_some() && mode == mode_before && !forgets;
         let spared = match mode {
             _ if !goes_on => 0,
             _ if closed.iter().any(|log| log.is_disordered) => TAKEN_OVER_IN_DISORDER,
-            Writers::All(_) => TAKEN_OVER_MAX,
+            Writers::All => TAKEN_OVER_MAX,
             // The next key of a sole writer lies above its last.
             Writers::Sole(_) | Writers::Nobody => 0,
         };
@@ -299,7 +295,7 @@ impl<W: Words> Segments<W> {
         } else {
             Vec::new()
         };
-        if mode == Writers::All(Kind::Stamped) {
+        if mode == Writers::All {
             let unstamped = taken_over.iter_mut().filter(|entry| entry.order.0 == UNSTAMPED);
             unstamped.for_each(|entry| entry.order.0 = OLDER);
         }
@@ -340,7 +336,7 @@ impl<W: Words> Segments<W> {
 
     /// What a writer needs whose log refused a key above the floor: a first log, or one in a segment with room.
     pub(crate) fn make_room(&self, next: Next<W>, blocks: &Blocks<W>) -> Option<&Log<W>> {
-        let Next { writer, kind, .. } = next;
+        let writer = next.writer;
         let mut role = self.role();
         let generation = self.generation.load(Ordering::Relaxed);
         if self.slot(generation).log(writer).is_none() {
@@ -348,10 +344,8 @@ impl<W: Words> Segments<W> {
         }
         let log = self.slot(generation).log(writer)?;
         let counted = log.counted();
-        let has_room = !counted.is_closed()
-            && counted.takes(kind)
-            && counted.len() < role.capacity
-            && counted.generation() == generation;
+        let has_room =
+            !counted.is_closed() && counted.len() < role.capacity && counted.generation() == generation;
         if has_room {
             return Some(log);
         }

@@ -46,10 +46,9 @@ const LEN_MASK: u64 = (1 << 16) - 1;
 /// In the owner's count: it knows.
 const CLOSED: u64 = 1 << 16;
 const STAMPED: u64 = 1 << 17;
-const SEQUENCED: u64 = 1 << 18;
 /// Closed; with how many entries is not told yet.
-const BEING_CLOSED: u64 = 1 << 19;
-const GENERATION_SHIFT: u32 = 20;
+const BEING_CLOSED: u64 = 1 << 18;
+const GENERATION_SHIFT: u32 = 19;
 const GENERATION_MASK: u64 = u64::MAX << GENERATION_SHIFT;
 /// How often the owner's count is looked at before it is fenced.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
@@ -115,44 +114,20 @@ impl Counted {
     }
 
     pub(crate) fn is_stamped(self) -> bool {
-        self.0 & (STAMPED | SEQUENCED) != 0
-    }
-
-    /// Whether entries of this kind may be appended, as far as their kind goes.
-    pub(crate) fn takes(self, kind: Kind) -> bool {
-        self.0 & kind.other() == 0
+        self.0 & STAMPED != 0
     }
 }
 
-/// Where an entry stands among those of the same key: the greatest counts. The stamp or sequence number, 0 where there is
+/// Where an entry stands among those of the same key: the greatest counts. The stamp, 0 where there is
 /// none; the place of the writer's log; the place in it.
 pub(crate) type Order = (u64, usize, usize);
 
 /// An entry of a log.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<W> {
+pub(crate) struct LogEntry<W> {
     pub(crate) key: W,
     pub(crate) order: Order,
     pub(crate) value: u64,
-}
-
-/// What tells the order in which several writers inserted one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Stamps.
-    Stamped,
-    /// Numbers that callers bring.
-    Sequenced,
-}
-
-impl Kind {
-    /// The state of logs that take the other kind alone.
-    const fn other(self) -> u64 {
-        match self {
-            Self::Stamped => SEQUENCED,
-            Self::Sequenced => STAMPED,
-        }
-    }
 }
 
 impl<W: Words> Log<W> {
@@ -181,7 +156,7 @@ impl<W: Words> Log<W> {
         floor: W,
         capacity: usize,
         mode: Mode,
-        entries: &[Entry<W>],
+        entries: &[LogEntry<W>],
     ) {
         floor.store(&self.floor, 0);
         for (place, entry) in entries.iter().enumerate() {
@@ -198,8 +173,7 @@ impl<W: Words> Log<W> {
             self.closed_with.store(filled, Ordering::Release);
         }
         let state = match mode {
-            Mode::OneOfMany(Kind::Stamped) | Mode::Filled(Kind::Stamped) => STAMPED,
-            Mode::OneOfMany(Kind::Sequenced) | Mode::Filled(Kind::Sequenced) => SEQUENCED,
+            Mode::OneOfMany | Mode::Filled => STAMPED,
             Mode::Sole | Mode::Nobody => 0,
         };
         self.state.store(generation | CLOSED | state, Ordering::Release);
@@ -207,7 +181,7 @@ impl<W: Words> Log<W> {
 
     /// Opens a log that was prepared, if in this mode its owner may write to it (rule 2).
     pub(crate) fn open(&self, mode: Mode) {
-        if matches!(mode, Mode::Sole | Mode::OneOfMany(_)) {
+        if matches!(mode, Mode::Sole | Mode::OneOfMany) {
             let state = self.state.load(Ordering::Relaxed);
             self.state.store(state & !CLOSED, Ordering::Release);
         }
@@ -296,14 +270,13 @@ impl<W: Words> Log<W> {
     pub(crate) fn append(
         &self,
         (key, value): (W, u64),
-        kind: Kind,
         may: impl FnOnce() -> bool,
         stamp: impl FnOnce() -> u64,
     ) -> Append {
         let state = self.state.load(Ordering::Acquire);
         let len = Self::len_in(self.count.word.load(Ordering::Relaxed), state);
         let is_full = len >= self.capacity.load(Ordering::Relaxed) as usize;
-        let is_open = state & (CLOSED | kind.other()) == 0 && !is_full && len < LOG_CAP;
+        let is_open = state & CLOSED == 0 && !is_full && len < LOG_CAP;
         if !is_open || key <= W::load(&self.floor, 0) || !may() {
             if state & BEING_CLOSED != 0 {
                 self.leave(state, len);
@@ -316,7 +289,7 @@ impl<W: Words> Log<W> {
         }
         key.store(&self.keys, len);
         self.values[len].store(value, Ordering::Relaxed);
-        if state & (STAMPED | SEQUENCED) != 0 {
+        if state & STAMPED != 0 {
             if len.is_multiple_of(LINE) {
                 self.prefetch_to_append(len);
             }
@@ -405,8 +378,8 @@ impl<W: Words> Log<W> {
 
     /// An entry of this writer.
     #[inline]
-    pub(crate) fn entry(&self, index: usize, counted: Counted, writer: usize) -> Entry<W> {
-        Entry {
+    pub(crate) fn entry(&self, index: usize, counted: Counted, writer: usize) -> LogEntry<W> {
+        LogEntry {
             key: self.key(index),
             order: self.order(index, counted, writer),
             value: self.value(index),
@@ -470,9 +443,9 @@ pub(crate) enum Mode {
     /// Its owner, who is the only writer of the segment: position is order.
     Sole,
     /// Its owner, as other logs' owners to theirs.
-    OneOfMany(Kind),
-    /// No one. What is in it is of this kind.
-    Filled(Kind),
+    OneOfMany,
+    /// No one. It was filled with stamped entries.
+    Filled,
     /// No one.
     Nobody,
 }
@@ -499,8 +472,7 @@ mod tests {
                 let mut key = 0;
                 while !is_over.load(Ordering::Relaxed) {
                     key += 1;
-                    let kind = Kind::Stamped;
-                    if log.append(([key], !key), kind, || true, || key) != Append::Refused {
+                    if log.append(([key], !key), || true, || key) != Append::Refused {
                         appended.push(key);
                     }
                 }
@@ -511,7 +483,7 @@ mod tests {
             // The owner may have to wait for a core.
             while generation < generations || closed_with.len() < entries {
                 generation += 1;
-                let mode = Mode::OneOfMany(Kind::Stamped);
+                let mode = Mode::OneOfMany;
                 log.prepare(generation, [0], LOG_CAP, mode, &[]);
                 log.open(mode);
                 (0..rng.below(100)).for_each(|_| std::hint::spin_loop());

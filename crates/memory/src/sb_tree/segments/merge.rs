@@ -16,7 +16,7 @@ const SORTED_AT_ONCE: usize = if cfg!(any(test, miri, loom)) { 4 } else { 512 };
 
 /// A log whose keys ascend, in the order of `sorted`, or as they lie.
 #[derive(Debug)]
-struct Run<W> {
+struct LogRun<W> {
     writer: usize,
     counted: Counted,
     /// Keys and places in order, as far as they are put in order, if they do not lie so.
@@ -66,7 +66,7 @@ impl Closed {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Merge<W> {
-    runs: Vec<Run<W>>,
+    runs: Vec<LogRun<W>>,
     /// Runs below this one are in order.
     in_order: usize,
     /// What lies above is no part of it.
@@ -74,7 +74,7 @@ pub(crate) struct Merge<W> {
     entries: usize,
 }
 
-impl<W: Words> Run<W> {
+impl<W: Words> LogRun<W> {
     fn place(&self) -> usize {
         self.place_at(self.next)
     }
@@ -122,7 +122,7 @@ impl<W: Words> Merge<W> {
             };
             merge.entries += end;
             if end > 0 {
-                merge.runs.push(Run {
+                merge.runs.push(LogRun {
                     writer,
                     counted,
                     sorted: is_disordered.then(|| Sorting::new(end)),
@@ -156,7 +156,7 @@ impl<W: Words> Merge<W> {
                 };
                 (None, log.lower_bound(&start, len), end)
             };
-            let mut run = Run {
+            let mut run = LogRun {
                 writer,
                 counted,
                 sorted,
@@ -264,7 +264,7 @@ impl<W: Words> Merge<W> {
 /// Takes entries of two runs, as long as both have some and their keys differ; `IN_PLACE` if neither is sorted apart. Which run
 /// an entry comes from is as good as random: there is no branch on it.
 fn take_of_two<W: Words, const IN_PLACE: bool>(
-    runs: [&mut Run<W>; 2],
+    runs: [&mut LogRun<W>; 2],
     segment: &Segment<W>,
     entries: &mut [(W, u64)],
 ) -> usize {
@@ -273,7 +273,7 @@ fn take_of_two<W: Words, const IN_PLACE: bool>(
         return 0;
     };
     let [left, right] = runs;
-    let key_of = |run: &Run<W>, place: usize, log: &Log<W>| {
+    let key_of = |run: &LogRun<W>, place: usize, log: &Log<W>| {
         let place = place.min(run.end - 1);
         if IN_PLACE {
             log.key(place)
@@ -311,7 +311,7 @@ fn take_of_two<W: Words, const IN_PLACE: bool>(
     taken
 }
 
-impl<W: Words> Run<W> {
+impl<W: Words> LogRun<W> {
     /// Takes entries of the only run.
     fn take(&mut self, segment: &Segment<W>, entries: &mut [(W, u64)]) -> usize {
         let Some(log) = segment.log(self.writer) else {

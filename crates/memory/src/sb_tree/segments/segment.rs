@@ -15,7 +15,7 @@
 
 use std::ptr::NonNull;
 
-use super::log::{Entry, Log, Mode};
+use super::log::{Log, LogEntry, Mode};
 use super::writer_number::{TAKEN_OVER, WRITERS, place_of};
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl<W: Words> Segment<W> {
         floor: W,
         capacity: usize,
         mode_of: impl Fn(usize) -> Mode,
-        taken_over: &[Entry<W>],
+        taken_over: &[LogEntry<W>],
     ) {
         let latched = self.latch.latch();
         self.generation.store(generation, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl<W: Words> Segment<W> {
     }
 
     /// The entries with keys above `floor`, ascending and once each.
-    pub(crate) fn entries_above(&self, floor: &W) -> Vec<Entry<W>> {
+    pub(crate) fn entries_above(&self, floor: &W) -> Vec<LogEntry<W>> {
         let mut entries = Vec::new();
         for (writer, log) in self.logs() {
             let counted = log.counted();
@@ -159,12 +159,12 @@ impl<W: Words> Segment<W> {
 }
 
 /// Puts entries in the order of their keys, those of one key in theirs.
-pub(crate) fn put_in_order<W: Words>(entries: &mut [Entry<W>]) {
+pub(crate) fn put_in_order<W: Words>(entries: &mut [LogEntry<W>]) {
     entries.sort_by_key(|entry| (entry.key, entry.order));
 }
 
 /// Of the entries of one key, leaves the last.
-pub(crate) fn keep_newest<W: Words>(entries: &mut Vec<Entry<W>>) {
+pub(crate) fn keep_newest<W: Words>(entries: &mut Vec<LogEntry<W>>) {
     let mut kept = 0;
     for index in 0..entries.len() {
         if kept > 0 && entries[kept - 1].key == entries[index].key {

@@ -5,7 +5,7 @@
 
 use super::log::LOG_CAP;
 use crate::search::columns::Words;
-use crate::search::words::{Lanes, below_of_16};
+use crate::search::words::{VectorUnit, below_of_16};
 use crate::sync::primitive::{AtomicU64, Ordering};
 
 /// Moves for each entry of a stretch, on average, and for any one.
@@ -111,7 +111,7 @@ pub(crate) fn in_order<'e, W: Words, const CAP: usize>(
         && CAP <= u64::BITS as usize
     {
         // As many as lie below a key come before it. Equal ones have one place, which the last is left in.
-        let lanes = Lanes::of_this_processor();
+        let lanes = VectorUnit::of_this_processor();
         let (groups, _) = column.as_chunks::<GROUP>();
         let counted = match len {
             0 => 0,

@@ -1,6 +1,6 @@
 //! A segment as readers see it: what its logs have of one generation, until the segment is prepared for another.
 
-use super::log::{Entry, Order};
+use super::log::{LogEntry, Order};
 use super::merge::Merge;
 use super::segment::{Segment, keep_newest, put_in_order};
 use crate::search::columns::Words;
@@ -62,7 +62,7 @@ impl<'s, W: Words> View<'s, W> {
         &self,
         (start, end): (W, W),
         limit: usize,
-        entries: &mut Vec<Entry<W>>,
+        entries: &mut Vec<LogEntry<W>>,
     ) -> Option<W> {
         let mut stopped: Option<W> = None;
         for (writer, log) in self.segment.logs() {

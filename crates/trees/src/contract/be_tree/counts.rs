@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-use crate::be_tree::Work;
+use crate::be_tree::MaintenanceWork;
 
 /// What happened in the course of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +32,7 @@ pub struct Counts {
     /// Pages that were swept.
     pub swept: u64,
     /// What maintainers did.
-    pub work: Work,
+    pub work: MaintenanceWork,
     /// The most levels a tree had.
     pub height: u8,
     /// Crashes that were recovered from.

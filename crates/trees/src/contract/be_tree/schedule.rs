@@ -10,7 +10,7 @@ use super::history::{History, Place, State};
 use super::keys::NumberedKeys;
 use super::reading::Reading;
 use super::rows::{Rows, row_of, seen};
-use crate::be_tree::{BeTree, BulkDelete, Config, Maintainer, Progress, SealedBatch, SortedBatch};
+use crate::be_tree::{BeTree, BeTreeOptions, BulkDelete, Maintainer, Progress, SealedBatch, SortedBatch};
 use crate::entry::{Entry, FixedRow, Position, Row};
 use bedload_pages::{PageStore, VacuumStore};
 
@@ -24,8 +24,8 @@ const NUMBERS_MAX: u64 = 1500;
 const CHECK_EVERY: u64 = 4096;
 
 /// A tree whose every capacity is as small as can be.
-pub(super) fn config() -> Config {
-    Config::new()
+pub(super) fn config() -> BeTreeOptions {
+    BeTreeOptions::new()
         .fan_out(4)
         .runs(3)
         .stage_runs(3)

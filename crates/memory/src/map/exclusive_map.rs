@@ -4,16 +4,16 @@ use std::ops::{Bound, RangeBounds};
 
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
-use super::ordered_map::OrderedMap;
 use super::range::{End, Leaves, Range};
+use super::shared_map::SharedMap;
 
 /// An ordered map from `u64` to `u64` for one writer, or several readers, at a time.
 ///
 /// ```
-/// use bedload_memory::SerialMap;
+/// use bedload_memory::ExclusiveMap;
 /// use bedload_memory::near_sorted::{BPlusTree, NearSortedTree};
 ///
-/// fn newest(map: &impl SerialMap) -> Option<(u64, u64)> {
+/// fn newest(map: &impl ExclusiveMap) -> Option<(u64, u64)> {
 ///     let (mut entries, mut to) = (Vec::new(), Some(u64::MAX));
 ///     while let (Some(upper), true) = (to, entries.is_empty()) {
 ///         to = map.read_down(0, upper, &mut entries);
@@ -24,7 +24,7 @@ use super::range::{End, Leaves, Range};
 /// tree.insert(1, 10);
 /// assert_eq!(newest(&tree), Some((1, 10)));
 /// ```
-pub trait SerialMap: Send + Sync {
+pub trait ExclusiveMap: Send + Sync {
     /// Puts a value in place, whether or not the key was there.
     fn insert(&mut self, key: u64, value: u64);
 
@@ -62,7 +62,7 @@ pub trait SerialMap: Send + Sync {
 /// too much that is not sorted upgrades its lock to sort it (Raman et al., ICDE 2023, §IV-D).
 ///
 /// ```
-/// use bedload_memory::OrderedMap;
+/// use bedload_memory::SharedMap;
 /// use bedload_memory::Locked;
 /// use bedload_memory::near_sorted::NearSortedTree;
 ///
@@ -78,7 +78,7 @@ pub struct Locked<M> {
     map: RwLock<M>,
 }
 
-impl<M: SerialMap> Locked<M> {
+impl<M: ExclusiveMap> Locked<M> {
     /// Puts the map behind a lock.
     pub const fn new(map: M) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl<M: SerialMap> Locked<M> {
     }
 }
 
-impl<M: SerialMap> OrderedMap<u64> for Locked<M> {
+impl<M: ExclusiveMap> SharedMap<u64> for Locked<M> {
     fn insert(&self, key: u64, value: u64) {
         self.map.write().insert(key, value);
     }
@@ -147,7 +147,7 @@ pub(crate) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
 /// Bounds as the indexes in memory have them.
 pub(crate) type Bounds = (Bound<[u64; 1]>, Bound<[u64; 1]>);
 
-impl<M: SerialMap> Leaves<[u64; 1]> for Locked<M> {
+impl<M: ExclusiveMap> Leaves<[u64; 1]> for Locked<M> {
     fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
         self.read(|map| OneAtATime(map).read(from, bounds, entries))
     }
@@ -157,7 +157,7 @@ impl<M: SerialMap> Leaves<[u64; 1]> for Locked<M> {
 #[derive(Debug)]
 pub(crate) struct OneAtATime<'m, M>(pub(crate) &'m M);
 
-impl<M: SerialMap> Leaves<[u64; 1]> for OneAtATime<'_, M> {
+impl<M: ExclusiveMap> Leaves<[u64; 1]> for OneAtATime<'_, M> {
     fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
         let (lower, upper) = inclusive((bounds.0.map(|[key]| key), bounds.1.map(|[key]| key)))?;
         let mut read = Vec::new();

@@ -1,8 +1,8 @@
 //! Late entries that wait to be merged into a leaf.
 
-use super::stage::hash;
+use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LEAF_WAITING;
-use crate::near_sorted::search::{Columns, LANES, Vectors};
+use crate::search::keys::{EntryColumns, LANES, Vectors};
 use crate::search::prefetch::prefetch;
 
 /// Room for what waits for one leaf, in order of arrival.
@@ -124,7 +124,7 @@ impl<'b> Waiting<'b> {
 
     /// The oldest first.
     #[inline(always)]
-    pub(crate) fn columns(self) -> Columns<'b> {
+    pub(crate) fn columns(self) -> EntryColumns<'b> {
         (&self.room.keys[..self.len], &self.room.values[..self.len])
     }
 
@@ -155,9 +155,9 @@ mod tests {
     use bedload_testkit::Rng;
 
     use super::*;
-    use crate::near_sorted::search::Compiled;
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    use crate::near_sorted::search::Wide;
+    use crate::search::dispatch::Wide;
+    use crate::search::keys::Compiled;
 
     #[test]
     fn the_newest_of_equal_keys_is_found_by_its_fingerprint() {

@@ -1,24 +1,24 @@
 //! Settings of a tree.
 
-use crate::run::RunConfig;
+use crate::run::RunOptions;
 
-/// How a [`BeTree`](super::BeTree) batches, pushes down and merges. But for [`Config::ties`], pages do not depend on
+/// How a [`BeTree`](super::BeTree) batches, pushes down and merges. But for [`BeTreeOptions::ties`], pages do not depend on
 /// it: a tree may be opened with other settings.
 ///
 /// With R runs a node, fan-out F and P pending entries a node, pushes stay worth their while as long as R ≥ F / 2 and
 /// P / F is at least half a leaf run: else each push moves crumbs into a leaf run that is rewritten as a whole. The
-/// defaults keep that law, and [`Config::shrunk`] does.
+/// defaults keep that law, and [`BeTreeOptions::shrunk`] does.
 ///
 /// ```
-/// use bedload_trees::be_tree::Config;
+/// use bedload_trees::be_tree::BeTreeOptions;
 ///
-/// let small = Config::new().shrunk(256);
-/// assert_eq!(small, Config::new().leaf_entries(512).pending_entries(4096).stage_entries(256));
+/// let small = BeTreeOptions::new().shrunk(256);
+/// assert_eq!(small, BeTreeOptions::new().leaf_entries(512).pending_entries(4096).stage_entries(256));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub struct Config {
-    pub(super) run: RunConfig,
+pub struct BeTreeOptions {
+    pub(super) run: RunOptions,
     pub(super) fan_out: usize,
     pub(super) runs: usize,
     pub(super) pending_entries: u64,
@@ -27,11 +27,11 @@ pub struct Config {
     pub(super) stage_runs: usize,
 }
 
-impl Config {
+impl BeTreeOptions {
     /// The defaults, named at each setting.
     pub const fn new() -> Self {
         Self {
-            run: RunConfig::new(),
+            run: RunOptions::new(),
             fan_out: 16,
             runs: 12,
             pending_entries: 1 << 20,
@@ -112,7 +112,7 @@ impl Config {
     }
 
     /// Bits of a filter for each key of the runs above the leaves, which most lookups have no entry in; 0 for no filters.
-    /// See [`RunConfig::filter_bits`]. Default: 0.
+    /// See [`RunOptions::filter_bits`]. Default: 0.
     pub const fn filter_bits(mut self, bits: u8) -> Self {
         self.run = self.run.filter_bits(bits);
         self
@@ -125,7 +125,7 @@ impl Config {
     }
 }
 
-impl Default for Config {
+impl Default for BeTreeOptions {
     fn default() -> Self {
         Self::new()
     }

@@ -11,11 +11,10 @@ use std::arch::x86_64::{
     _mm512_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi64,
 };
 
-use super::options::LEAF_WAITING;
-use super::search::{GROUP, LANES, Vectors};
-use crate::search::prefetch::prefetch;
+use super::keys::{FINGERPRINTS, GROUP, LANES, Vectors};
+use super::prefetch::prefetch;
 
-const _: () = assert!(LEAF_WAITING == 32, "fingerprints fill a vector");
+const _: () = assert!(FINGERPRINTS == 32, "fingerprints fill a vector");
 
 /// Exists only where the processor has vectors of 512 bits, and counts and shifts the bits of their masks.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +47,7 @@ impl Vectors for Wide {
     }
 
     #[inline(always)]
-    fn matching(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32 {
+    fn matching(self, fingerprints: &[u16; FINGERPRINTS], one: u16) -> u32 {
         // SAFETY: as above.
         unsafe { matching(fingerprints, one) }
     }
@@ -96,7 +95,7 @@ fn last_sample_up_to(samples: &[u16; GROUP], probe: u16) -> usize {
 
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn matching(fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32 {
+fn matching(fingerprints: &[u16; FINGERPRINTS], one: u16) -> u32 {
     // SAFETY: as many lanes are read as there are fingerprints.
     let fingerprints = unsafe { _mm512_loadu_epi16(fingerprints.as_ptr().cast()) };
     _mm512_cmpeq_epu16_mask(fingerprints, _mm512_set1_epi16(one.cast_signed()))

@@ -5,17 +5,14 @@
 //! soon as a packed leaf takes its place, and packed next: so a window of any length is written to a few pages that are in the
 //! nearest cache.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::bplus_tree::BPlusTree;
-use super::branch::Branch;
-use super::leaf::Leaf;
-use super::scratch::{Scratch, SpareLeaves};
-use crate::near_sorted::search::{Columns, NO_KEY};
-
-/// Leaves that are packed, with their fences; the last one is being filled.
-pub(crate) type Packed = VecDeque<(u64, Leaf)>;
+use super::by_leaf::PendingByLeaf;
+use super::scratch::{Packed, Scratch};
+use super::tree::PendingTree;
+use crate::near_sorted::tree::branch::Branch;
+use crate::near_sorted::tree::spare::SpareLeaves;
+use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// Leaves of a branch that are written anew together.
 #[derive(Debug)]
@@ -40,7 +37,7 @@ struct Packer<'t> {
 impl Packer<'_> {
     /// Streams entries into the last leaf and, when it is full, into the next.
     #[inline(always)]
-    fn copy(&mut self, mut entries: Columns<'_>) {
+    fn copy(&mut self, mut entries: EntryColumns<'_>) {
         self.entries += entries.0.len();
         while let Some(&first) = entries.0.first() {
             if self.packed.back().is_none_or(|(_, open)| open.len() >= self.fill) {
@@ -62,7 +59,7 @@ impl Packer<'_> {
 
     /// Exchanges leaves at these places, which have been read, for packed ones, as far as there are such.
     #[inline(always)]
-    fn exchange(&mut self, branch: &mut Branch, places: &mut Range<usize>) {
+    fn exchange(&mut self, branch: &mut Branch<PendingByLeaf>, places: &mut Range<usize>) {
         while self.packed.len() > 1
             && let Some(place) = places.next()
             && let Some((fence, packed)) = self.packed.pop_front()
@@ -76,18 +73,18 @@ impl Packer<'_> {
 /// neighbours are as full as leaves are made.
 const NEAR: usize = 8;
 
-impl BPlusTree {
+impl PendingTree {
     /// Whether a leaf has room for what waits for it.
     #[inline(always)]
     pub(crate) fn has_room(&self, at: usize, place: usize) -> bool {
-        self.branches[at].held(place) <= self.options.leaf_entries
+        self.packed.branches[at].held(place) <= self.packed.options.leaf_entries
     }
 
     /// The leaves from one without room on to the last of those, up to this place, that are so near to one another that their
     /// windows would meet.
     #[inline(always)]
     fn stretch(&self, at: usize, place: usize, last: usize) -> Range<usize> {
-        let leaves = self.branches[at].leaves().len().min(last + 1);
+        let leaves = self.packed.branches[at].leaves().len().min(last + 1);
         let mut end = place + 1;
         let mut next = end;
         while next < leaves.min(end + NEAR) {
@@ -103,8 +100,8 @@ impl BPlusTree {
     /// are more of them. Newer keys do not belong before the first of these.
     #[inline(always)]
     pub(crate) fn window_around(&self, at: usize, mut places: Range<usize>, newer: &[u64]) -> Window {
-        let leaves = self.branches[at].leaves().len();
-        let filled = self.options.filled_leaf();
+        let leaves = self.packed.branches[at].leaves().len();
+        let filled = self.packed.options.filled_leaf();
         loop {
             let window = self.window(at, places.clone(), newer);
             let is_full = window.leaves <= places.len() || window.fill * 16 >= filled * 15;
@@ -120,19 +117,25 @@ impl BPlusTree {
     /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
     #[inline(always)]
     fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
-        let branch = &self.branches[at];
+        let branch = &self.packed.branches[at];
         let all_leaves = branch.leaves().len();
-        let end = branch.fence(places.end).or_else(|| self.index.fence(at + 1));
+        let end = branch
+            .fence(places.end)
+            .or_else(|| self.packed.index.fence(at + 1));
         let end = end.unwrap_or(NO_KEY);
         let newer_here = newer.iter().take_while(|&&key| key < end).count();
         let held: usize = places.clone().map(|place| branch.held(place)).sum();
         let entries = held + newer_here;
-        let (filled, room) = (self.options.filled_leaf(), self.options.leaf_entries);
+        let (filled, room) = (
+            self.packed.options.filled_leaf(),
+            self.packed.options.leaf_entries,
+        );
         let mut leaves = entries.div_ceil(filled).max(1);
         if entries * 2 <= places.len() * (filled + room) {
             leaves = leaves.min(places.len());
         }
-        if all_leaves - places.len() + leaves > self.options.branch_leaves && places.len() < all_leaves {
+        if all_leaves - places.len() + leaves > self.packed.options.branch_leaves && places.len() < all_leaves
+        {
             return self.window(at, 0..all_leaves, newer);
         }
         Window {
@@ -154,14 +157,10 @@ impl BPlusTree {
     /// Writes leaves anew, with what waits for them and newer entries. Returns where the leaf behind them has moved to, if it is
     /// still in this branch.
     #[inline(always)]
-    pub(crate) fn write_anew(&mut self, at: usize, window: &Window, mut newer: Columns<'_>) -> usize {
-        let Scratch {
-            spare,
-            joining,
-            packed,
-            ..
-        } = &mut self.scratch;
-        let branch = &mut self.branches[at];
+    pub(crate) fn write_anew(&mut self, at: usize, window: &Window, mut newer: EntryColumns<'_>) -> usize {
+        let Scratch { joining, packed, .. } = &mut self.scratch;
+        let spare = &mut self.packed.spare;
+        let branch = &mut self.packed.branches[at];
         let places = window.places.clone();
         let fence = branch.fence(places.start).unwrap_or(0);
         packed.push_back((fence, spare.leaf_to_fill()));
@@ -172,7 +171,7 @@ impl BPlusTree {
             spare,
         };
         let others = branch.leaves().len() - places.len();
-        let fits = others + window.leaves <= self.options.branch_leaves;
+        let fits = others + window.leaves <= self.packed.options.branch_leaves;
         let mut entries = 0;
         let mut exchanged = places.start;
         for place in places.clone() {
@@ -198,7 +197,7 @@ impl BPlusTree {
             }
         }
         packer.close();
-        self.entries = self.entries - entries + packer.entries;
+        self.packed.entries = self.packed.entries - entries + packer.entries;
         branch.forget_waiting(places.clone());
         let behind = exchanged + packed.len();
         if fits {
@@ -214,17 +213,17 @@ impl BPlusTree {
     #[cold]
     fn divide(&mut self, at: usize) {
         let packed = &mut self.scratch.packed;
-        let branches = packed.len().div_ceil(self.options.branch_leaves * 3 / 4);
+        let branches = packed.len().div_ceil(self.packed.options.branch_leaves * 3 / 4);
         let share = packed.len().div_ceil(branches);
         let mut packed = packed.drain(..);
         for (fence, leaf) in packed.by_ref().take(share) {
-            self.branches[at].push(fence, leaf);
+            self.packed.branches[at].push(fence, leaf);
         }
         for new in 1..branches {
             let branch = Branch::of(packed.by_ref().take(share));
             if let Some(fence) = branch.fence(0) {
-                self.branches.insert(at + new, Box::new(branch));
-                self.index.insert(at + new, fence);
+                self.packed.branches.insert(at + new, Box::new(branch));
+                self.packed.index.insert(at + new, fence);
             }
         }
     }
@@ -238,12 +237,14 @@ mod tests {
     #[test]
     fn what_is_far_apart_is_written_apart() {
         let options = TreeOptions::new().leaf_entries(8).pending_entries(7);
-        let mut tree = BPlusTree::with_options(options);
-        (0..200).for_each(|key| tree.insert(key * 16, key));
+        let mut tree = PendingTree::with_options(options);
+        (0..200).for_each(|key| tree.packed.insert(key * 16, key));
         for place in [0, 5, 5 + NEAR + 1] {
-            let fence = tree.branches[0].fence(place).expect("there are more leaves");
+            let fence = tree.packed.branches[0]
+                .fence(place)
+                .expect("there are more leaves");
             for key in fence + 1..fence + 8 {
-                assert!(tree.branches[0].push_late(place, (key, 0), &tree.options));
+                assert!(tree.packed.branches[0].push_late(place, (key, 0), &tree.packed.options));
             }
             assert!(!tree.has_room(0, place));
         }

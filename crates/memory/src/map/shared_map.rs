@@ -12,17 +12,17 @@ use super::range::Range;
 /// every key that was present throughout, and no key that never was.
 ///
 /// ```
-/// use bedload_memory::{BlinkTree, OrderedMap};
+/// use bedload_memory::{BlinkTree, SharedMap};
 /// use std::ops::Bound;
 ///
-/// fn newest(map: &impl OrderedMap<u64>) -> Option<(u64, u64)> {
+/// fn newest(map: &impl SharedMap<u64>) -> Option<(u64, u64)> {
 ///     map.range((Bound::Unbounded, Bound::Unbounded)).next_back()
 /// }
 /// let tree = BlinkTree::new();
 /// tree.insert(1, 10);
 /// assert_eq!(newest(&tree), Some((1, 10)));
 /// ```
-pub trait OrderedMap<K: Key>: Send + Sync {
+pub trait SharedMap<K: Key>: Send + Sync {
     /// Puts `value` in place for `key`, whether or not the key was there.
     fn insert(&self, key: K, value: u64);
 
@@ -53,9 +53,9 @@ pub trait OrderedMap<K: Key>: Send + Sync {
     fn check_structure(&self) -> Result<(), String>;
 }
 
-/// What an index of this name has in common with all others, of its own methods: `new`, and those of [`OrderedMap`] but
+/// What an index of this name has in common with all others, of its own methods: `new`, and those of [`SharedMap`] but
 /// `range`, and of [`Measured`](super::memory_use::Measured). It is read by its [`Leaves`](super::range::Leaves).
-macro_rules! ordered_map {
+macro_rules! shared_map {
     ($index:ident) => {
         impl<K: Key> $index<K> {
             /// The entries whose keys lie in `bounds`, ascending, and descending with [`rev`](Iterator::rev). Bounds that
@@ -95,7 +95,7 @@ macro_rules! ordered_map {
             }
         }
 
-        impl<K: Key> crate::map::ordered_map::OrderedMap<K> for $index<K> {
+        impl<K: Key> crate::map::shared_map::SharedMap<K> for $index<K> {
             fn insert(&self, key: K, value: u64) {
                 self.insert(key, value);
             }
@@ -137,4 +137,4 @@ macro_rules! ordered_map {
     };
 }
 
-pub(crate) use ordered_map;
+pub(crate) use shared_map;

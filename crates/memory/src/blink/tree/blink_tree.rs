@@ -5,10 +5,10 @@ use crossbeam_epoch::{self as epoch, Guard};
 use crate::blink::aim::Aim;
 use crate::blink::node::NodePtr;
 use crate::blink::sorted_leaf::SortedLeaf;
-use crate::blink::trunk::{Found, Trunk, get_sorted};
+use crate::blink::trunk::{FoundNode, Trunk, get_sorted};
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
-use crate::map::ordered_map::ordered_map;
+use crate::map::shared_map::shared_map;
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values.
 ///
@@ -151,7 +151,7 @@ impl<K: Key> BlinkTree<K> {
         let version = node.latch.optimistic()?;
         let covers = node.is_rightmost() && leaf.len() > 0 && leaf.key(0) <= *key;
         covers.then_some((
-            Found {
+            FoundNode {
                 node,
                 version,
                 low: None,
@@ -162,6 +162,6 @@ impl<K: Key> BlinkTree<K> {
 }
 
 /// A leaf found by a descent.
-type LeafFound<'g, W> = (Found<'g, W>, &'g SortedLeaf<W>);
+type LeafFound<'g, W> = (FoundNode<'g, W>, &'g SortedLeaf<W>);
 
-ordered_map!(BlinkTree);
+shared_map!(BlinkTree);

@@ -6,17 +6,17 @@
 
 use std::ops::Range;
 
+use super::late::Late;
+use super::waiting::Waiting;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::waiting::WaitingRoom;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::wide::{join_waiting, late_between};
 use crate::near_sorted::options::LEAF_ENTRIES;
-use crate::near_sorted::pending::late::Late;
-use crate::near_sorted::pending::waiting::Waiting;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::pending::waiting::WaitingRoom;
-use crate::near_sorted::search::Columns;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::search::Wide;
 use crate::near_sorted::tree::leaf::Leaf;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::search::dispatch::Wide;
+use crate::search::keys::{EntryColumns, EntryColumnsMut};
 
 /// Late entries that are joined at once.
 const LATE: usize = 64;
@@ -48,10 +48,6 @@ struct Joined {
     within: WaitingRoom,
 }
 
-/// Where joined entries are written: as many as there are in both, and whatever comes, up to a multiple of eight or of
-/// what is copied at once.
-pub(crate) type Target<'t> = (&'t mut [u64], &'t mut [u64]);
-
 /// Where late entries stand among those of a stretch.
 struct Places {
     ranks: [usize; LATE],
@@ -61,7 +57,7 @@ struct Places {
 
 /// The part of ascending columns that lies between the bounds.
 #[inline(always)]
-pub(crate) fn part_between((keys, values): Columns<'_>, lower: u64, upper: u64) -> Columns<'_> {
+pub(crate) fn part_between((keys, values): EntryColumns<'_>, lower: u64, upper: u64) -> EntryColumns<'_> {
     if keys.first().is_none_or(|&first| first >= lower) && keys.last().is_none_or(|&last| last <= upper) {
         return (keys, values);
     }
@@ -86,7 +82,7 @@ impl Joining {
         &mut self,
         leaf: &Leaf,
         (lower, upper): (u64, u64),
-        (waiting, newer): (Option<Waiting<'_>>, Columns<'_>),
+        (waiting, newer): (Option<Waiting<'_>>, EntryColumns<'_>),
         next: Option<&Leaf>,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
@@ -104,7 +100,7 @@ impl Joining {
                     prefetch_columns(next);
                     return visit_stored(leaf, stretch, visit);
                 }
-                let target: Target<'_> = (&mut joined.keys, &mut joined.values);
+                let target: EntryColumnsMut<'_> = (&mut joined.keys, &mut joined.values);
                 if let Some(len) = join_waiting(leaf, stretch.clone(), late, next, target, wide) {
                     return visit(&joined.keys[..len], &joined.values[..len]);
                 }
@@ -123,11 +119,11 @@ impl Joining {
         leaf: &Leaf,
         waiting: Option<Waiting<'_>>,
         next: Option<&Leaf>,
-        (keys, values): Target<'_>,
+        (keys, values): EntryColumnsMut<'_>,
     ) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
-            let target: Target<'_> = (&mut *keys, &mut *values);
+            let target: EntryColumnsMut<'_> = (&mut *keys, &mut *values);
             if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, next, target, wide) {
                 return len;
             }
@@ -152,7 +148,7 @@ fn visit_sorted(
     joined: &mut Option<Box<Joined>>,
     leaf: &Leaf,
     stretch: Range<usize>,
-    mut late: Columns<'_>,
+    mut late: EntryColumns<'_>,
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
     if late.0.is_empty() {
@@ -191,7 +187,7 @@ impl Joined {
         })
     }
 
-    fn target(&mut self) -> Target<'_> {
+    fn target(&mut self) -> EntryColumnsMut<'_> {
         (&mut self.keys, &mut self.values)
     }
 }
@@ -199,7 +195,12 @@ impl Joined {
 /// Writes the entries of a stretch of a leaf, and those that are late, which ascend and win, to the beginnings of columns; returns
 /// how many there are.
 #[inline(always)]
-fn join_sorted(leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, target: Target<'_>) -> usize {
+fn join_sorted(
+    leaf: &Leaf,
+    stretch: Range<usize>,
+    late: EntryColumns<'_>,
+    target: EntryColumnsMut<'_>,
+) -> usize {
     let places = Places::find(leaf, &stretch, late.0);
     copy_between(leaf, stretch, late, &places, target)
 }
@@ -209,9 +210,9 @@ fn join_sorted(leaf: &Leaf, stretch: Range<usize>, late: Columns<'_>, target: Ta
 fn copy_between(
     leaf: &Leaf,
     stretch: Range<usize>,
-    late: Columns<'_>,
+    late: EntryColumns<'_>,
     places: &Places,
-    (keys, values): Target<'_>,
+    (keys, values): EntryColumnsMut<'_>,
 ) -> usize {
     let mut len = 0;
     let mut from = stretch.start;
@@ -228,7 +229,7 @@ fn copy_between(
 /// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing; returns
 /// how many there are then.
 #[inline(always)]
-fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): Target<'_>) -> usize {
+fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): EntryColumnsMut<'_>) -> usize {
     let end = len + stretch.len();
     let (mut from, mut at) = (stretch.start, len);
     while at < end {
@@ -273,9 +274,9 @@ mod tests {
 
     use bedload_testkit::Rng;
 
+    use super::super::waiting::{Fingerprints, WaitingRoom};
     use super::*;
     use crate::near_sorted::options::LEAF_WAITING;
-    use crate::near_sorted::pending::waiting::{Fingerprints, WaitingRoom};
     use crate::near_sorted::tree::leaf_pages::PagePool;
 
     /// As many keys below `end`, ascending, of this residue modulo 2.

@@ -1,16 +1,16 @@
-//! Settings of a tree. But for [`Config::ties`] and [`Config::max_entries`], pages do not depend on them: a tree may
+//! Settings of a tree. But for [`BPlusTreeOptions::ties`] and [`BPlusTreeOptions::max_entries`], pages do not depend on them: a tree may
 //! be opened with others.
 
 /// How a [`BPlusTree`](super::BPlusTree) fills, splits and merges its pages.
 ///
 /// ```
-/// use bedload_trees::bplus_tree::Config;
+/// use bedload_trees::bplus_tree::BPlusTreeOptions;
 ///
-/// let near_sorted = Config::new().split_percent(80).fill_percent(95);
-/// assert_eq!(near_sorted, Config::new().split_percent(80));
+/// let near_sorted = BPlusTreeOptions::new().split_percent(80).fill_percent(95);
+/// assert_eq!(near_sorted, BPlusTreeOptions::new().split_percent(80));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
+pub struct BPlusTreeOptions {
     pub(super) fill_percent: u8,
     pub(super) split_percent: u8,
     pub(super) merge_percent: u8,
@@ -18,8 +18,8 @@ pub struct Config {
     pub(super) ties: bool,
 }
 
-impl Config {
-    /// The defaults: pages appended or bulk loaded are filled to 95 %, splits leave half of a page behind, pages
+impl BPlusTreeOptions {
+    /// The defaults: pages appended are filled to 95 %, splits leave half of a page behind, pages
     /// below 30 % are merged, as many entries as fit in a page, ties kept.
     #[must_use]
     pub const fn new() -> Self {
@@ -32,7 +32,7 @@ impl Config {
         }
     }
 
-    /// How full appending and bulk loading leave a page, in percent, clamped to 50..=100. What is left takes the
+    /// How full appending leaves a page, in percent, clamped to 50..=100. What is left takes the
     /// stragglers of near-sorted input without a split (SWARE, §IV-B: 95 %).
     #[must_use]
     pub const fn fill_percent(mut self, percent: u8) -> Self {
@@ -74,7 +74,7 @@ impl Config {
     }
 }
 
-impl Default for Config {
+impl Default for BPlusTreeOptions {
     fn default() -> Self {
         Self::new()
     }

@@ -2,30 +2,27 @@
 //!
 //! Columns have a fixed length and are padded with [`NO_KEY`], so there is no branch to mispredict, and the compiler
 //! makes vector instructions of the loops wherever the caller is compiled for a processor that has them. So whole
-//! operations are compiled once more for such processors, and [`vectorised`] chooses. For 512 bits it makes worse code than
+//! operations are compiled once more for such processors, and [`vectorised`](super::dispatch::vectorised) chooses. For 512 bits it makes worse code than
 //! for 256: counts are taken from masks bit by bit. So what is done for many keys at once is written with such vectors by hand.
-
-#![cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "calls of functions compiled for more features")
-)]
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use super::wide::Wide;
-
-use super::options::LEAF_WAITING;
 
 /// Stands where there is no key: greater than every key in a node.
 pub(crate) const NO_KEY: u64 = u64::MAX;
 
 /// Keys and their values.
-pub(crate) type Columns<'c> = (&'c [u64], &'c [u64]);
+pub(crate) type EntryColumns<'c> = (&'c [u64], &'c [u64]);
+
+/// Where entries are joined: there is room for as many as there are, and for whatever comes, up to a multiple of eight or of
+/// what is copied at once.
+pub(crate) type EntryColumnsMut<'c> = (&'c mut [u64], &'c mut [u64]);
 
 /// Keys searched at once.
 pub(crate) const GROUP: usize = 16;
 
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 8;
+
+/// Fingerprints compared at once.
+pub(crate) const FINGERPRINTS: usize = 32;
 
 /// How many keys of the column lie below `probe`.
 #[inline(always)]
@@ -59,7 +56,7 @@ pub(crate) trait Vectors: Copy {
     fn last_sample_up_to(self, samples: &[u16; GROUP], probe: u16) -> usize;
 
     /// Bits of the fingerprints that are this one, the lowest that of the first.
-    fn matching(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32;
+    fn matching(self, fingerprints: &[u16; FINGERPRINTS], one: u16) -> u32;
 
     /// The value beside a key, if it is there. All values come from memory together with the keys.
     fn value_of(self, keys: &[u64; GROUP], values: &[u64; GROUP], key: u64) -> Option<u64>;
@@ -82,7 +79,7 @@ impl Vectors for Compiled {
     }
 
     #[inline(always)]
-    fn matching(self, fingerprints: &[u16; LEAF_WAITING], one: u16) -> u32 {
+    fn matching(self, fingerprints: &[u16; FINGERPRINTS], one: u16) -> u32 {
         let mut is_there = 0;
         for &fingerprint in fingerprints {
             is_there |= u16::from(fingerprint == one);
@@ -105,81 +102,5 @@ impl Vectors for Compiled {
             found |= if there == key { value } else { 0 };
         }
         is_there.then_some(found)
-    }
-}
-
-/// An operation that searches nodes.
-pub(crate) trait Searching {
-    /// What it answers.
-    type Answer;
-
-    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.
-    fn run(self) -> Self::Answer;
-}
-
-/// A lookup.
-pub(crate) trait LookingUp {
-    /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.
-    fn run(self, vectors: impl Vectors) -> Option<u64>;
-}
-
-/// Does an operation with vectors of 256 bits, if the processor has them.
-#[inline(always)]
-pub(crate) fn vectorised<S: Searching>(operation: S) -> S::Answer {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        if std::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has the feature.
-            return unsafe { with_avx2(operation) };
-        }
-    }
-    operation.run()
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2")]
-fn with_avx2<S: Searching>(operation: S) -> S::Answer {
-    operation.run()
-}
-
-/// Looks up with the widest vectors that the processor has. The fewer instructions a lookup takes, the more of the next ones
-/// the processor begins while the first waits for memory.
-#[inline(always)]
-pub(crate) fn look_up<L: LookingUp>(lookup: L, _wide: Option<Wide>) -> Option<u64> {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        if let Some(wide) = _wide {
-            // SAFETY: the processor has the features, or there were no such value.
-            return unsafe { look_up_with_wide(lookup, wide) };
-        }
-        if std::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has the feature.
-            return unsafe { look_up_with_avx2(lookup) };
-        }
-    }
-    lookup.run(Compiled)
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2")]
-fn look_up_with_avx2<L: LookingUp>(lookup: L) -> Option<u64> {
-    lookup.run(Compiled)
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
-fn look_up_with_wide<L: LookingUp>(lookup: L, wide: Wide) -> Option<u64> {
-    lookup.run(wide)
-}
-
-/// There are none.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Wide {}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-impl Wide {
-    pub(crate) const fn detect() -> Option<Self> {
-        None
     }
 }

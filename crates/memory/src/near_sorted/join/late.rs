@@ -5,14 +5,15 @@
     expect(unsafe_code, reason = "calls of functions compiled for more features")
 )]
 
-use super::stage::Run;
 use super::waiting::Waiting;
 use crate::near_sorted::options::LEAF_WAITING;
+use crate::near_sorted::run::SortedRun;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::search::LANES;
-use crate::near_sorted::search::{Columns, GROUP, NO_KEY, count_below};
+use crate::search::dispatch::Wide;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::near_sorted::wide::{Wide, count_below_with_vectors};
+use crate::search::keys::LANES;
+use crate::search::keys::{EntryColumns, GROUP, NO_KEY, count_below};
+use crate::search::wide::count_below_with_vectors;
 
 /// So many are sorted by counting.
 const COUNTED: usize = 64;
@@ -30,7 +31,7 @@ pub(crate) struct Late {
     keys: Column,
     values: Column,
     /// For more than that.
-    many: Run,
+    many: SortedRun,
 }
 
 impl Late {
@@ -38,13 +39,17 @@ impl Late {
         Self {
             keys: [NO_KEY; COUNTED],
             values: [0; COUNTED],
-            many: Run::new(),
+            many: SortedRun::new(),
         }
     }
 
     /// What waits for a leaf, and newer entries of its range, ascending; of equal keys the newest.
     #[inline(always)]
-    pub(crate) fn of_leaf<'l>(&'l mut self, waiting: Option<Waiting<'_>>, newer: Columns<'l>) -> Columns<'l> {
+    pub(crate) fn of_leaf<'l>(
+        &'l mut self,
+        waiting: Option<Waiting<'_>>,
+        newer: EntryColumns<'l>,
+    ) -> EntryColumns<'l> {
         let Some(waiting) = waiting else {
             return newer;
         };
@@ -72,7 +77,7 @@ impl Late {
     /// Sorts the first `len` entries by counting how many keys lie below each: of equal ones the last is written over the
     /// others, and what is left free then is closed up.
     #[inline(always)]
-    fn sort(&mut self, keys: &Column, values: &Column, len: usize) -> Columns<'_> {
+    fn sort(&mut self, keys: &Column, values: &Column, len: usize) -> EntryColumns<'_> {
         let taken = self.put_in_place(keys, values, len);
         let len = if taken.count_ones() as usize == len {
             len
@@ -129,7 +134,7 @@ impl Late {
     }
 
     #[cold]
-    fn of_many(&mut self, (keys, values): Columns<'_>, newer: Columns<'_>) -> Columns<'_> {
+    fn of_many(&mut self, (keys, values): EntryColumns<'_>, newer: EntryColumns<'_>) -> EntryColumns<'_> {
         let keys = keys.iter().chain(newer.0);
         let values = values.iter().chain(newer.1);
         let mut entries: Vec<(u64, u64)> = keys.copied().zip(values.copied()).collect();

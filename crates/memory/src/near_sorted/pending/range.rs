@@ -1,0 +1,189 @@
+//! Ranges of a tree with pending entries: one leaf at a time from either end, and slices of columns for a reader that wants all
+//! of it.
+
+use std::cell::Cell;
+
+use super::by_leaf::PendingByLeaf;
+use super::stage::Stage;
+use super::tree::PendingTree;
+use crate::near_sorted::join::joining::Joining;
+use crate::near_sorted::run::SortedRun;
+use crate::near_sorted::run::collecting;
+use crate::near_sorted::tree::branch::Branch;
+use crate::near_sorted::tree::leaf::Leaf;
+use crate::search::dispatch::{Searching, vectorised};
+use crate::search::keys::{EntryColumns, NO_KEY};
+
+thread_local! {
+    /// What the last reading of this thread leaves to the next one: to make 8 KiB of it takes as long as to read a leaf.
+    static LEFT: Cell<Option<Box<Reading>>> = const { Cell::new(None) };
+}
+
+/// What is staged between two bounds, and room to join leaves with what is late.
+#[derive(Debug)]
+struct Reading {
+    staged: SortedRun,
+    joining: Joining,
+}
+
+impl Reading {
+    #[inline(always)]
+    fn begin(stage: &Stage, lower: u64, upper: u64) -> Box<Self> {
+        // There is nothing left in a thread that is about to end.
+        let left = LEFT.try_with(Cell::take).ok().flatten();
+        let mut reading = left.unwrap_or_else(Self::new);
+        reading.staged.clear();
+        stage.between(lower, upper, &mut reading.staged);
+        reading
+    }
+
+    #[cold]
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            staged: SortedRun::new(),
+            joining: Joining::new(),
+        })
+    }
+
+    #[inline(always)]
+    fn end(self: Box<Self>) {
+        let _ = LEFT.try_with(|left| left.set(Some(self)));
+    }
+}
+
+/// Visits the entries of one leaf of a branch between the bounds; those staged are within them. Asks for the next leaf meanwhile.
+#[inline(always)]
+fn visit_place(
+    joining: &mut Joining,
+    branch: &Branch<PendingByLeaf>,
+    place: usize,
+    bounds: (u64, u64),
+    staged: EntryColumns<'_>,
+    next: Option<&Leaf>,
+    visit: &mut impl FnMut(&[u64], &[u64]),
+) {
+    if let Some(leaf) = branch.leaves().get(place) {
+        joining.visit(leaf, bounds, (branch.waiting_for(place), staged), next, visit);
+    } else if !staged.0.is_empty() {
+        visit(staged.0, staged.1);
+    }
+}
+
+impl PendingTree {
+    /// Visits all but the greatest of all keys.
+    pub(crate) fn visit_between(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        if lower < NO_KEY {
+            vectorised(Visit {
+                tree: self,
+                bounds: (lower, upper.min(NO_KEY - 1)),
+                visit,
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn visit_between_here(&self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
+        let first_at = self.packed.index.find(lower);
+        let first = self.packed.branches[first_at].find(lower);
+        // What is staged is looked through while the first leaf comes from memory.
+        self.packed.branches[first_at].prefetch_outline(first);
+        let mut reading = Reading::begin(&self.stage, lower, upper);
+        let Reading { staged, joining } = &mut *reading;
+        let mut staged = staged.columns();
+        self.packed.branches[first_at].prefetch_joined(first, (lower, upper));
+        for at in first_at..self.packed.branches.len() {
+            let fence = self.packed.index.fence(at).unwrap_or(0);
+            if fence > upper {
+                break;
+            }
+            let branch = &self.packed.branches[at];
+            let branch_end = self
+                .packed
+                .index
+                .fence(at + 1)
+                .map_or(upper, |fence| upper.min(fence - 1));
+            let first = if at == first_at { first } else { 0 };
+            let last = branch.find(upper);
+            for place in first..branch.leaves().len().max(first + 1) {
+                let end = branch
+                    .fence(place + 1)
+                    .map_or(branch_end, |fence| upper.min(fence - 1));
+                let next = branch.prefetch_behind(first, place, last, upper);
+                let count = staged.0.iter().take_while(|&&key| key <= end).count();
+                let (keys, more_keys) = staged.0.split_at(count);
+                let (values, more_values) = staged.1.split_at(count);
+                staged = (more_keys, more_values);
+                let staged = (keys, values);
+                visit_place(joining, branch, place, (lower, end), staged, next, visit);
+                if end == upper {
+                    break;
+                }
+            }
+        }
+        reading.end();
+    }
+}
+
+struct Visit<'t, V> {
+    tree: &'t PendingTree,
+    bounds: (u64, u64),
+    visit: &'t mut V,
+}
+
+impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.tree.visit_between_here(self.bounds, self.visit);
+    }
+}
+
+impl PendingTree {
+    /// Appends the entries of the leaf at this branch and place between the bounds.
+    fn read_place(&self, (at, place): (usize, usize), bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
+        let mut reading = Reading::begin(&self.stage, bounds.0, bounds.1);
+        let Reading { staged, joining } = &mut *reading;
+        visit_place(
+            joining,
+            &self.packed.branches[at],
+            place,
+            bounds,
+            staged.columns(),
+            None,
+            &mut collecting(entries),
+        );
+        reading.end();
+    }
+
+    pub(crate) fn read_up_below(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
+        if lower == NO_KEY {
+            entries.extend(self.packed.greatest.map(|value| (NO_KEY, value)));
+            return None;
+        }
+        let (at, place) = self.packed.find(lower);
+        let next = self.packed.fence_behind(at, place);
+        self.read_place((at, place), (lower, upper.min(next - 1)), entries);
+        (next <= upper).then_some(next)
+    }
+
+    pub(crate) fn read_down_below(
+        &self,
+        lower: u64,
+        upper: u64,
+        entries: &mut Vec<(u64, u64)>,
+    ) -> Option<u64> {
+        let below = upper.min(NO_KEY - 1);
+        let mut rest = None;
+        if lower <= below {
+            let (at, place) = self.packed.find(below);
+            let fence = self.packed.fence_of(at, place);
+            self.read_place((at, place), (lower.max(fence), below), entries);
+            rest = (lower < fence).then(|| fence - 1);
+        }
+        if upper == NO_KEY {
+            entries.extend(self.packed.greatest.map(|value| (NO_KEY, value)));
+        }
+        rest
+    }
+}

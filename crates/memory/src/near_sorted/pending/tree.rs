@@ -1,0 +1,105 @@
+//! A tree of packed leaves with a layer of pending entries: lookups, removing one entry.
+
+use super::by_leaf::PendingByLeaf;
+use super::scratch::Scratch;
+use super::stage::Stage;
+use crate::near_sorted::options::TreeOptions;
+use crate::near_sorted::tree::packed_tree::PackedTree;
+use crate::search::dispatch::{LookingUp, look_up};
+use crate::search::keys::{Compiled, NO_KEY, Vectors};
+
+/// Packed leaves, entries that wait for them in the branches, and a stage in which the newest of those are gathered.
+#[derive(Debug)]
+pub(crate) struct PendingTree {
+    pub(crate) packed: PackedTree<PendingByLeaf>,
+    /// Late entries, newer than those that wait in the branches.
+    pub(crate) stage: Stage,
+    pub(crate) scratch: Scratch,
+}
+
+impl PendingTree {
+    /// An empty tree with these settings.
+    pub(crate) fn with_options(options: TreeOptions) -> Self {
+        Self {
+            packed: PackedTree::new(options),
+            stage: Stage::new(options.staged_entries),
+            scratch: Scratch::new(),
+        }
+    }
+
+    /// The value of a key. Time O(log n).
+    #[inline]
+    pub(crate) fn get(&self, key: u64) -> Option<u64> {
+        if key == NO_KEY {
+            return self.packed.greatest;
+        }
+        look_up(Get { tree: self, key }, self.packed.wide)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_below_greatest(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
+        if self.stage.may_have(key) {
+            return self.get_staged(key);
+        }
+        self.get_unstaged(key, vectors)
+    }
+
+    /// Looks a key up that seems to be staged.
+    #[cold]
+    #[inline(never)]
+    fn get_staged(&self, key: u64) -> Option<u64> {
+        let staged = self.stage.get(key);
+        staged.or_else(|| self.get_unstaged(key, Compiled))
+    }
+
+    #[inline(always)]
+    fn get_unstaged(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
+        let at = self.packed.index.find_with(key, vectors);
+        self.packed.branches[at].get(key, vectors)
+    }
+
+    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything waits for its leaf.
+    pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
+        if key == NO_KEY {
+            return self.packed.greatest.take();
+        }
+        let staged = self.stage.remove(key);
+        staged.or(self.remove_from_branch(key))
+    }
+
+    fn remove_from_branch(&mut self, key: u64) -> Option<u64> {
+        let (at, place) = self.packed.find(key);
+        self.merge_place(at, place);
+        let (at, place) = self.packed.find(key);
+        let (stored, is_sparse) = self.packed.remove((at, place), key)?;
+        if is_sparse && let Some(left) = self.packed.drop_or_pair(at, place) {
+            self.merge_place(at, left);
+            self.merge_place(at, left + 1);
+            self.packed.join_pair(at, left);
+        }
+        Some(stored)
+    }
+
+    /// Bytes of the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.packed.bytes() + self.stage.bytes() + self.scratch.bytes()
+    }
+
+    /// What does not hold of the invariants. Time O(n).
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.stage.check(0, NO_KEY - 1)?;
+        self.packed.check()
+    }
+}
+
+struct Get<'t> {
+    tree: &'t PendingTree,
+    key: u64,
+}
+
+impl LookingUp for Get<'_> {
+    #[inline(always)]
+    fn run(self, vectors: impl Vectors) -> Option<u64> {
+        self.tree.get_below_greatest(self.key, vectors)
+    }
+}
