@@ -13,7 +13,7 @@ use std::ffi::c_int;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
+use pgrx::{IntoDatum, PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use super::build::is_ordered_backwards;
 use crate::error::fail;
@@ -33,6 +33,9 @@ struct Scan {
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
+    /// What an index-only scan returned last, and where it looks rows up; null if there is none yet.
+    tuple: pg_sys::IndexTuple,
+    slot: *mut pg_sys::TupleTableSlot,
 }
 
 const WINDOW_LEN_MIN: usize = 32;
@@ -243,7 +246,10 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             position: Position::new(Place::Unbegun),
             marked: None,
             window_len: WINDOW_LEN_MIN,
+            tuple: std::ptr::null_mut(),
+            slot: std::ptr::null_mut(),
         };
+        (*descriptor).xs_itupdesc = (*index).rd_att;
         (*descriptor).opaque = PgMemoryContexts::CurrentMemoryContext
             .leak_and_drop_on_delete(scan)
             .cast();
@@ -305,12 +311,61 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let (scan, index) = parts(descriptor);
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
-        let Some(entry) = scan.next(index, way) else {
-            return false;
-        };
-        (*descriptor).xs_heaptid = entry.address();
         (*descriptor).xs_recheck = false;
-        true
+        while let Some(entry) = scan.next(index, way) {
+            (*descriptor).xs_heaptid = entry.address();
+            if !(*descriptor).xs_want_itup {
+                return true;
+            }
+            if scan.sees_row(descriptor) {
+                scan.form_tuple(descriptor, entry);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Scan {
+    /// Whether the scan's snapshot sees the row that its descriptor is at.
+    ///
+    /// An index-only scan asks the visibility map whether the rows of a page are visible to all, and then does not look
+    /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed the row
+    /// and set the bit. A row that the snapshot sees is not removed, whatever the map says later.
+    ///
+    /// # Safety
+    ///
+    /// The descriptor is that of the scan, which is under way.
+    unsafe fn sees_row(&mut self, descriptor: pg_sys::IndexScanDesc) -> bool {
+        // SAFETY: the caller's; the slot is dropped by `amendscan`.
+        unsafe {
+            if self.slot.is_null() {
+                self.slot = pg_sys::table_slot_create((*descriptor).heapRelation, std::ptr::null_mut());
+            }
+            let is_seen = pg_sys::index_fetch_heap(descriptor, self.slot);
+            (*descriptor).xs_heap_continue = false;
+            is_seen
+        }
+    }
+
+    /// Puts the entry into the descriptor as a tuple of the index.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::sees_row`].
+    unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: Entry) {
+        let value = entry.value();
+        let mut datum = value.unwrap_or(0).into_datum().unwrap_or(pg_sys::Datum::null());
+        let mut is_null = value.is_none();
+        // SAFETY: the caller's; the index has one column, an int8.
+        unsafe {
+            if !self.tuple.is_null() {
+                pg_sys::pfree(self.tuple.cast());
+            }
+            let columns = (*descriptor).xs_itupdesc;
+            self.tuple = pg_sys::index_form_tuple(columns, &raw mut datum, &raw mut is_null);
+            (*descriptor).xs_itup = self.tuple;
+        }
     }
 }
 
@@ -347,6 +402,11 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
     scan.pending = Rc::new([]);
     scan.position = Position::new(Place::Unbegun);
     scan.marked = None;
+    if !scan.slot.is_null() {
+        // SAFETY: made by the scan, and dropped once.
+        unsafe { pg_sys::ExecDropSingleTupleTableSlot(scan.slot) };
+        scan.slot = std::ptr::null_mut();
+    }
 }
 
 #[pg_guard]

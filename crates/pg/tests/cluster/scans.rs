@@ -212,3 +212,39 @@ fn a_build_sorts_more_than_memory_holds() {
     same_rows(&mut client, "t", "k < 50000000");
     check(&mut client, "t_k2");
 }
+
+/// The planner offers an index-only scan when it needs no column, also of an index that returns none.
+#[test]
+fn a_partial_index_is_counted_by_an_index_only_scan() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k) WHERE k < 1000;
+         INSERT INTO t SELECT i, i FROM generate_series(1, 5000) i;",
+    );
+    execute(&mut client, "VACUUM ANALYZE t");
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off",
+    );
+    let query = "SELECT count(*) FROM t WHERE k < 1000";
+    let plan = plan(&mut client, query);
+    assert!(plan.contains("Index Only Scan"), "{plan}");
+    assert_eq!(number(&mut client, query), 999);
+    // A cursor has addresses of dead rows, whose page becomes all-visible before it looks at them.
+    execute(&mut client, "DELETE FROM t WHERE k BETWEEN 600 AND 640");
+    let mut other = cluster.client();
+    execute(
+        &mut other,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN;
+         DECLARE c CURSOR FOR SELECT 1 FROM t WHERE k < 1000 ORDER BY k;",
+    );
+    assert_eq!(other.query("FETCH 400 FROM c", &[]).expect("rows").len(), 400);
+    // So few dead rows would be left to the next VACUUM.
+    execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+    assert_eq!(number(&mut client, query), 958);
+    assert_eq!(other.query("FETCH ALL FROM c", &[]).expect("rows").len(), 558);
+    execute(&mut other, "COMMIT");
+    check(&mut client, "t_k");
+}
