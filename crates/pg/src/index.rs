@@ -9,9 +9,9 @@ use std::ops::Bound;
 
 use bedload_index::paged::be_tree::{BeTree, Config, Progress, Report, SealedBatch};
 use bedload_index::paged::{self, I64Order, NoRow, PageId, PageStore, Position, Result, Row};
-use pgrx::{PgSqlErrorCode, check_for_interrupts, pg_sys};
+use pgrx::{PgSqlErrorCode, pg_sys};
 
-use crate::error::{fail, fail_with, name_of};
+use crate::error::{error_point, fail, fail_with, name_of};
 use crate::key::Entry;
 use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
 
@@ -131,13 +131,14 @@ impl Index {
         self.done(BeTree::open(&self.pages, self.meta, I64Order, NoRow, config()))
     }
 
-    /// Inserts entries that ascend strictly; then does what maintenance they have made due.
-    pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>) {
+    /// Inserts entries that ascend strictly, calls `published` as soon as the tree has them, then does what maintenance
+    /// they have made due.
+    pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>, published: impl FnOnce()) {
         let tree = self.tree();
         let mut batch = self.done(tree.batch());
         for (number, entry) in entries.enumerate() {
             if number % INTERRUPT_ENTRIES == INTERRUPT_ENTRIES - 1 {
-                check_for_interrupts!();
+                interrupt_point();
             }
             let key = entry.prefix.to_be_bytes();
             let row = Row::default();
@@ -148,23 +149,29 @@ impl Index {
             }));
         }
         let batch = self.done(batch.seal());
-        self.publish(&tree, batch);
+        self.publish(&tree, batch, published);
     }
 
-    fn publish(&self, tree: &Tree<'_>, mut batch: SealedBatch<'_, I64Order, NoRow, &PgPages>) {
+    fn publish(
+        &self,
+        tree: &Tree<'_>,
+        mut batch: SealedBatch<'_, I64Order, NoRow, &PgPages>,
+        published: impl FnOnce(),
+    ) {
         let mut maintainer = tree.maintainer();
         while self.done(batch.try_publish()).is_none() {
-            check_for_interrupts!();
+            interrupt_point();
             if self.done(maintainer.finish_one()) != Progress::Paused {
                 // Another session makes room. It holds no latch that we could wait for.
                 // SAFETY: sleeps.
                 unsafe { pg_sys::pg_usleep(1000) };
             }
         }
+        published();
         // Whoever brings entries pays for their way down, whole merges at a time: what is left of a merge that is not
         // done is lost with this call.
         while self.done(maintainer.finish_one()) == Progress::Paused {
-            check_for_interrupts!();
+            interrupt_point();
         }
         #[cfg(feature = "harness")]
         crate::harness::note(maintainer.done());
@@ -233,7 +240,7 @@ impl Index {
             });
             count += 1;
             if count % INTERRUPT_ENTRIES == 0 {
-                check_for_interrupts!();
+                interrupt_point();
             }
         }
     }
@@ -265,6 +272,12 @@ impl Index {
         self.done(self.pages.sweep(&|page| report.pages.contains(&page)))
             .len()
     }
+}
+
+/// Ends with an error if the statement was cancelled.
+fn interrupt_point() {
+    pgrx::check_for_interrupts!();
+    error_point();
 }
 
 /// The page that block 0 names.

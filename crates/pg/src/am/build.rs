@@ -28,7 +28,7 @@ pub(super) unsafe extern "C-unwind" fn ambuild(
         let heap_tuples = for_each_row(table, index, info, &mut |entry| sorter.push(entry));
         let built = Index::create(PgPages::new(index));
         let loaded = sorter.len();
-        built.insert_sorted(sorter.finish());
+        built.insert_sorted(sorter.finish(), || {});
         let result =
             pg_sys::palloc0(size_of::<pg_sys::IndexBuildResult>()).cast::<pg_sys::IndexBuildResult>();
         (*result).heap_tuples = heap_tuples;

@@ -9,6 +9,8 @@ mod contract;
 mod costs;
 mod crash;
 mod damage;
+mod files;
+mod flushes;
 mod installation;
 mod refusals;
 mod rows;
