@@ -1,4 +1,4 @@
-//! An index: block 0, and the tree that it names.
+//! An index: block 0, and the tree and the head that it names.
 //!
 //! This is the seam between the access method and the tree: `am`, `pending` and `check` know entries and this type,
 //! and nothing of the design below.
@@ -7,21 +7,22 @@
 
 use std::ops::Bound;
 
-use bedload_index::paged::be_tree::{BeTree, Config, Progress, Report, SealedBatch};
+use bedload_index::paged::be_tree::{BeTree, Config, Problem, Progress, Report, SealedBatch};
 use bedload_index::paged::{self, I64Order, NoRow, PageId, PageStore, Position, Result, Row};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{error_point, fail, fail_with, name_of};
+use crate::head::{Appended, Head};
 use crate::key::Entry;
 use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The design of the tree: a Bε-tree.
 const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";
-/// Magic, format, design, the page that names the tree.
-const META_LEN: usize = 20;
+/// Magic, format, design, the page that names the tree, the head page.
+const META_LEN: usize = 24;
 
 /// Lookups of one key ask the filters of the runs above the leaves.
 const SETTINGS: Config = Config::new().filter_bits(12);
@@ -53,12 +54,15 @@ pub(crate) struct Index {
     pages: PgPages,
     /// The page that names the tree; block 0 names it.
     meta: PageId,
+    head: Head,
 }
 
 /// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Remembered {
     meta: PageId,
+    head: Head,
 }
 
 impl Index {
@@ -73,17 +77,17 @@ impl Index {
         // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
-            let meta = match remembered.as_ref() {
-                Some(remembered) => remembered.meta,
+            let Remembered { meta, head } = match remembered.as_ref() {
+                Some(remembered) => *remembered,
                 None => {
-                    let meta = read_meta(&pages);
+                    let found = read_meta(&pages);
                     let memory = pg_sys::MemoryContextAlloc((*relation).rd_indexcxt, size_of::<Remembered>());
-                    memory.cast::<Remembered>().write(Remembered { meta });
+                    memory.cast::<Remembered>().write(found);
                     (*relation).rd_amcache = memory;
-                    meta
+                    found
                 }
             };
-            Self { pages, meta }
+            Self { pages, meta, head }
         }
     }
 
@@ -96,11 +100,17 @@ impl Index {
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
         };
         let meta_of_tree = tree.meta();
+        let head = match Head::create(&pages) {
+            Ok(head) => head,
+            // SAFETY: as above.
+            Err(error) => unsafe { fail_with(pages.relation(), &error) },
+        };
         let mut bytes = [0; META_LEN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
-        bytes[16..].copy_from_slice(&meta_of_tree.get().to_le_bytes());
+        bytes[16..20].copy_from_slice(&meta_of_tree.get().to_le_bytes());
+        bytes[20..].copy_from_slice(&head.page().get().to_le_bytes());
         let life = Life {
             generation: 1,
             stamp: 0,
@@ -111,6 +121,7 @@ impl Index {
         Self {
             pages,
             meta: meta_of_tree,
+            head,
         }
     }
 
@@ -131,7 +142,73 @@ impl Index {
         self.done(BeTree::open(&self.pages, self.meta, I64Order, NoRow, config()))
     }
 
-    /// Inserts entries that ascend strictly, calls `published` as soon as the tree has them, then does what maintenance
+    /// Inserts entries that ascend strictly: few of them into the head, more as a run. Calls `published` as soon as they
+    /// are there, then does what maintenance they have made due.
+    pub(crate) fn insert(&self, entries: &[Entry], published: impl FnOnce()) {
+        if !Head::takes(entries.len()) {
+            return self.insert_sorted(entries.iter().copied(), published);
+        }
+        let mut published = Some(published);
+        let mut publish = || {
+            if let Some(published) = published.take() {
+                published();
+            }
+        };
+        loop {
+            match self.done(self.head.append(&self.pages, entries, &mut publish)) {
+                Appended::Done => return,
+                Appended::Due => {
+                    // Another session may be sealing.
+                    self.try_seal(false);
+                    return;
+                }
+                Appended::Full => {
+                    if self.try_seal(false).is_none() {
+                        wait();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Seals the full pages of the head, with `all` also what its head page has, and tells whether that was all; `None`
+    /// if another session seals.
+    fn try_seal(&self, all: bool) -> Option<bool> {
+        let right = self.pages.try_maintain(self.head.page())?;
+        let sealable = self.done(self.head.sealable(&self.pages, all));
+        if sealable.entries.is_empty() {
+            return Some(sealable.is_all);
+        }
+        self.insert_sorted(sealable.entries.into_iter(), || {
+            self.done(self.head.remove(&self.pages, &sealable.pages));
+            // Maintenance of the tree comes next, and others need not wait for that.
+            drop(right);
+        });
+        Some(sealable.is_all)
+    }
+
+    /// Seals all that the head has.
+    fn seal_all(&self) {
+        while self.try_seal(true) != Some(true) {
+            wait();
+        }
+    }
+
+    /// How many bulk deletions have ended.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.done(self.head.deletions(&self.pages))
+    }
+
+    /// The entries of the head between two, inclusively and ascending. To be called before the tree is read.
+    pub(crate) fn head_between(&self, from: Entry, to: Entry) -> Vec<Entry> {
+        let mut found = Vec::new();
+        self.done(self.head.between(&self.pages, from, to, &mut found));
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Inserts entries that ascend strictly as a run, calls `published` as soon as the tree has them, then does what maintenance
     /// they have made due.
     pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>, published: impl FnOnce()) {
         let tree = self.tree();
@@ -163,8 +240,7 @@ impl Index {
             interrupt_point();
             if self.done(maintainer.finish_one()) != Progress::Paused {
                 // Another session makes room. It holds no latch that we could wait for.
-                // SAFETY: sleeps.
-                unsafe { pg_sys::pg_usleep(1000) };
+                wait();
             }
         }
         published();
@@ -179,6 +255,9 @@ impl Index {
 
     /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run and nothing is above.
     pub(crate) fn maintain(&self, all: bool) {
+        if all {
+            self.seal_all();
+        }
         let tree = self.tree();
         let mut maintainer = tree.maintainer();
         loop {
@@ -230,24 +309,36 @@ impl Index {
 
     /// Shows all entries to `visit`, ascending.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
+        let mut head = self
+            .head_between(Entry::FIRST, Entry::LAST)
+            .into_iter()
+            .peekable();
         let tree = self.tree();
         let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
         let mut count = 0;
         while let Some(entry) = self.done(cursor.next_entry()) {
-            visit(Entry {
+            let entry = Entry {
                 prefix: entry.prefix(),
                 tie: entry.tie(),
-            });
+            };
+            while let Some(before) = head.next_if(|head| *head < entry) {
+                visit(before);
+            }
+            head.next_if_eq(&entry);
+            visit(entry);
             count += 1;
             if count % INTERRUPT_ENTRIES == 0 {
                 interrupt_point();
             }
         }
+        head.for_each(visit);
     }
 
     /// Removes all entries that are there and whose rows `is_dead`, at VACUUM's pace; returns how many, those counted
     /// twice that are on their way from one run to another.
     pub(crate) fn remove(&self, is_dead: &mut dyn FnMut(Entry) -> bool) -> u64 {
+        // Rule 4 of the head.
+        self.seal_all();
         let tree = self.tree();
         let mut deletion = self.done(tree.begin_bulk_delete());
         let mut is_dead = |tie| is_dead(Entry { prefix: 0, tie });
@@ -255,18 +346,26 @@ impl Index {
             // SAFETY: no latch is held; may sleep, or be cancelled.
             unsafe { pg_sys::vacuum_delay_point() };
         }
+        self.done(self.head.count_deletion(&self.pages));
         deletion.deleted()
     }
 
-    /// Checks the structure; to be called while nobody writes.
-    pub(crate) fn verify(&self) -> Report {
-        self.done(self.tree().verify())
+    /// Checks the structure, and lists what is wrong; to be called while nobody writes.
+    pub(crate) fn verify(&self) -> (Report, Vec<String>) {
+        let mut report = self.done(self.tree().verify());
+        let describe = |problem: &Problem| format!("page {}: {}", problem.page, problem.what);
+        let mut problems: Vec<String> = report.problems.iter().map(describe).collect();
+        match self.head.pages(&self.pages) {
+            Ok(pages) => report.pages.extend(pages),
+            Err(error) => problems.push(error.to_string()),
+        }
+        (report, problems)
     }
 
     /// Makes pages that were lost in a crash available again; to be called while nobody writes. Returns how many.
     pub(crate) fn sweep(&self) -> usize {
-        let report = self.verify();
-        if !report.is_sound() {
+        let (report, problems) = self.verify();
+        if !problems.is_empty() {
             return 0;
         }
         self.done(self.pages.sweep(&|page| report.pages.contains(&page)))
@@ -280,8 +379,15 @@ fn interrupt_point() {
     error_point();
 }
 
-/// The page that block 0 names.
-fn read_meta(pages: &PgPages) -> PageId {
+/// Lets another session get on, for a moment in which this one may be cancelled.
+fn wait() {
+    interrupt_point();
+    // SAFETY: sleeps.
+    unsafe { pg_sys::pg_usleep(1000) };
+}
+
+/// The pages that block 0 names.
+fn read_meta(pages: &PgPages) -> Remembered {
     // SAFETY: the relation is open, as the pages are.
     let name = unsafe { name_of(pages.relation()) };
     let damaged = |what: &str| -> ! {
@@ -307,9 +413,12 @@ fn read_meta(pages: &PgPages) -> PageId {
             "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
         ));
     }
-    match PageId::new(number(16)) {
-        Some(meta) => meta,
-        None => damaged("its meta page names no tree"),
+    match (PageId::new(number(16)), PageId::new(number(20))) {
+        (Some(meta), Some(head)) => Remembered {
+            meta,
+            head: Head::at(head),
+        },
+        _ => damaged("its meta page names no tree, or no head"),
     }
 }
 

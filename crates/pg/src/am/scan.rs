@@ -27,7 +27,7 @@ struct Scan {
     is_backward: bool,
     /// The first and last entry there may be; `None` if there is none.
     range: Option<(Entry, Entry)>,
-    /// What waits in this process, as it was when the scan began, within the range.
+    /// What waits in this process and what the head of the index has, as it was when the scan began, within the range.
     pending: Rc<[Entry]>,
     position: Position,
     marked: Option<Position>,
@@ -71,12 +71,20 @@ impl Position {
 }
 
 impl Scan {
-    fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
+    /// # Safety
+    ///
+    /// The index is open and locked.
+    unsafe fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
         self.range = range;
-        self.pending = match range {
-            Some((from, to)) => pending::between(index, from, to).into(),
-            None => Rc::new([]),
-        };
+        let mut recent = Vec::new();
+        if let Some((from, to)) = range {
+            recent = pending::between(index, from, to);
+            // SAFETY: the caller's.
+            recent.extend(unsafe { Index::open(index) }.head_between(from, to));
+            recent.sort();
+            recent.dedup();
+        }
+        self.pending = recent.into();
         self.position = Position::new(Place::Unbegun);
         self.marked = None;
         self.window_len = WINDOW_LEN_MIN;

@@ -295,7 +295,7 @@ unsafe fn publish(index: pg_sys::Relation, entries: &[Entry], published: impl Fn
     }
     // SAFETY: the caller's.
     unsafe {
-        Index::open(index).insert_sorted(entries.iter().copied(), published);
+        Index::open(index).insert(entries, published);
         check_for_serializable_conflict(index);
     }
 }

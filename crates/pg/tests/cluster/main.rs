@@ -11,6 +11,7 @@ mod crash;
 mod damage;
 mod files;
 mod flushes;
+mod head;
 mod installation;
 mod refusals;
 mod rows;
