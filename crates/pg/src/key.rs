@@ -75,6 +75,12 @@ impl Entry {
         self.tie & TIE_MAX
     }
 
+    /// The block of the row in its table.
+    pub(crate) fn block(self) -> u32 {
+        let [_, _, high_1, high_0, low_1, low_0, _, _] = self.address_bits().to_be_bytes();
+        u32::from_be_bytes([high_1, high_0, low_1, low_0])
+    }
+
     /// The address of the row.
     pub(crate) fn address(self) -> pg_sys::ItemPointerData {
         let [_, _, high_1, high_0, low_1, low_0, offset_1, offset_0] = self.address_bits().to_be_bytes();

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
+use std::ffi::c_int;
+
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{PgSqlErrorCode, pg_guard};
 
@@ -48,6 +50,12 @@ pub(super) unsafe extern "C-unwind" fn amcostestimate(
             );
         });
     }
+}
+
+/// Index-only scans return any column: an entry has the value as it is in the table.
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amcanreturn(_index: pg_sys::Relation, _column: c_int) -> bool {
+    true
 }
 
 /// There are no storage parameters.

@@ -33,6 +33,10 @@ struct Scan {
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
+    /// How many bulk deletions had ended when the scan began.
+    deletions: u64,
+    /// The page of the visibility map that an index-only scan looked at last, pinned.
+    map: pg_sys::Buffer,
     /// What an index-only scan returned last, and where it looks rows up; null if there is none yet.
     tuple: pg_sys::IndexTuple,
     slot: *mut pg_sys::TupleTableSlot,
@@ -49,6 +53,8 @@ struct Position {
     window: Rc<[Entry]>,
     /// The place in the window, while it is there.
     at: usize,
+    /// Of an index-only scan: whether the row of each entry of the window is visible to all.
+    is_visible: Rc<[bool]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,6 +72,7 @@ impl Position {
             place,
             window: Rc::new([]),
             at: 0,
+            is_visible: Rc::new([]),
         }
     }
 }
@@ -80,7 +87,9 @@ impl Scan {
         if let Some((from, to)) = range {
             recent = pending::between(index, from, to);
             // SAFETY: the caller's.
-            recent.extend(unsafe { Index::open(index) }.head_between(from, to));
+            let index = unsafe { Index::open(index) };
+            self.deletions = index.deletions();
+            recent.extend(index.head_between(from, to));
             recent.sort();
             recent.dedup();
         }
@@ -90,12 +99,12 @@ impl Scan {
         self.window_len = WINDOW_LEN_MIN;
     }
 
-    /// The next entry in the direction; `None` behind the last.
+    /// The next entry in the direction; `None` behind the last. `table` is null but for index-only scans.
     ///
     /// # Safety
     ///
-    /// The index is open and locked.
-    unsafe fn next(&mut self, index: pg_sys::Relation, way: Way) -> Option<Entry> {
+    /// The index and the table are open and locked.
+    unsafe fn next(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) -> Option<Entry> {
         let range = self.range?;
         let position = &mut self.position;
         let entry = match (position.place, way) {
@@ -110,8 +119,18 @@ impl Scan {
             }
             (place, way) => {
                 // SAFETY: the caller's.
-                let window = unsafe { self.window(index, range, place, way) };
+                let (window, is_visible) = unsafe {
+                    if table.is_null() {
+                        (self.window(index, range, place, way), Vec::new())
+                    } else {
+                        let deletions = Index::open(index).deletions();
+                        let window = self.window(index, range, place, way);
+                        let is_visible = self.visible_to_all(index, table, deletions, &window);
+                        (window, is_visible)
+                    }
+                };
                 let position = &mut self.position;
+                position.is_visible = is_visible.into();
                 position.at = match way {
                     Way::Up => 0,
                     Way::Down => window.len().saturating_sub(1),
@@ -254,6 +273,8 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             position: Position::new(Place::Unbegun),
             marked: None,
             window_len: WINDOW_LEN_MIN,
+            deletions: 0,
+            map: pg_sys::InvalidBuffer.cast_signed(),
             tuple: std::ptr::null_mut(),
             slot: std::ptr::null_mut(),
         };
@@ -320,12 +341,19 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
         (*descriptor).xs_recheck = false;
-        while let Some(entry) = scan.next(index, way) {
+        let is_index_only = (*descriptor).xs_want_itup;
+        let table = if is_index_only {
+            (*descriptor).heapRelation
+        } else {
+            std::ptr::null_mut()
+        };
+        while let Some(entry) = scan.next(index, table, way) {
             (*descriptor).xs_heaptid = entry.address();
-            if !(*descriptor).xs_want_itup {
+            if !is_index_only {
                 return true;
             }
-            if scan.sees_row(descriptor) {
+            let is_visible = scan.position.is_visible.get(scan.position.at) == Some(&true);
+            if is_visible || scan.sees_row(descriptor) {
                 scan.form_tuple(descriptor, entry);
                 return true;
             }
@@ -335,11 +363,57 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
 }
 
 impl Scan {
-    /// Whether the scan's snapshot sees the row that its descriptor is at.
+    /// Which entries of a window have rows that are visible to all.
     ///
     /// An index-only scan asks the visibility map whether the rows of a page are visible to all, and then does not look
-    /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed the row
-    /// and set the bit. A row that the snapshot sees is not removed, whatever the map says later.
+    /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed a dead row
+    /// and set the bit. So the map is asked here, and its answer holds if no bulk deletion has ended since before the
+    /// entries were read (`deletions`): `VACUUM` frees a dead row's address, and can set the bit of its page, only after a
+    /// bulk deletion that has removed the entry has ended. A row that was visible to all then is not removed while the
+    /// scan's snapshot lives.
+    ///
+    /// On a standby the map is not asked.
+    ///
+    /// # Safety
+    ///
+    /// The index and the table are open and locked.
+    unsafe fn visible_to_all(
+        &mut self,
+        index: pg_sys::Relation,
+        table: pg_sys::Relation,
+        deletions: u64,
+        window: &[Entry],
+    ) -> Vec<bool> {
+        // SAFETY: asks shared memory.
+        let is_standby = unsafe { pg_sys::RecoveryInProgress() };
+        // Entries of the head were read when the scan began.
+        if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
+            return Vec::new();
+        }
+        let mut last = None;
+        let is_visible = window.iter().map(|entry| {
+            let block = entry.block();
+            if let Some((same, is_visible)) = last
+                && same == block
+            {
+                return is_visible;
+            }
+            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`.
+            let bits = unsafe { pg_sys::visibilitymap_get_status(table, block, &raw mut self.map) };
+            let is_visible = u32::from(bits) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0;
+            last = Some((block, is_visible));
+            is_visible
+        });
+        let is_visible = is_visible.collect();
+        // SAFETY: the index is open.
+        if unsafe { Index::open(index) }.deletions() == deletions {
+            is_visible
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether the scan's snapshot sees the row that its descriptor is at.
     ///
     /// # Safety
     ///
@@ -414,6 +488,11 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
         // SAFETY: made by the scan, and dropped once.
         unsafe { pg_sys::ExecDropSingleTupleTableSlot(scan.slot) };
         scan.slot = std::ptr::null_mut();
+    }
+    if scan.map != pg_sys::InvalidBuffer.cast_signed() {
+        // SAFETY: pinned by the scan, and given up once.
+        unsafe { pg_sys::ReleaseBuffer(scan.map) };
+        scan.map = pg_sys::InvalidBuffer.cast_signed();
     }
 }
 
