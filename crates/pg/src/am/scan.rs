@@ -18,7 +18,7 @@ use pgrx::{IntoDatum, PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 use super::build::is_ordered_backwards;
 use crate::error::fail;
 use crate::index::{Index, Way};
-use crate::key::Entry;
+use crate::key::{Entry, column_len, integer_of, len_of};
 use crate::pending;
 
 /// A scan under way.
@@ -207,7 +207,7 @@ impl Scan {
 /// # Safety
 ///
 /// The keys are on the index's column, by the operators of its family.
-unsafe fn range_of(keys: &[pg_sys::ScanKeyData]) -> Option<(Entry, Entry)> {
+unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Entry, Entry)> {
     let (mut from, mut to) = (Entry::FIRST, Entry::LAST);
     for key in keys {
         let flags = key.sk_flags.cast_unsigned();
@@ -223,7 +223,7 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData]) -> Option<(Entry, Entry)> {
         if flags & pg_sys::SK_ISNULL != 0 {
             return None;
         }
-        let value = integer_of(key);
+        let value = argument_of(key, column_len);
         let (least, greatest) = match u32::from(key.sk_strategy) {
             pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),
             pg_sys::BTLessEqualStrategyNumber => (i64::MIN, value),
@@ -242,14 +242,9 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData]) -> Option<(Entry, Entry)> {
     (from <= to).then_some((from, to))
 }
 
-/// What a column is compared with: an `int2`, `int4` or `int8`, by value.
-fn integer_of(key: &pg_sys::ScanKeyData) -> i64 {
-    let [low_0, low_1, low_2, low_3, ..] = key.sk_argument.value().to_le_bytes();
-    match key.sk_subtype {
-        pg_sys::INT2OID => i16::from_le_bytes([low_0, low_1]).into(),
-        pg_sys::INT4OID => i32::from_le_bytes([low_0, low_1, low_2, low_3]).into(),
-        _ => i64::from_le_bytes(key.sk_argument.value().to_le_bytes()),
-    }
+/// What a column of values of so many bytes is compared with.
+fn argument_of(key: &pg_sys::ScanKeyData, column_len: i16) -> i64 {
+    integer_of(key.sk_argument, len_of(key.sk_subtype).unwrap_or(column_len))
 }
 
 #[pg_guard]
@@ -311,7 +306,7 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
             pending::flush(index);
         }
-        scan.begin(index, range_of(keys));
+        scan.begin(index, range_of(keys, column_len(index)));
     }
 }
 
@@ -439,7 +434,7 @@ impl Scan {
         let value = entry.value();
         let mut datum = value.unwrap_or(0).into_datum().unwrap_or(pg_sys::Datum::null());
         let mut is_null = value.is_none();
-        // SAFETY: the caller's; the index has one column, an int8.
+        // SAFETY: the caller's; the index has one column, which holds its integers by value.
         unsafe {
             if !self.tuple.is_null() {
                 pg_sys::pfree(self.tuple.cast());

@@ -19,4 +19,5 @@ mod scans;
 mod standby;
 mod transactions;
 mod trunk;
+mod types;
 mod vacuum;
