@@ -61,7 +61,6 @@ unsafe extern "C-unwind" {
 
 /// Not a guarded function as a whole: a guard would give every error of a utility statement another detail. Nothing here
 /// is to be dropped when an error passes.
-#[expect(clippy::too_many_arguments, reason = "PostgreSQL's signature")]
 #[expect(ffi_unwind_calls, reason = "errors pass by, and there is nothing to drop")]
 unsafe extern "C-unwind" fn at_utility(
     statement: *mut pg_sys::PlannedStmt,
