@@ -40,13 +40,14 @@ PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 PG_CARGO = cd crates/pg && PGRX_PG_CONFIG_PATH=$(PG_CONFIG) $(CARGO)
 
 pg-lint: ## Check the PostgreSQL extension as lint does (needs postgresql-server-dev-15 and libclang-dev)
-	$(PG_CARGO) fmt --check
+	$(PG_CARGO) fmt --all --check
 	$(PG_CARGO) clippy --all-targets --features harness --locked -- -D warnings
 	$(PG_CARGO) clippy --locked -- -D warnings
+	$(PG_CARGO) clippy -p bedload-pg-tests --all-targets --locked -- -D warnings
 
 pg-test: ## Test the PostgreSQL extension in private clusters (needs postgresql-15 too)
 	$(PG_CARGO) build --features harness --locked
-	$(PG_CARGO) test --features harness --locked
+	$(PG_CARGO) test -p bedload-pg-tests --locked
 
 pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names
 	$(PG_CARGO) build --release --locked
@@ -57,7 +58,7 @@ PG_COSTS ?= 400000,3
 
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release --features harness --locked
-	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release --features harness --locked costs -- --nocapture
+	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked costs -- --nocapture
 
 FUZZ_SECONDS ?= 300
 

@@ -7,23 +7,38 @@ CREATE FUNCTION bedload_handler(internal) RETURNS index_am_handler
 CREATE ACCESS METHOD bedload TYPE INDEX HANDLER bedload_handler;
 
 -- The operators are the B-tree's, so that the planner knows the index's order. Constants of other integer types are
--- compared as they come: k = 5 is (int8, int4).
+-- compared as they come: k = 5 on an int8 column is (int8, int4).
 CREATE OPERATOR FAMILY integer_ops USING bedload;
 
 CREATE OPERATOR CLASS int8_ops DEFAULT FOR TYPE int8 USING bedload FAMILY integer_ops AS
     OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
 
+CREATE OPERATOR CLASS int4_ops DEFAULT FOR TYPE int4 USING bedload FAMILY integer_ops AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS int2_ops DEFAULT FOR TYPE int2 USING bedload FAMILY integer_ops AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
 ALTER OPERATOR FAMILY integer_ops USING bedload ADD
-    OPERATOR 1 < (int8, int4),
-    OPERATOR 2 <= (int8, int4),
-    OPERATOR 3 = (int8, int4),
-    OPERATOR 4 >= (int8, int4),
-    OPERATOR 5 > (int8, int4),
-    OPERATOR 1 < (int8, int2),
-    OPERATOR 2 <= (int8, int2),
-    OPERATOR 3 = (int8, int2),
-    OPERATOR 4 >= (int8, int2),
-    OPERATOR 5 > (int8, int2);
+    OPERATOR 1 < (int8, int4), OPERATOR 2 <= (int8, int4), OPERATOR 3 = (int8, int4), OPERATOR 4 >= (int8, int4), OPERATOR 5 > (int8, int4),
+    OPERATOR 1 < (int8, int2), OPERATOR 2 <= (int8, int2), OPERATOR 3 = (int8, int2), OPERATOR 4 >= (int8, int2), OPERATOR 5 > (int8, int2),
+    OPERATOR 1 < (int4, int8), OPERATOR 2 <= (int4, int8), OPERATOR 3 = (int4, int8), OPERATOR 4 >= (int4, int8), OPERATOR 5 > (int4, int8),
+    OPERATOR 1 < (int4, int2), OPERATOR 2 <= (int4, int2), OPERATOR 3 = (int4, int2), OPERATOR 4 >= (int4, int2), OPERATOR 5 > (int4, int2),
+    OPERATOR 1 < (int2, int8), OPERATOR 2 <= (int2, int8), OPERATOR 3 = (int2, int8), OPERATOR 4 >= (int2, int8), OPERATOR 5 > (int2, int8),
+    OPERATOR 1 < (int2, int4), OPERATOR 2 <= (int2, int4), OPERATOR 3 = (int2, int4), OPERATOR 4 >= (int2, int4), OPERATOR 5 > (int2, int4);
+
+-- Types that the server keeps as integers, in their order.
+CREATE OPERATOR CLASS date_ops DEFAULT FOR TYPE date USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS time_ops DEFAULT FOR TYPE time USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS timestamp_ops DEFAULT FOR TYPE timestamp USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS timestamptz_ops DEFAULT FOR TYPE timestamptz USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
 
 -- Everything that is wrong with an index, a line each. Writers wait meanwhile.
 CREATE FUNCTION bedload_check(index regclass) RETURNS SETOF text

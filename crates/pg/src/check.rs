@@ -8,8 +8,6 @@
 use pgrx::iter::{SetOfIterator, TableIterator};
 use pgrx::{name, pg_extern, pg_sys};
 
-use bedload_trees::be_tree::BeTreeProblem;
-
 use crate::am::for_each_row;
 use crate::error::{fail, name_of};
 use crate::index::Index;
@@ -66,9 +64,7 @@ fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
         pending::flush(opened.index);
         Index::open(opened.index)
     };
-    let report = index.verify();
-    let describe = |problem: &BeTreeProblem| format!("page {}: {}", problem.page, problem.what);
-    let mut problems: Vec<String> = report.problems.iter().map(describe).collect();
+    let (_, mut problems) = index.verify();
     if problems.is_empty() {
         let mut entries = Vec::new();
         index.for_each(|entry| entries.push(entry));
@@ -157,7 +153,7 @@ fn bedload_info(
     let pending = pending::len(opened.index);
     // SAFETY: the index is open and locked.
     let index = unsafe { Index::open(opened.index) };
-    let report = index.verify();
+    let (report, _) = index.verify();
     let mut entries = 0;
     index.for_each(|_| entries += 1);
     let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);

@@ -47,3 +47,10 @@ pub(crate) unsafe fn fail_with(index: pg_sys::Relation, error: &Error) -> ! {
     };
     fail(code, format!("index \"{name}\": {error}"), hint)
 }
+
+/// A point at which an error may end what is under way: the tests raise one at each.
+#[inline]
+pub(crate) fn error_point() {
+    #[cfg(feature = "harness")]
+    crate::harness::raise_if_due();
+}

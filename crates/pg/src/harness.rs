@@ -14,8 +14,11 @@ use bedload_testkit::contract::{ByteKeys, I64Keys, OneThread, Plan, U64Keys, che
 use bedload_trees::be_tree::MaintenanceWork;
 use bedload_trees::bplus_tree::BPlusTreeOptions;
 use bedload_trees::contract::{OrderedKeys, TieKeys, TreeIndex};
-use pgrx::{Array, GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, pg_extern, pg_sys};
+use pgrx::{
+    Array, GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, PgSqlErrorCode, pg_extern, pg_sys,
+};
 
+use crate::error::fail;
 use crate::pages::PgPages;
 
 /// What numbers of entries in the settings of trees are divided by: capacities shrink, so that rare paths become common.
@@ -151,6 +154,29 @@ fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed:
     run::<TieKeys>(&stores, plan);
     run::<ByteKeys<16>>(&stores, plan);
     stores.close()
+}
+
+thread_local! {
+    /// The points to pass until the one that raises an error; 0: none does.
+    static POINTS_LEFT: Cell<i32> = const { Cell::new(0) };
+}
+
+/// Raises an error at the point that was asked for.
+pub(crate) fn raise_if_due() {
+    let left = POINTS_LEFT.get();
+    if left > 0 {
+        POINTS_LEFT.set(left - 1);
+        if left == 1 {
+            let message = "raised by the tests".to_owned();
+            fail(PgSqlErrorCode::ERRCODE_DISK_FULL, message, None);
+        }
+    }
+}
+
+/// Has the `point`th point from now on raise an error, or none for 0; returns how many were left of an earlier call.
+#[pg_extern(sql = false)]
+fn harness_raise_at(point: i32) -> i32 {
+    POINTS_LEFT.replace(point)
 }
 
 /// Raises an error of the server, which sets its count of held interrupts to zero, or sleeps until it is cancelled,

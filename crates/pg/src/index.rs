@@ -1,4 +1,4 @@
-//! An index: block 0, and the tree that it names.
+//! An index: block 0, and the tree and the head that it names.
 //!
 //! This is the seam between the access method and the tree: `am`, `pending` and `check` know entries and this type,
 //! and nothing of the design below.
@@ -8,21 +8,22 @@
 use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
-use bedload_trees::be_tree::{BeTree, BeTreeOptions, Progress, Report, SealedBatch};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, BeTreeProblem, Progress, Report, SealedBatch};
 use bedload_trees::{I64Order, NoRow, Position, Row};
-use pgrx::{PgSqlErrorCode, check_for_interrupts, pg_sys};
+use pgrx::{PgSqlErrorCode, pg_sys};
 
-use crate::error::{fail, fail_with, name_of};
+use crate::error::{error_point, fail, fail_with, name_of};
+use crate::head::{Appended, Head};
 use crate::key::Entry;
 use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The design of the tree: a Bε-tree.
 const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";
-/// Magic, format, design, the page that names the tree.
-const META_LEN: usize = 20;
+/// Magic, format, design, the page that names the tree, the head page.
+const META_LEN: usize = 24;
 
 /// Lookups of one key ask the filters of the runs above the leaves.
 const SETTINGS: BeTreeOptions = BeTreeOptions::new().filter_bits(12);
@@ -54,12 +55,15 @@ pub(crate) struct Index {
     pages: PgPages,
     /// The page that names the tree; block 0 names it.
     meta: PageId,
+    head: Head,
 }
 
 /// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Remembered {
     meta: PageId,
+    head: Head,
 }
 
 impl Index {
@@ -74,17 +78,17 @@ impl Index {
         // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
-            let meta = match remembered.as_ref() {
-                Some(remembered) => remembered.meta,
+            let Remembered { meta, head } = match remembered.as_ref() {
+                Some(remembered) => *remembered,
                 None => {
-                    let meta = read_meta(&pages);
+                    let found = read_meta(&pages);
                     let memory = pg_sys::MemoryContextAlloc((*relation).rd_indexcxt, size_of::<Remembered>());
-                    memory.cast::<Remembered>().write(Remembered { meta });
+                    memory.cast::<Remembered>().write(found);
                     (*relation).rd_amcache = memory;
-                    meta
+                    found
                 }
             };
-            Self { pages, meta }
+            Self { pages, meta, head }
         }
     }
 
@@ -97,11 +101,17 @@ impl Index {
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
         };
         let meta_of_tree = tree.meta();
+        let head = match Head::create(&pages) {
+            Ok(head) => head,
+            // SAFETY: as above.
+            Err(error) => unsafe { fail_with(pages.relation(), &error) },
+        };
         let mut bytes = [0; META_LEN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
-        bytes[16..].copy_from_slice(&meta_of_tree.get().to_le_bytes());
+        bytes[16..20].copy_from_slice(&meta_of_tree.get().to_le_bytes());
+        bytes[20..].copy_from_slice(&head.page().get().to_le_bytes());
         let life = Life {
             generation: 1,
             stamp: 0,
@@ -112,6 +122,7 @@ impl Index {
         Self {
             pages,
             meta: meta_of_tree,
+            head,
         }
     }
 
@@ -132,13 +143,80 @@ impl Index {
         self.done(BeTree::open(&self.pages, self.meta, I64Order, NoRow, config()))
     }
 
-    /// Inserts entries that ascend strictly; then does what maintenance they have made due.
-    pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>) {
+    /// Inserts entries that ascend strictly: few of them into the head, more as a run. Calls `published` as soon as they
+    /// are there, then does what maintenance they have made due.
+    pub(crate) fn insert(&self, entries: &[Entry], published: impl FnOnce()) {
+        if !Head::takes(entries.len()) {
+            return self.insert_sorted(entries.iter().copied(), published);
+        }
+        let mut published = Some(published);
+        let mut publish = || {
+            if let Some(published) = published.take() {
+                published();
+            }
+        };
+        loop {
+            match self.done(self.head.append(&self.pages, entries, &mut publish)) {
+                Appended::Done => return,
+                Appended::Due => {
+                    // Another session may be sealing.
+                    self.try_seal(false);
+                    return;
+                }
+                Appended::Full => {
+                    if self.try_seal(false).is_none() {
+                        wait();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Seals the full pages of the head, with `all` also what its head page has, and tells whether that was all; `None`
+    /// if another session seals.
+    fn try_seal(&self, all: bool) -> Option<bool> {
+        let right = self.pages.try_maintain(self.head.page())?;
+        let sealable = self.done(self.head.sealable(&self.pages, all));
+        if sealable.entries.is_empty() {
+            return Some(sealable.is_all);
+        }
+        self.insert_sorted(sealable.entries.into_iter(), || {
+            self.done(self.head.remove(&self.pages, &sealable.pages));
+            // Maintenance of the tree comes next, and others need not wait for that.
+            drop(right);
+        });
+        Some(sealable.is_all)
+    }
+
+    /// Seals all that the head has.
+    fn seal_all(&self) {
+        while self.try_seal(true) != Some(true) {
+            wait();
+        }
+    }
+
+    /// How many bulk deletions have ended.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.done(self.head.deletions(&self.pages))
+    }
+
+    /// The entries of the head between two, inclusively and ascending. To be called before the tree is read.
+    pub(crate) fn head_between(&self, from: Entry, to: Entry) -> Vec<Entry> {
+        let mut found = Vec::new();
+        self.done(self.head.between(&self.pages, from, to, &mut found));
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Inserts entries that ascend strictly as a run, calls `published` as soon as the tree has them, then does what maintenance
+    /// they have made due.
+    pub(crate) fn insert_sorted(&self, entries: impl Iterator<Item = Entry>, published: impl FnOnce()) {
         let tree = self.tree();
         let mut batch = self.done(tree.batch());
         for (number, entry) in entries.enumerate() {
             if number % INTERRUPT_ENTRIES == INTERRUPT_ENTRIES - 1 {
-                check_for_interrupts!();
+                interrupt_point();
             }
             let key = entry.prefix.to_be_bytes();
             let row = Row::default();
@@ -149,23 +227,28 @@ impl Index {
             }));
         }
         let batch = self.done(batch.seal());
-        self.publish(&tree, batch);
+        self.publish(&tree, batch, published);
     }
 
-    fn publish(&self, tree: &Tree<'_>, mut batch: SealedBatch<'_, I64Order, NoRow, &PgPages>) {
+    fn publish(
+        &self,
+        tree: &Tree<'_>,
+        mut batch: SealedBatch<'_, I64Order, NoRow, &PgPages>,
+        published: impl FnOnce(),
+    ) {
         let mut maintainer = tree.maintainer();
         while self.done(batch.try_publish()).is_none() {
-            check_for_interrupts!();
+            interrupt_point();
             if self.done(maintainer.finish_one()) != Progress::Paused {
                 // Another session makes room. It holds no latch that we could wait for.
-                // SAFETY: sleeps.
-                unsafe { pg_sys::pg_usleep(1000) };
+                wait();
             }
         }
+        published();
         // Whoever brings entries pays for their way down, whole merges at a time: what is left of a merge that is not
         // done is lost with this call.
         while self.done(maintainer.finish_one()) == Progress::Paused {
-            check_for_interrupts!();
+            interrupt_point();
         }
         #[cfg(feature = "harness")]
         crate::harness::note(maintainer.done());
@@ -173,6 +256,9 @@ impl Index {
 
     /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run and nothing is above.
     pub(crate) fn maintain(&self, all: bool) {
+        if all {
+            self.seal_all();
+        }
         let tree = self.tree();
         let mut maintainer = tree.maintainer();
         loop {
@@ -224,24 +310,36 @@ impl Index {
 
     /// Shows all entries to `visit`, ascending.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
+        let mut head = self
+            .head_between(Entry::FIRST, Entry::LAST)
+            .into_iter()
+            .peekable();
         let tree = self.tree();
         let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
         let mut count = 0;
         while let Some(entry) = self.done(cursor.next_entry()) {
-            visit(Entry {
+            let entry = Entry {
                 prefix: entry.prefix(),
                 tie: entry.tie(),
-            });
+            };
+            while let Some(before) = head.next_if(|head| *head < entry) {
+                visit(before);
+            }
+            head.next_if_eq(&entry);
+            visit(entry);
             count += 1;
             if count % INTERRUPT_ENTRIES == 0 {
-                check_for_interrupts!();
+                interrupt_point();
             }
         }
+        head.for_each(visit);
     }
 
     /// Removes all entries that are there and whose rows `is_dead`, at VACUUM's pace; returns how many, those counted
     /// twice that are on their way from one run to another.
     pub(crate) fn remove(&self, is_dead: &mut dyn FnMut(Entry) -> bool) -> u64 {
+        // Rule 4 of the head.
+        self.seal_all();
         let tree = self.tree();
         let mut deletion = self.done(tree.begin_bulk_delete());
         let mut is_dead = |tie| is_dead(Entry { prefix: 0, tie });
@@ -249,18 +347,26 @@ impl Index {
             // SAFETY: no latch is held; may sleep, or be cancelled.
             unsafe { pg_sys::vacuum_delay_point() };
         }
+        self.done(self.head.count_deletion(&self.pages));
         deletion.deleted()
     }
 
-    /// Checks the structure; to be called while nobody writes.
-    pub(crate) fn verify(&self) -> Report {
-        self.done(self.tree().verify())
+    /// Checks the structure, and lists what is wrong; to be called while nobody writes.
+    pub(crate) fn verify(&self) -> (Report, Vec<String>) {
+        let mut report = self.done(self.tree().verify());
+        let describe = |problem: &BeTreeProblem| format!("page {}: {}", problem.page, problem.what);
+        let mut problems: Vec<String> = report.problems.iter().map(describe).collect();
+        match self.head.pages(&self.pages) {
+            Ok(pages) => report.pages.extend(pages),
+            Err(error) => problems.push(error.to_string()),
+        }
+        (report, problems)
     }
 
     /// Makes pages that were lost in a crash available again; to be called while nobody writes. Returns how many.
     pub(crate) fn sweep(&self) -> usize {
-        let report = self.verify();
-        if !report.is_sound() {
+        let (report, problems) = self.verify();
+        if !problems.is_empty() {
             return 0;
         }
         self.done(self.pages.sweep(&|page| report.pages.contains(&page)))
@@ -268,8 +374,21 @@ impl Index {
     }
 }
 
-/// The page that block 0 names.
-fn read_meta(pages: &PgPages) -> PageId {
+/// Ends with an error if the statement was cancelled.
+fn interrupt_point() {
+    pgrx::check_for_interrupts!();
+    error_point();
+}
+
+/// Lets another session get on, for a moment in which this one may be cancelled.
+fn wait() {
+    interrupt_point();
+    // SAFETY: sleeps.
+    unsafe { pg_sys::pg_usleep(1000) };
+}
+
+/// The pages that block 0 names.
+fn read_meta(pages: &PgPages) -> Remembered {
     // SAFETY: the relation is open, as the pages are.
     let name = unsafe { name_of(pages.relation()) };
     let damaged = |what: &str| -> ! {
@@ -295,9 +414,12 @@ fn read_meta(pages: &PgPages) -> PageId {
             "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
         ));
     }
-    match PageId::new(number(16)) {
-        Some(meta) => meta,
-        None => damaged("its meta page names no tree"),
+    match (PageId::new(number(16)), PageId::new(number(20))) {
+        (Some(meta), Some(head)) => Remembered {
+            meta,
+            head: Head::at(head),
+        },
+        _ => damaged("its meta page names no tree, or no head"),
     }
 }
 

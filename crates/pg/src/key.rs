@@ -1,6 +1,7 @@
 //! What stands in the index for a row: its value and its address.
 //!
-//! An entry's key is the value as a 64-bit integer, in the order of [`I64Order`]; its tie is the row's address, 48
+//! An entry's key is the value as a 64-bit integer, in the order of [`I64Order`]: columns are of types that the server
+//! keeps and compares as signed integers of 2, 4 or 8 bytes; its tie is the row's address, 48
 //! bits: block, then offset. A null has the greatest key, and a bit of the tie above every address: so nulls come
 //! last, and are part of the same tree.
 
@@ -75,6 +76,12 @@ impl Entry {
         self.tie & TIE_MAX
     }
 
+    /// The block of the row in its table.
+    pub(crate) fn block(self) -> u32 {
+        let [_, _, high_1, high_0, low_1, low_0, _, _] = self.address_bits().to_be_bytes();
+        u32::from_be_bytes([high_1, high_0, low_1, low_0])
+    }
+
     /// The address of the row.
     pub(crate) fn address(self) -> pg_sys::ItemPointerData {
         let [_, _, high_1, high_0, low_1, low_0, offset_1, offset_0] = self.address_bits().to_be_bytes();
@@ -95,18 +102,50 @@ fn address_of(address: pg_sys::ItemPointerData) -> u64 {
         | u64::from(address.ip_posid)
 }
 
+/// The bytes of a value of a type, if its values are signed integers and compared as such.
+pub(crate) fn len_of(of: pg_sys::Oid) -> Option<i16> {
+    match of {
+        pg_sys::INT2OID => Some(2),
+        pg_sys::INT4OID | pg_sys::DATEOID => Some(4),
+        pg_sys::INT8OID | pg_sys::TIMEOID | pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => Some(8),
+        _ => None,
+    }
+}
+
+/// The value of a datum that has so many bytes.
+pub(crate) fn integer_of(datum: pg_sys::Datum, len: i16) -> i64 {
+    let bytes = datum.value().to_le_bytes();
+    match len {
+        2 => i16::from_le_bytes([bytes[0], bytes[1]]).into(),
+        4 => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+        _ => i64::from_le_bytes(bytes),
+    }
+}
+
+/// The bytes of a value of an index's column.
+///
+/// # Safety
+///
+/// The index is open.
+pub(crate) unsafe fn column_len(index: pg_sys::Relation) -> i16 {
+    // SAFETY: the caller's; an index has a column.
+    unsafe { (*(*(*index).rd_att).attrs.as_ptr()).attlen }
+}
+
 /// The entry of a row, as PostgreSQL hands it over.
 ///
 /// # Safety
 ///
-/// `values` and `nulls` have a first element, the former an `int8` unless it is null, and `address` is valid.
+/// The index is open. `values` and `nulls` have a first element, the former of the column's type unless it is null, and
+/// `address` is valid.
 pub(crate) unsafe fn entry_of(
+    index: pg_sys::Relation,
     values: *const pg_sys::Datum,
     nulls: *const bool,
     address: pg_sys::ItemPointer,
 ) -> Entry {
-    // SAFETY: the caller's. Where pgrx builds, a datum has eight bytes, and holds an int8 by value.
-    let (datum, is_null, address) = unsafe { (*values, *nulls, *address) };
-    let value = (!is_null).then(|| datum.value().cast_signed() as i64);
+    // SAFETY: the caller's. Where pgrx builds, a datum has eight bytes, and holds such values by value.
+    let (datum, is_null, address, len) = unsafe { (*values, *nulls, *address, column_len(index)) };
+    let value = (!is_null).then(|| integer_of(datum, len));
     Entry::new(value, address_of(address))
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `am` | what PostgreSQL calls: building, inserting, scanning, VACUUM, planning |
 //! | `pending` | entries that wait for the end of their transaction, and when they must not |
-//! | `index` | the meta page and the tree: the seam between the two above and the design below |
+//! | `index` | the meta page, the head and the tree: the seam between the two above and the design below |
+//! | `head` | pages that collect the entries of small transactions until there are enough for a run |
 //! | `pages` | a page store on PostgreSQL's buffers and WAL |
 //! | `check` | functions for SQL: the check of an index, and what waits |
 //! | `key`, `error` | entries; errors of the server |
@@ -16,6 +17,7 @@ mod check;
 mod error;
 #[cfg(feature = "harness")]
 mod harness;
+mod head;
 mod index;
 mod key;
 mod pages;

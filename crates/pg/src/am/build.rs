@@ -10,7 +10,7 @@ use pgrx::{PgSqlErrorCode, pg_guard};
 use super::sort::Sorter;
 use crate::error::{fail, name_of};
 use crate::index::Index;
-use crate::key::{Entry, entry_of};
+use crate::key::{Entry, entry_of, len_of};
 use crate::pages::PgPages;
 use crate::pending;
 
@@ -28,7 +28,7 @@ pub(super) unsafe extern "C-unwind" fn ambuild(
         let heap_tuples = for_each_row(table, index, info, &mut |entry| sorter.push(entry));
         let built = Index::create(PgPages::new(index));
         let loaded = sorter.len();
-        built.insert_sorted(sorter.finish());
+        built.insert_sorted(sorter.finish(), || {});
         let result =
             pg_sys::palloc0(size_of::<pg_sys::IndexBuildResult>()).cast::<pg_sys::IndexBuildResult>();
         (*result).heap_tuples = heap_tuples;
@@ -53,6 +53,12 @@ unsafe fn refuse_what_is_missing(index: pg_sys::Relation, info: *mut pg_sys::Ind
     let (excludes, options) = unsafe { (!(*info).ii_ExclusionOps.is_null(), *(*index).rd_indoption) };
     if excludes {
         let message = "access method \"bedload\" does not support exclusion constraints".to_owned();
+        fail(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, None);
+    }
+    // SAFETY: the relation is open; there is an input type for each column.
+    let of = unsafe { *(*index).rd_opcintype };
+    if len_of(of).is_none() {
+        let message = format!("access method \"bedload\" does not support type {}", of.to_u32());
         fail(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, None);
     }
     if !is_ordered_as_stored(options) && !is_ordered_backwards(options) {
@@ -119,7 +125,7 @@ pub(crate) unsafe fn for_each_row(
 
 #[pg_guard]
 unsafe extern "C-unwind" fn show(
-    _index: pg_sys::Relation,
+    index: pg_sys::Relation,
     address: pg_sys::ItemPointer,
     values: *mut pg_sys::Datum,
     nulls: *mut bool,
@@ -129,6 +135,6 @@ unsafe extern "C-unwind" fn show(
     // SAFETY: called from within `for_each_row`, with its state and the values of the index's one column.
     unsafe {
         let visit = &mut *state.cast::<&mut dyn FnMut(Entry)>();
-        visit(entry_of(values, nulls, address));
+        visit(entry_of(index, values, nulls, address));
     }
 }

@@ -19,8 +19,8 @@ pub(super) unsafe extern "C-unwind" fn aminsert(
     _index_unchanged: bool,
     _info: *mut pg_sys::IndexInfo,
 ) -> bool {
-    // SAFETY: PostgreSQL passes the values of the index's columns, of which there is one, an int8.
-    let entry = unsafe { entry_of(values, nulls, address) };
+    // SAFETY: PostgreSQL passes the values of the index's columns, of which there is one.
+    let entry = unsafe { entry_of(index, values, nulls, address) };
     // SAFETY: PostgreSQL has both relations open and locked, and the row was just inserted.
     unsafe { pending::insert(index, table, entry) };
     false

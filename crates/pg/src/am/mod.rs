@@ -35,6 +35,7 @@ pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     am.aminsert = Some(insert::aminsert);
     am.ambulkdelete = Some(vacuum::ambulkdelete);
     am.amvacuumcleanup = Some(vacuum::amvacuumcleanup);
+    am.amcanreturn = Some(plan::amcanreturn);
     am.amcostestimate = Some(plan::amcostestimate);
     am.amoptions = Some(plan::amoptions);
     am.amvalidate = Some(plan::amvalidate);

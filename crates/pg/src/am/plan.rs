@@ -2,10 +2,13 @@
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
+use std::ffi::c_int;
+
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{PgSqlErrorCode, pg_guard};
 
 use crate::error::fail;
+use crate::key::len_of;
 
 /// The B-tree's estimate. It reads of the index what ours has too: strategies, order, and the column's statistics.
 #[pg_guard]
@@ -50,6 +53,12 @@ pub(super) unsafe extern "C-unwind" fn amcostestimate(
     }
 }
 
+/// Index-only scans return any column: an entry has the value as it is in the table.
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amcanreturn(_index: pg_sys::Relation, _column: c_int) -> bool {
+    true
+}
+
 /// There are no storage parameters.
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amoptions(
@@ -63,7 +72,7 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
     std::ptr::null_mut()
 }
 
-/// Whether an operator class is for `int8`, whose values are what the index keeps.
+/// Whether an operator class is for a type whose values an index keeps.
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amvalidate(class: pg_sys::Oid) -> bool {
     // SAFETY: a tuple of the cache is one of its catalogue, until it is released.
@@ -73,9 +82,8 @@ pub(super) unsafe extern "C-unwind" fn amvalidate(class: pg_sys::Oid) -> bool {
         if tuple.is_null() {
             return false;
         }
-        let is_int8 =
-            (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>()).opcintype == pg_sys::INT8OID;
+        let of = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>()).opcintype;
         pg_sys::ReleaseSysCache(tuple);
-        is_int8
+        len_of(of).is_some()
     }
 }

@@ -13,12 +13,12 @@ use std::ffi::c_int;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
+use pgrx::{IntoDatum, PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use super::build::is_ordered_backwards;
 use crate::error::fail;
 use crate::index::{Index, Way};
-use crate::key::Entry;
+use crate::key::{Entry, column_len, integer_of, len_of};
 use crate::pending;
 
 /// A scan under way.
@@ -27,12 +27,19 @@ struct Scan {
     is_backward: bool,
     /// The first and last entry there may be; `None` if there is none.
     range: Option<(Entry, Entry)>,
-    /// What waits in this process, as it was when the scan began, within the range.
+    /// What waits in this process and what the head of the index has, as it was when the scan began, within the range.
     pending: Rc<[Entry]>,
     position: Position,
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
+    /// How many bulk deletions had ended when the scan began.
+    deletions: u64,
+    /// The page of the visibility map that an index-only scan looked at last, pinned.
+    map: pg_sys::Buffer,
+    /// What an index-only scan returned last, and where it looks rows up; null if there is none yet.
+    tuple: pg_sys::IndexTuple,
+    slot: *mut pg_sys::TupleTableSlot,
 }
 
 const WINDOW_LEN_MIN: usize = 32;
@@ -46,6 +53,8 @@ struct Position {
     window: Rc<[Entry]>,
     /// The place in the window, while it is there.
     at: usize,
+    /// Of an index-only scan: whether the row of each entry of the window is visible to all.
+    is_visible: Rc<[bool]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,28 +72,39 @@ impl Position {
             place,
             window: Rc::new([]),
             at: 0,
+            is_visible: Rc::new([]),
         }
     }
 }
 
 impl Scan {
-    fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
+    /// # Safety
+    ///
+    /// The index is open and locked.
+    unsafe fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
         self.range = range;
-        self.pending = match range {
-            Some((from, to)) => pending::between(index, from, to).into(),
-            None => Rc::new([]),
-        };
+        let mut recent = Vec::new();
+        if let Some((from, to)) = range {
+            recent = pending::between(index, from, to);
+            // SAFETY: the caller's.
+            let index = unsafe { Index::open(index) };
+            self.deletions = index.deletions();
+            recent.extend(index.head_between(from, to));
+            recent.sort();
+            recent.dedup();
+        }
+        self.pending = recent.into();
         self.position = Position::new(Place::Unbegun);
         self.marked = None;
         self.window_len = WINDOW_LEN_MIN;
     }
 
-    /// The next entry in the direction; `None` behind the last.
+    /// The next entry in the direction; `None` behind the last. `table` is null but for index-only scans.
     ///
     /// # Safety
     ///
-    /// The index is open and locked.
-    unsafe fn next(&mut self, index: pg_sys::Relation, way: Way) -> Option<Entry> {
+    /// The index and the table are open and locked.
+    unsafe fn next(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) -> Option<Entry> {
         let range = self.range?;
         let position = &mut self.position;
         let entry = match (position.place, way) {
@@ -99,8 +119,18 @@ impl Scan {
             }
             (place, way) => {
                 // SAFETY: the caller's.
-                let window = unsafe { self.window(index, range, place, way) };
+                let (window, is_visible) = unsafe {
+                    if table.is_null() {
+                        (self.window(index, range, place, way), Vec::new())
+                    } else {
+                        let deletions = Index::open(index).deletions();
+                        let window = self.window(index, range, place, way);
+                        let is_visible = self.visible_to_all(index, table, deletions, &window);
+                        (window, is_visible)
+                    }
+                };
                 let position = &mut self.position;
+                position.is_visible = is_visible.into();
                 position.at = match way {
                     Way::Up => 0,
                     Way::Down => window.len().saturating_sub(1),
@@ -177,7 +207,7 @@ impl Scan {
 /// # Safety
 ///
 /// The keys are on the index's column, by the operators of its family.
-unsafe fn range_of(keys: &[pg_sys::ScanKeyData]) -> Option<(Entry, Entry)> {
+unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Entry, Entry)> {
     let (mut from, mut to) = (Entry::FIRST, Entry::LAST);
     for key in keys {
         let flags = key.sk_flags.cast_unsigned();
@@ -193,7 +223,7 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData]) -> Option<(Entry, Entry)> {
         if flags & pg_sys::SK_ISNULL != 0 {
             return None;
         }
-        let value = integer_of(key);
+        let value = argument_of(key, column_len);
         let (least, greatest) = match u32::from(key.sk_strategy) {
             pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),
             pg_sys::BTLessEqualStrategyNumber => (i64::MIN, value),
@@ -212,14 +242,9 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData]) -> Option<(Entry, Entry)> {
     (from <= to).then_some((from, to))
 }
 
-/// What a column is compared with: an `int2`, `int4` or `int8`, by value.
-fn integer_of(key: &pg_sys::ScanKeyData) -> i64 {
-    let [low_0, low_1, low_2, low_3, ..] = key.sk_argument.value().to_le_bytes();
-    match key.sk_subtype {
-        pg_sys::INT2OID => i16::from_le_bytes([low_0, low_1]).into(),
-        pg_sys::INT4OID => i32::from_le_bytes([low_0, low_1, low_2, low_3]).into(),
-        _ => i64::from_le_bytes(key.sk_argument.value().to_le_bytes()),
-    }
+/// What a column of values of so many bytes is compared with.
+fn argument_of(key: &pg_sys::ScanKeyData, column_len: i16) -> i64 {
+    integer_of(key.sk_argument, len_of(key.sk_subtype).unwrap_or(column_len))
 }
 
 #[pg_guard]
@@ -243,7 +268,12 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             position: Position::new(Place::Unbegun),
             marked: None,
             window_len: WINDOW_LEN_MIN,
+            deletions: 0,
+            map: pg_sys::InvalidBuffer.cast_signed(),
+            tuple: std::ptr::null_mut(),
+            slot: std::ptr::null_mut(),
         };
+        (*descriptor).xs_itupdesc = (*index).rd_att;
         (*descriptor).opaque = PgMemoryContexts::CurrentMemoryContext
             .leak_and_drop_on_delete(scan)
             .cast();
@@ -276,7 +306,7 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
             pending::flush(index);
         }
-        scan.begin(index, range_of(keys));
+        scan.begin(index, range_of(keys, column_len(index)));
     }
 }
 
@@ -305,12 +335,114 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let (scan, index) = parts(descriptor);
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
-        let Some(entry) = scan.next(index, way) else {
-            return false;
-        };
-        (*descriptor).xs_heaptid = entry.address();
         (*descriptor).xs_recheck = false;
-        true
+        let is_index_only = (*descriptor).xs_want_itup;
+        let table = if is_index_only {
+            (*descriptor).heapRelation
+        } else {
+            std::ptr::null_mut()
+        };
+        while let Some(entry) = scan.next(index, table, way) {
+            (*descriptor).xs_heaptid = entry.address();
+            if !is_index_only {
+                return true;
+            }
+            let is_visible = scan.position.is_visible.get(scan.position.at) == Some(&true);
+            if is_visible || scan.sees_row(descriptor) {
+                scan.form_tuple(descriptor, entry);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Scan {
+    /// Which entries of a window have rows that are visible to all.
+    ///
+    /// An index-only scan asks the visibility map whether the rows of a page are visible to all, and then does not look
+    /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed a dead row
+    /// and set the bit. So the map is asked here, and its answer holds if no bulk deletion has ended since before the
+    /// entries were read (`deletions`): `VACUUM` frees a dead row's address, and can set the bit of its page, only after a
+    /// bulk deletion that has removed the entry has ended. A row that was visible to all then is not removed while the
+    /// scan's snapshot lives.
+    ///
+    /// On a standby the map is not asked.
+    ///
+    /// # Safety
+    ///
+    /// The index and the table are open and locked.
+    unsafe fn visible_to_all(
+        &mut self,
+        index: pg_sys::Relation,
+        table: pg_sys::Relation,
+        deletions: u64,
+        window: &[Entry],
+    ) -> Vec<bool> {
+        // SAFETY: asks shared memory.
+        let is_standby = unsafe { pg_sys::RecoveryInProgress() };
+        // Entries of the head were read when the scan began.
+        if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
+            return Vec::new();
+        }
+        let mut last = None;
+        let is_visible = window.iter().map(|entry| {
+            let block = entry.block();
+            if let Some((same, is_visible)) = last
+                && same == block
+            {
+                return is_visible;
+            }
+            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`.
+            let bits = unsafe { pg_sys::visibilitymap_get_status(table, block, &raw mut self.map) };
+            let is_visible = u32::from(bits) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0;
+            last = Some((block, is_visible));
+            is_visible
+        });
+        let is_visible = is_visible.collect();
+        // SAFETY: the index is open.
+        if unsafe { Index::open(index) }.deletions() == deletions {
+            is_visible
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether the scan's snapshot sees the row that its descriptor is at.
+    ///
+    /// # Safety
+    ///
+    /// The descriptor is that of the scan, which is under way.
+    unsafe fn sees_row(&mut self, descriptor: pg_sys::IndexScanDesc) -> bool {
+        // SAFETY: the caller's; the slot is dropped by `amendscan`.
+        unsafe {
+            if self.slot.is_null() {
+                self.slot = pg_sys::table_slot_create((*descriptor).heapRelation, std::ptr::null_mut());
+            }
+            let is_seen = pg_sys::index_fetch_heap(descriptor, self.slot);
+            (*descriptor).xs_heap_continue = false;
+            is_seen
+        }
+    }
+
+    /// Puts the entry into the descriptor as a tuple of the index.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::sees_row`].
+    unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: Entry) {
+        let value = entry.value();
+        let mut datum = value.unwrap_or(0).into_datum().unwrap_or(pg_sys::Datum::null());
+        let mut is_null = value.is_none();
+        // SAFETY: the caller's; the index has one column, which holds its integers by value.
+        unsafe {
+            if !self.tuple.is_null() {
+                pg_sys::pfree(self.tuple.cast());
+            }
+            let columns = (*descriptor).xs_itupdesc;
+            self.tuple = pg_sys::index_form_tuple(columns, &raw mut datum, &raw mut is_null);
+            (*descriptor).xs_itup = self.tuple;
+        }
     }
 }
 
@@ -347,6 +479,16 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
     scan.pending = Rc::new([]);
     scan.position = Position::new(Place::Unbegun);
     scan.marked = None;
+    if !scan.slot.is_null() {
+        // SAFETY: made by the scan, and dropped once.
+        unsafe { pg_sys::ExecDropSingleTupleTableSlot(scan.slot) };
+        scan.slot = std::ptr::null_mut();
+    }
+    if scan.map != pg_sys::InvalidBuffer.cast_signed() {
+        // SAFETY: pinned by the scan, and given up once.
+        unsafe { pg_sys::ReleaseBuffer(scan.map) };
+        scan.map = pg_sys::InvalidBuffer.cast_signed();
+    }
 }
 
 #[pg_guard]

@@ -11,6 +11,7 @@ use super::buffer::{Latch, Mode};
 use super::header::{PAGE_LEN, PAYLOAD, PAYLOAD_LEN, State, life, life_of, set_life, set_used};
 use super::recycle::init;
 use super::{Life, PgPages, next_transaction};
+use crate::error::error_point;
 
 const _: () = assert!(
     MAX_BATCH_PAGES <= pg_sys::XLR_NORMAL_MAX_BLOCK_ID as usize,
@@ -166,6 +167,7 @@ impl Batch for PgBatch<'_> {
         if self.store.is_initial() {
             return self.commit_initial(apply);
         }
+        error_point();
         let stamp = next_transaction();
         let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
         // SAFETY: the relation is open. What an error leaves behind is memory of the transaction's.
@@ -190,5 +192,6 @@ impl Batch for PgBatch<'_> {
         apply(&mut payloads[..self.len]);
         // SAFETY: all buffers are still locked exclusively.
         unsafe { pg_sys::GenericXLogFinish(record) };
+        error_point();
     }
 }

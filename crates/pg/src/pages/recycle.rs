@@ -17,6 +17,7 @@ use pgrx::pg_sys;
 use super::buffer::{Latch, Mode};
 use super::header::{LIFE_LEN, PAGE_LEN, PAYLOAD_LEN, State, is_new, life, set_life, set_used};
 use super::{Life, PgPages, next_transaction};
+use crate::error::error_point;
 
 /// Pages that the free space map names in vain before the file is extended instead.
 const STALE_HINTS_MAX: usize = 4;
@@ -58,6 +59,7 @@ fn take_retired(file: File, is_over: impl Fn(u64) -> bool) -> Option<PageId> {
 
 impl PgPages {
     pub(super) fn reserve_page(&self) -> Result<Reserved> {
+        error_point();
         loop {
             let Some(id) = self.released.borrow_mut().pop() else {
                 break;
@@ -197,6 +199,7 @@ impl PgPages {
         }
         let latch = self.pin_block(id.get()).latch(Mode::Exclusive);
         let Some(life) = life(latch.page()) else { return };
+        error_point();
         // Taken under the latch, and after the batch that unlinked the page: who reached it has an older snapshot, or
         // has it pinned.
         let retired = Life {

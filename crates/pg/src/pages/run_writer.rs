@@ -9,6 +9,7 @@ use super::buffer::Latch;
 use super::header::{PAYLOAD, PAYLOAD_LEN, State, set_life, set_used};
 use super::recycle::init;
 use super::{Life, PgPages, next_transaction};
+use crate::error::error_point;
 
 /// Pages to a WAL record. A record holds 32; so many content locks are held while it is made.
 const RECORD_PAGES: usize = 16;
@@ -31,6 +32,7 @@ impl<'s> PgRunWriter<'s> {
     /// Puts the pages into buffers and logs them. Nobody reaches them before a batch names them, so an error on the
     /// way leaves leaks and nothing worse.
     fn flush(&mut self) {
+        error_point();
         let stamp = next_transaction();
         let mut latches: Vec<Latch> = Vec::with_capacity(self.pages.len());
         for (reserved, payload) in &self.pages {
@@ -73,6 +75,8 @@ impl<'s> PgRunWriter<'s> {
             }
         }
         self.pages.clear();
+        drop(latches);
+        error_point();
     }
 }
 

@@ -7,6 +7,11 @@ use crate::key::Entry;
 /// Entries behind the sorted ones of a view up to this many are looked through one by one.
 const UNSORTED_MAX: usize = 64;
 
+/// Whether two names are of one file.
+pub(super) fn is_same(a: pg_sys::RelFileNode, b: pg_sys::RelFileNode) -> bool {
+    (a.spcNode, a.dbNode, a.relNode) == (b.spcNode, b.dbNode, b.relNode)
+}
+
 /// Entries in the order of their arrival.
 pub(super) struct Batch {
     index: pg_sys::Oid,
@@ -35,9 +40,7 @@ impl Batch {
     }
 
     pub(super) fn is_of(&self, index: pg_sys::Oid, file: pg_sys::RelFileNode) -> bool {
-        let own = self.file;
-        self.index == index
-            && (own.spcNode, own.dbNode, own.relNode) == (file.spcNode, file.dbNode, file.relNode)
+        self.index == index && is_same(self.file, file)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -51,11 +54,24 @@ impl Batch {
         self.entries.push(entry);
     }
 
-    /// All entries; none is left.
-    pub(super) fn take(&mut self) -> Vec<Entry> {
+    pub(super) fn file(&self) -> pg_sys::RelFileNode {
+        self.file
+    }
+
+    /// A copy of all entries, ascending.
+    pub(super) fn sorted(&self) -> Vec<Entry> {
+        let mut entries = self.entries.clone();
+        if !entries.is_sorted() {
+            entries.sort_unstable();
+        }
+        entries
+    }
+
+    /// Forgets all entries.
+    pub(super) fn clear(&mut self) {
         self.owners.clear();
         self.view = Vec::new();
-        std::mem::take(&mut self.entries)
+        self.entries = Vec::new();
     }
 
     /// Hands the entries of a subtransaction to its parent.

@@ -7,8 +7,7 @@
 
 use std::sync::OnceLock;
 
-use pgrx::pg_guard;
-use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+use pgrx::pg_sys::{self, panic::pgrx_extern_c_guard};
 
 use super::{PENDING, flush_all};
 use crate::key::Entry;
@@ -24,24 +23,41 @@ pub(super) fn register() {
     }
 }
 
-#[pg_guard]
+unsafe extern "C-unwind" {
+    /// PostgreSQL's own, without a boundary that turns its errors into panics.
+    fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: i32);
+}
+
+/// Not a guarded function as a whole: a guard would give every error of a statement another detail. Nothing here is to
+/// be dropped when an error passes.
+#[expect(ffi_unwind_calls, reason = "errors pass by, and there is nothing to drop")]
 unsafe extern "C-unwind" fn at_start(query: *mut pg_sys::QueryDesc, flags: i32) {
-    // SAFETY: the executor is about to start a query that was planned.
-    let plan = unsafe { &*(*query).plannedstmt };
-    if plan.parallelModeNeeded {
-        flush_all(false);
-    }
-    // SAFETY: as above.
-    if unsafe { takes_rows_back(plan) } {
-        PENDING.with_borrow_mut(|pending| pending.writes_through = true);
-    }
-    // SAFETY: the arguments are passed on as they came.
+    // SAFETY: the executor is about to start a query that was planned, and calls from outside of Rust. The arguments are
+    // passed on as they came.
     unsafe {
-        match PREVIOUS.get().copied().flatten() {
-            #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
-            Some(previous) => pg_guard_ffi_boundary(|| previous(query, flags)),
-            None => pg_sys::standard_ExecutorStart(query, flags),
-        }
+        let plan = (*query).plannedstmt;
+        pgrx_extern_c_guard(|| prepare(&*plan));
+        let next = PREVIOUS
+            .get()
+            .copied()
+            .flatten()
+            .unwrap_or(standard_ExecutorStart);
+        next(query, flags);
+    }
+}
+
+/// Publishes what waits, or sees to it that nothing does, if the statement asks for it.
+///
+/// # Safety
+///
+/// The statement is one of PostgreSQL's.
+unsafe fn prepare(statement: &pg_sys::PlannedStmt) {
+    if statement.parallelModeNeeded {
+        flush_all();
+    }
+    // SAFETY: the caller's.
+    if unsafe { takes_rows_back(statement) } {
+        PENDING.with_borrow_mut(|pending| pending.writes_through = true);
     }
 }
 

@@ -17,11 +17,18 @@
 //!    under a snapshot that sees other than committed rows they do.
 //! 6. Under SERIALIZABLE, conflicts are looked for again when entries have been published: a scan may have passed
 //!    since they were looked for first.
-//! 7. An index may get another file within the transaction (`TRUNCATE`, `REINDEX`), and its old one back: entries
-//!    belong to a file. Those of a file that is not the index's at the end are dropped then, and not before. An index
-//!    that is built in its old file is built with their rows, so they are dropped.
-//! 8. The index stays locked until the transaction ends, so nobody else gives it another file.
-//! 9. What waits is bounded (`bedload.batch_entries`); beyond that a batch is published early, which is always safe.
+//! 7. An index may get another file within the transaction, and its old one back: entries belong to a file. A file
+//!    that is built (`REINDEX`, `TRUNCATE`, `CLUSTER`) is built with the waiting entries' rows. A file that is copied
+//!    (`ALTER INDEX … SET TABLESPACE`) lacks them: entries are published before a utility statement that may copy
+//!    files (`utility.rs`). Entries that arrive between that and the copy, from an event trigger, are published into
+//!    the copy at the end of the transaction: earlier, a rollback to a savepoint could take the copy and the entries
+//!    with it. Entries of other files are dropped at the end, and not before.
+//! 8. The index is locked until the transaction ends, so no other session gives it another file.
+//! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`). Beyond the bound
+//!    the largest batch is published early, which is always safe.
+//! 10. A batch keeps its entries until the page change that publishes them is in the WAL. An error on the way, in a
+//!     subtransaction that is then rolled back, leaves the entries of its parents waiting. Entries that were published
+//!     in part are published again: the tree takes an entry that it has as the same entry.
 
 #![expect(
     unsafe_code,
@@ -31,17 +38,19 @@
 mod batch;
 mod executor;
 mod transaction;
+mod utility;
 
 use std::cell::RefCell;
 
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
 
+use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::key::Entry;
-use batch::Batch;
+use batch::{Batch, is_same};
 
-/// The most entries of one index that wait; 0: none does.
+/// The most entries that wait in a session, over all its indexes; 0: none does.
 static BATCH_ENTRIES: GucSetting<i32> = GucSetting::<i32>::new(256 * 1024);
 
 const TOP_SUBTRANSACTION: pg_sys::SubTransactionId = 1;
@@ -53,6 +62,10 @@ thread_local! {
 /// What waits in this process.
 struct Pending {
     batches: Vec<Batch>,
+    /// The entries of all batches.
+    len: usize,
+    /// Indexes that were built within the transaction, and in which files.
+    built: Vec<(pg_sys::Oid, pg_sys::RelFileNode)>,
     subtransaction: pg_sys::SubTransactionId,
     /// Whether nothing may wait any more (rules 1 and 3).
     writes_through: bool,
@@ -65,6 +78,8 @@ impl Pending {
     const fn new() -> Self {
         Self {
             batches: Vec::new(),
+            len: 0,
+            built: Vec::new(),
             subtransaction: TOP_SUBTRANSACTION,
             writes_through: false,
             is_first_transaction: true,
@@ -77,14 +92,44 @@ impl Pending {
         let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
         self.batches.iter().rposition(|batch| batch.is_of(id, file))
     }
+
+    /// The batches whose entries belong into the index's present file: its own and, if the file was copied within the
+    /// transaction, those of the files that it was copied from (rule 7).
+    fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
+        // SAFETY: the caller has the index open.
+        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let is_built = self.built.iter().any(|&(built, _)| built == id);
+        let belongs = |batch: &Batch| batch.index() == id && (!is_built || is_same(batch.file(), file));
+        let batches = self.batches.iter().enumerate();
+        batches
+            .filter(|(_, batch)| belongs(batch))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// Whether entries wait that may or may not belong into the index's present file, as its index was both built and
+    /// copied within the transaction (rule 7).
+    fn is_ambiguous(&self, index: pg_sys::Relation) -> bool {
+        // SAFETY: the caller has the index open.
+        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let mut builds = self.built.iter().filter(|&&(built, _)| built == id).peekable();
+        builds.peek().is_some()
+            && builds.all(|&(_, built)| !is_same(built, file))
+            && self.position(index).is_none()
+            && (self.batches.iter()).any(|batch| batch.index() == id && batch.len() > 0)
+    }
+
+    fn count(&mut self) {
+        self.len = self.batches.iter().map(Batch::len).sum();
+    }
 }
 
 /// Registers what keeps the rules above; to be called once, when the module is loaded.
 pub(crate) fn init() {
     GucRegistry::define_int_guc(
         c"bedload.batch_entries",
-        c"The most entries of a bedload index that wait in a backend for the end of their transaction.",
-        c"At most 16 bytes each. 0 writes each entry to the index at once.",
+        c"The most entries of all bedload indexes that wait in a session for the end of their transaction.",
+        c"16 bytes each, and as much again while a scan or a publication has them sorted. 0 writes each entry to the index at once.",
         &BATCH_ENTRIES,
         0,
         16 * 1024 * 1024,
@@ -95,6 +140,7 @@ pub(crate) fn init() {
     crate::harness::register();
     transaction::register();
     executor::register();
+    utility::register();
 }
 
 /// Puts an entry into the index, or has it wait.
@@ -104,14 +150,14 @@ pub(crate) fn init() {
 /// `index` and `table` are open, and locked for writing; the entry's row was just inserted into `table`.
 pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, entry: Entry) {
     let limit = usize::try_from(BATCH_ENTRIES.get()).unwrap_or(0);
-    let due = PENDING.with_borrow_mut(|pending| {
+    let (waits, is_over) = PENDING.with_borrow_mut(|pending| {
         if pending.writes_through || limit == 0 {
-            return Some(vec![entry]);
+            return (false, false);
         }
         // SAFETY: the caller's.
         if pending.is_first_transaction && unsafe { executor::may_be_taken_back(table, entry) } {
             pending.writes_through = true;
-            return Some(vec![entry]);
+            return (false, false);
         }
         let at = pending.position(index).unwrap_or_else(|| {
             // SAFETY: the index is open. Rule 8.
@@ -122,61 +168,134 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
             pending.batches.push(Batch::new(id, file));
             pending.batches.len() - 1
         });
-        let batch = &mut pending.batches[at];
-        batch.push(pending.subtransaction, entry);
-        (batch.len() >= limit).then(|| batch.take())
+        pending.batches[at].push(pending.subtransaction, entry);
+        pending.len += 1;
+        (true, pending.len >= limit)
     });
-    if let Some(entries) = due {
+    if !waits {
         // SAFETY: the caller's.
-        unsafe { publish(index, entries) };
+        unsafe { publish(index, &[entry], || {}) };
+    } else if is_over {
+        flush_largest();
     }
 }
 
-/// Publishes what waits for an index's present file (rules 5 and 9).
+/// Publishes what waits for an index's present file (rules 5 and 10).
 ///
 /// # Safety
 ///
 /// `index` is open, and locked for writing.
 pub(crate) unsafe fn flush(index: pg_sys::Relation) {
-    let entries = PENDING.with_borrow_mut(|pending| {
-        let at = pending.position(index)?;
-        Some(pending.batches[at].take())
-    });
     // SAFETY: the caller's.
-    unsafe { publish(index, entries.unwrap_or_default()) };
-}
-
-/// Publishes all that waits. `is_last`: the transaction is about to end, and what belongs to no index is dropped.
-fn flush_all(is_last: bool) {
-    let indexes = PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::index).collect::<Vec<_>>());
-    for id in indexes {
-        // SAFETY: locked since the first entry waited (rule 8). An index dropped by this transaction is not found.
-        unsafe {
-            let index = pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());
-            if !index.is_null() {
-                flush(index);
-                pg_sys::relation_close(index, pg_sys::NoLock.cast_signed());
-            }
-        }
-    }
-    if is_last {
-        PENDING.with_borrow_mut(|pending| pending.batches.clear());
-    }
+    unsafe { flush_batch(index, |pending| pending.position(index)) };
 }
 
 /// # Safety
 ///
+/// `index` is open, and locked for writing; `find` finds a batch whose entries belong into its file.
+unsafe fn flush_batch(index: pg_sys::Relation, find: impl Fn(&Pending) -> Option<usize>) {
+    let entries = PENDING.with_borrow(|pending| find(pending).map(|at| pending.batches[at].sorted()));
+    let forget = || {
+        PENDING.with_borrow_mut(|pending| {
+            if let Some(at) = find(pending) {
+                pending.batches[at].clear();
+                pending.count();
+            }
+        });
+    };
+    // SAFETY: the caller's.
+    unsafe { publish(index, &entries.unwrap_or_default(), forget) };
+}
+
+/// Publishes the largest batch of an index's present file (rule 9).
+fn flush_largest() {
+    let mut batches = PENDING.with_borrow(|pending| {
+        let sizes = pending.batches.iter().map(|batch| (batch.len(), batch.index()));
+        sizes.collect::<Vec<_>>()
+    });
+    batches.sort_unstable_by_key(|&(len, _)| std::cmp::Reverse(len));
+    for (_, id) in batches {
+        let is_published = with_open(id, |index| {
+            let has_some = len(index) > 0;
+            // SAFETY: the index is open and locked.
+            unsafe { flush(index) };
+            has_some
+        });
+        if is_published == Some(true) {
+            return;
+        }
+    }
+}
+
+/// Calls with an index for which entries wait; `None` if this transaction has dropped it.
+fn with_open<T>(id: pg_sys::Oid, call: impl FnOnce(pg_sys::Relation) -> T) -> Option<T> {
+    // SAFETY: locked since the first entry waited (rule 8).
+    unsafe {
+        let index = pg_sys::try_relation_open(id, pg_sys::NoLock.cast_signed());
+        if index.is_null() {
+            return None;
+        }
+        let result = call(index);
+        pg_sys::relation_close(index, pg_sys::NoLock.cast_signed());
+        Some(result)
+    }
+}
+
+/// Publishes all that waits for the present files of indexes.
+fn flush_all() {
+    if PENDING.with_borrow(|pending| pending.len == 0) {
+        return;
+    }
+    let indexes = PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::index).collect::<Vec<_>>());
+    for id in indexes {
+        // SAFETY: the index is open and locked.
+        with_open(id, |index| unsafe { flush(index) });
+    }
+}
+
+/// Publishes all that waits, as the transaction is about to end. What belongs into no index is dropped (rule 7).
+fn flush_last() {
+    let indexes = PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::index).collect::<Vec<_>>());
+    for id in indexes {
+        with_open(id, |index| {
+            if PENDING.with_borrow(|pending| pending.is_ambiguous(index)) {
+                // SAFETY: the index is open.
+                let name = unsafe { name_of(index) };
+                fail(
+                    PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                    format!(
+                        "index \"{name}\" was rebuilt and moved while rows were inserted by an event trigger"
+                    ),
+                    Some(
+                        "Run the statements in transactions of their own, or set bedload.batch_entries = 0."
+                            .to_owned(),
+                    ),
+                );
+            }
+            for at in PENDING.with_borrow(|pending| pending.positions(index)) {
+                // SAFETY: the index is open and locked.
+                unsafe { flush_batch(index, |_| Some(at)) };
+            }
+        });
+    }
+    PENDING.with_borrow_mut(|pending| {
+        pending.batches.clear();
+        pending.count();
+    });
+}
+
+/// Publishes entries, ascending; calls `published` as soon as they are in the WAL (rule 10).
+///
+/// # Safety
+///
 /// `index` is open, and locked for writing.
-unsafe fn publish(index: pg_sys::Relation, mut entries: Vec<Entry>) {
+unsafe fn publish(index: pg_sys::Relation, entries: &[Entry], published: impl FnOnce()) {
     if entries.is_empty() {
         return;
     }
-    if !entries.is_sorted() {
-        entries.sort_unstable();
-    }
     // SAFETY: the caller's.
     unsafe {
-        Index::open(index).insert_sorted(entries.into_iter());
+        Index::open(index).insert(entries, published);
         check_for_serializable_conflict(index);
     }
 }
@@ -205,9 +324,15 @@ unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
 
 /// What waits for the index between two entries, inclusively and ascending (rule 5).
 pub(crate) fn between(index: pg_sys::Relation, from: Entry, to: Entry) -> Vec<Entry> {
-    PENDING.with_borrow_mut(|pending| match pending.position(index) {
-        Some(at) => pending.batches[at].between(from, to),
-        None => Vec::new(),
+    PENDING.with_borrow_mut(|pending| {
+        let mut found = Vec::new();
+        for at in pending.positions(index) {
+            found.extend(pending.batches[at].between(from, to));
+        }
+        if !found.is_sorted() {
+            found.sort();
+        }
+        found
     })
 }
 
@@ -216,11 +341,15 @@ pub(crate) fn len(index: pg_sys::Relation) -> usize {
     PENDING.with_borrow(|pending| pending.position(index).map_or(0, |at| pending.batches[at].len()))
 }
 
-/// Drops what waits for a file whose index is about to be built anew, from rows that include theirs (rule 7).
+/// Notes that an index is about to be built in its present file. What waits for that file is dropped, as it is built
+/// from rows that include theirs (rule 7).
 pub(crate) fn forget(index: pg_sys::Relation) {
     PENDING.with_borrow_mut(|pending| {
         if let Some(at) = pending.position(index) {
             pending.batches.remove(at);
+            pending.count();
         }
+        // SAFETY: the caller has the index open.
+        pending.built.push(unsafe { ((*index).rd_id, (*index).rd_node) });
     });
 }

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 use pgrx::{pg_guard, pg_sys};
 
-use super::{PENDING, Pending, TOP_SUBTRANSACTION, flush_all};
+use super::{PENDING, Pending, TOP_SUBTRANSACTION, flush_last};
 
 pub(super) fn register() {
     // SAFETY: asked within a transaction, as modules are loaded in one, or before the first one begins, when the answer
@@ -36,7 +36,7 @@ impl Pending {
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     match event {
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
-            flush_all(true);
+            flush_last();
             PENDING.with_borrow_mut(|pending| pending.writes_through = true);
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT
@@ -64,6 +64,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
         pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => {
             // A batch without entries goes: the lock of its index may have gone with the subtransaction.
             pending.batches.retain_mut(|batch| !batch.drop_those_of(child));
+            pending.count();
             pending.subtransaction = parent.max(TOP_SUBTRANSACTION);
         }
         _ => {}

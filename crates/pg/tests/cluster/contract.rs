@@ -13,6 +13,7 @@ pub(crate) fn declare(client: &mut Client) {
         "harness_fail(regclass, text, bool) RETURNS void",
         "harness_can_maintain(regclass) RETURNS bool",
         "harness_held_interrupts() RETURNS int8",
+        "harness_raise_at(int4) RETURNS int4",
         "harness_work() RETURNS int8[]",
     ] {
         let name = function.split('(').next().unwrap_or_default();

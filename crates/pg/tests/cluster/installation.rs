@@ -60,7 +60,7 @@ impl Installation {
         mirror(&share, &place(&share), Some("extension"));
         let extension = place(&share).join("extension");
         mirror(&share.join("extension"), &extension, None);
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for file in ["bedload.control", "sql/bedload--0.1.0.sql"] {
             let file = manifest.join(file);
             fs::copy(&file, extension.join(file.file_name().expect("a name")))

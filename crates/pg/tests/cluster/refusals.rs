@@ -7,7 +7,10 @@ use crate::rows::execute;
 fn what_is_missing_is_refused_with_a_reason() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
-    execute(&mut client, "CREATE TABLE t (k int8, id int8, note text, m int4)");
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8, note text, m numeric)",
+    );
     for (statement, reason) in [
         (
             "CREATE UNIQUE INDEX ON t USING bedload (k)",

@@ -212,3 +212,99 @@ fn a_build_sorts_more_than_memory_holds() {
     same_rows(&mut client, "t", "k < 50000000");
     check(&mut client, "t_k2");
 }
+
+/// The planner offers an index-only scan when it needs no column, also of an index that returns none.
+#[test]
+fn a_partial_index_is_counted_by_an_index_only_scan() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k int8, id int8); CREATE INDEX t_k ON t USING bedload (k) WHERE k < 1000;
+         INSERT INTO t SELECT i, i FROM generate_series(1, 5000) i;",
+    );
+    execute(&mut client, "VACUUM ANALYZE t");
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off",
+    );
+    let query = "SELECT count(*) FROM t WHERE k < 1000";
+    let plan = plan(&mut client, query);
+    assert!(plan.contains("Index Only Scan"), "{plan}");
+    assert_eq!(number(&mut client, query), 999);
+    // A cursor has addresses of dead rows, whose page becomes all-visible before it looks at them.
+    execute(&mut client, "DELETE FROM t WHERE k BETWEEN 600 AND 640");
+    let mut other = cluster.client();
+    execute(
+        &mut other,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN;
+         DECLARE c CURSOR FOR SELECT 1 FROM t WHERE k < 1000 ORDER BY k;",
+    );
+    assert_eq!(other.query("FETCH 400 FROM c", &[]).expect("rows").len(), 400);
+    // So few dead rows would be left to the next VACUUM.
+    execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+    assert_eq!(number(&mut client, query), 958);
+    assert_eq!(other.query("FETCH ALL FROM c", &[]).expect("rows").len(), 558);
+    execute(&mut other, "COMMIT");
+    check(&mut client, "t_k");
+}
+
+/// Index-only scans beside deletions and VACUUM: what they return is what a sequential scan returns.
+#[test]
+fn index_only_scans_return_what_the_table_has() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT nullif((i * 7919) % 5003, 0), i FROM generate_series(1, 12000) i;",
+    );
+    let read = |client: &mut Client, query: &str, node: &str| -> Vec<Option<i64>> {
+        let by_index = node != "Seq Scan";
+        execute(
+            client,
+            &format!(
+                "SET enable_bitmapscan = off; SET enable_seqscan = {}; SET enable_indexscan = {by_index};
+                 SET enable_indexonlyscan = {by_index}",
+                !by_index
+            ),
+        );
+        let plan = plan(client, query);
+        assert!(plan.contains(node), "{query}:\n{plan}");
+        let rows = client.query(query, &[]).expect("rows");
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    for round in 0..8 {
+        for condition in ["true", "k < 700", "k BETWEEN 100 AND 4000", "k IS NULL"] {
+            for order in ["ORDER BY k", "ORDER BY k DESC"] {
+                let query = format!("SELECT k FROM t WHERE {condition} {order}");
+                let expected = read(&mut client, &query, "Seq Scan");
+                assert_eq!(
+                    read(&mut client, &query, "Index Only Scan"),
+                    expected,
+                    "{query} in round {round}"
+                );
+            }
+        }
+        // A cursor that began before rows were deleted, and goes on when VACUUM has been there.
+        let mut other = cluster.client();
+        execute(
+            &mut other,
+            "SET enable_seqscan = off; SET enable_bitmapscan = off;
+             BEGIN; DECLARE c CURSOR FOR SELECT k FROM t WHERE k > 0 ORDER BY k",
+        );
+        let mut seen = other.query("FETCH 300 FROM c", &[]).expect("rows").len();
+        let rows = number(&mut client, "SELECT count(*) FROM t WHERE k > 0");
+        execute(&mut client, &format!("DELETE FROM t WHERE id % 17 = {round}"));
+        execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+        execute(
+            &mut client,
+            &format!("INSERT INTO t SELECT i, -i FROM generate_series(1, 200 + {round}) i"),
+        );
+        seen += other.query("FETCH ALL FROM c", &[]).expect("rows").len();
+        assert_eq!(i64::try_from(seen).expect("few"), rows, "in round {round}");
+        execute(&mut other, "COMMIT");
+        execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+    }
+    check(&mut client, "t_k");
+}

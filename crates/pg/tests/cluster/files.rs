@@ -1,0 +1,125 @@
+//! Statements that copy the file of an index while entries wait for it.
+
+use postgres::Client;
+
+use crate::cluster::Cluster;
+use crate::rows::{check, create_table, execute, same_rows};
+
+/// A table with rows, and tablespaces `one` and `two`.
+fn begin() -> (Cluster, Client) {
+    let cluster = Cluster::start_with("allow_in_place_tablespaces = on");
+    let mut client = cluster.client();
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i",
+    );
+    client
+        .batch_execute("CREATE TABLESPACE one LOCATION ''")
+        .expect("a tablespace");
+    client
+        .batch_execute("CREATE TABLESPACE two LOCATION ''")
+        .expect("a tablespace");
+    (cluster, client)
+}
+
+/// Statements that give the index of `t` another file, by a copy or by a rebuild.
+const MOVES: [&str; 8] = [
+    "ALTER INDEX t_k SET TABLESPACE one",
+    "ALTER INDEX t_k SET TABLESPACE two",
+    "ALTER INDEX ALL IN TABLESPACE two SET TABLESPACE one",
+    "ALTER TABLE t SET UNLOGGED",
+    "ALTER TABLE t SET LOGGED",
+    "ALTER TABLE t ALTER COLUMN id TYPE int8 USING id + 0",
+    "CLUSTER t USING t_k",
+    "REINDEX TABLE t",
+];
+
+#[test]
+fn entries_that_wait_are_in_a_copy_of_the_file() {
+    let (_cluster, mut client) = begin();
+    for (number, statement) in MOVES.iter().enumerate() {
+        let base = 10_000 * (number + 1);
+        execute(
+            &mut client,
+            &format!(
+                "BEGIN;
+                 INSERT INTO t SELECT {base} + i, i FROM generate_series(1, 100) i;
+                 {statement};
+                 INSERT INTO t SELECT {base} + 1000 + i, i FROM generate_series(1, 10) i;"
+            ),
+        );
+        assert_eq!(
+            same_rows(&mut client, "t", &format!("k > {base}")),
+            110,
+            "{statement}"
+        );
+        execute(&mut client, "COMMIT");
+        assert_eq!(
+            same_rows(&mut client, "t", &format!("k > {base}")),
+            110,
+            "{statement}"
+        );
+        check(&mut client, "t_k");
+    }
+}
+
+/// The old file comes back with the savepoint, and the entries before it are there.
+#[test]
+fn a_copy_that_is_rolled_back_loses_no_entries() {
+    let (_cluster, mut client) = begin();
+    for (number, statement) in MOVES.iter().enumerate() {
+        let base = 10_000 * (number + 1);
+        for end in ["ROLLBACK TO s", "RELEASE s"] {
+            execute(
+                &mut client,
+                &format!(
+                    "BEGIN;
+                     INSERT INTO t SELECT {base} + i, i FROM generate_series(1, 100) i;
+                     SAVEPOINT s;
+                     INSERT INTO t SELECT {base} + 1000 + i, i FROM generate_series(1, 10) i;
+                     {statement};
+                     INSERT INTO t SELECT {base} + 2000 + i, i FROM generate_series(1, 10) i;
+                     {end};
+                     INSERT INTO t SELECT {base} + 3000 + i, i FROM generate_series(1, 10) i;"
+                ),
+            );
+            same_rows(&mut client, "t", &format!("k > {base}"));
+            execute(&mut client, "COMMIT");
+            let expected = if end == "RELEASE s" { 130 } else { 110 };
+            assert_eq!(
+                same_rows(&mut client, "t", &format!("k > {base}")),
+                expected,
+                "{statement}; {end}"
+            );
+            check(&mut client, "t_k");
+            execute(&mut client, &format!("DELETE FROM t WHERE k > {base}"));
+        }
+    }
+}
+
+/// An event trigger inserts rows when a statement has begun, and before it copies the file.
+#[test]
+fn rows_of_an_event_trigger_are_in_a_copy_of_the_file() {
+    let (_cluster, mut client) = begin();
+    execute(
+        &mut client,
+        "CREATE FUNCTION add_rows() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO t SELECT 5000 + i, i FROM generate_series(1, 10) i;
+         END $$;
+         CREATE EVENT TRIGGER add_rows ON ddl_command_start WHEN TAG IN ('ALTER INDEX')
+             EXECUTE FUNCTION add_rows();",
+    );
+    execute(&mut client, "BEGIN; ALTER INDEX t_k SET TABLESPACE one");
+    assert_eq!(same_rows(&mut client, "t", "k > 5000"), 10);
+    execute(&mut client, "COMMIT");
+    assert_eq!(same_rows(&mut client, "t", "k > 5000"), 10);
+    check(&mut client, "t_k");
+    execute(
+        &mut client,
+        "BEGIN; SAVEPOINT s; ALTER INDEX t_k SET TABLESPACE two; ROLLBACK TO s;
+         ALTER INDEX t_k SET TABLESPACE two; COMMIT",
+    );
+    assert_eq!(same_rows(&mut client, "t", "k > 5000"), 20);
+    check(&mut client, "t_k");
+}
