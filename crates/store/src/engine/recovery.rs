@@ -1,5 +1,16 @@
 //! Recovery: the newest good superblock, and the log behind it.
 //!
+//! 1. Both superblocks are read; the sound one with the greater checkpoint counts.
+//! 2. Page map and catalogue are read; space that they do not name is free.
+//! 3. The superblock is written once more and synced, before any place is taken.
+//! 4. The log is replayed from the checkpoint's start on into a generation, which is flushed whenever it fills the memory
+//!    for rows, so a long log needs no more memory than a running store.
+//! 5. Where the log ends is decided by the rules in docs/format.md, "Reading the log": a torn tail is left behind, anything
+//!    else that is missing is damage.
+//! 6. If there was anything in the log, or a copy of superblock or catalogue was not whole, a checkpoint is made. On a disk
+//!    that is too full for it, even with the reserve, rows stay in memory and the store is opened to be read.
+//! 7. A new segment begins at the log's end, and the first view is published.
+//!
 //! What recovery reads may have been written and never synced: by a process that was killed between the two, or one
 //! whose sync failed. So nothing is built on it as it stands. The superblock is written once more and synced before
 //! any place is taken, and rows found in the log go to pages and into a checkpoint of their own before the store is

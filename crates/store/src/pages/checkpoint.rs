@@ -1,4 +1,18 @@
 //! Checkpoints: making the working pages durable, and opening a file at its last one.
+//!
+//! A checkpoint takes these steps:
+//!
+//! 1. Retired pages are forgotten: their ids and places become free.
+//! 2. Dirty pages are written to free places, sealed with their checksums.
+//! 3. The changed parts of the catalogue are written, then its directory, each as a chain of pages, the last one first.
+//! 4. The changed leaves of the page map are written, then the levels above them, up to the root.
+//! 5. The data file is synced.
+//! 6. The superblock goes to the slot that does not hold the last one, and the file is synced again. Now the checkpoint
+//!    counts.
+//! 7. Replaced places wait until no version from before it is held, then they are free. The new version is published.
+//!
+//! A full disk in steps 2 to 4 leaves the last checkpoint as it was: what was written is freed, and the engine rolls back.
+//! After any other failure it is unknown what the disk holds, and the engine takes no more writes.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
