@@ -324,8 +324,8 @@ fn text_bytes(array: &StringArray) -> usize {
         return ends[ends.len() - 1].abs_diff(ends[0]) as usize;
     }
     let ends = ends.windows(2).enumerate();
-    let lens = ends.filter_map(|(row, ends)| array.is_valid(row).then(|| ends[1].abs_diff(ends[0]) as usize));
-    lens.sum()
+    let valid = ends.filter(|(row, _)| array.is_valid(*row));
+    valid.map(|(_, ends)| ends[1].abs_diff(ends[0]) as usize).sum()
 }
 
 /// Appends what stands before the values: bytes of fixed columns, variable columns and bytes of text are the `counts`.
@@ -449,7 +449,7 @@ mod tests {
 
     /// A column of each type for the rows of some numbers; every third has no value.
     fn column_of_each_type(numbers: Range<u8>) -> Vec<(&'static str, ArrayRef)> {
-        let some = |number: u8| (number % 3 > 0).then_some(number);
+        let some = |number: u8| (!number.is_multiple_of(3)).then_some(number);
         let numbers = || numbers.clone().map(some);
         let wide = |width: i32| -> ArrayRef {
             let bytes = usize::try_from(width).expect("small");
