@@ -226,6 +226,24 @@ fn harness_fail(index: pg_sys::Oid, held: &str, sleep: bool) {
     }
 }
 
+/// Whether a page stays reserved whose reservation has an old stamp.
+#[pg_extern(sql = false)]
+fn harness_reservation_is_kept(index: pg_sys::Oid) -> bool {
+    let pages = pages_of(index);
+    let reserved = pages.reserve().expect("a page");
+    pages.make_stamp_old(reserved.id);
+    // SAFETY: the relation stays open while both live.
+    let others = unsafe { PgPages::new(pages.relation()) };
+    let other = others.reserve().expect("a page");
+    let is_kept = other.id != reserved.id;
+    others.release(other);
+    if is_kept {
+        pages.release(reserved);
+    }
+    close(&pages);
+    is_kept
+}
+
 /// Whether the root could be maintained now.
 #[pg_extern(sql = false)]
 fn harness_can_maintain(index: pg_sys::Oid) -> bool {

@@ -192,6 +192,11 @@ impl Batch for PgBatch<'_> {
         apply(&mut payloads[..self.len]);
         // SAFETY: all buffers are still locked exclusively.
         unsafe { pg_sys::GenericXLogFinish(record) };
+        let mut pins = self.store.reserved.borrow_mut();
+        for (id, _) in self.pages.iter().flatten() {
+            pins.remove(id);
+        }
+        drop(pins);
         error_point();
     }
 }

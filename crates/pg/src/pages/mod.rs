@@ -10,7 +10,8 @@
 //!    before the record is inserted changes nothing, and inserting it is a critical section.
 //! 4. *Allocation.* A page is handed out from the free space map, once a look at the page has confirmed it, or by
 //!    extending the file; neither waits for a content lock. That it is reserved is written on the page but not
-//!    logged: after a crash it is what it was before, or reserved by a transaction that has ended, hence free.
+//!    logged: after a crash it is what it was before, or reserved by a transaction that has ended, hence free. It is
+//!    pinned until it is written, as a reservation by `VACUUM`, which has no transaction id, may look like one of those.
 //! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A batch that names them
 //!    is logged behind them.
 //! 6. *Retirement.* A page is stamped with the next full transaction id, and handed out again when no snapshot is
@@ -36,7 +37,7 @@ mod recycle;
 mod run_writer;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use bedload_pages::{Error, PageId, PageRead, PageStore, Reserved, Result, VacuumStore};
@@ -59,6 +60,9 @@ pub(crate) struct PgPages {
     blocks: Cell<u32>,
     /// Pages given back unwritten, which are the next to be handed out.
     released: RefCell<Vec<PageId>>,
+    /// Pins on pages that are reserved and not written yet. The server leaves `VACUUM` out when it looks for the oldest
+    /// snapshot, so the stamp of a reservation by `VACUUM` does not keep other sessions off the page; a pin does.
+    reserved: RefCell<BTreeMap<PageId, Pin>>,
     /// Nodes that this process maintains: PostgreSQL's locks do not exclude their own holder.
     maintained: RefCell<BTreeSet<PageId>>,
 }
@@ -108,6 +112,7 @@ impl PgPages {
             fork,
             blocks: Cell::new(0),
             released: RefCell::default(),
+            reserved: RefCell::default(),
             maintained: RefCell::default(),
         }
     }
@@ -244,10 +249,14 @@ impl PageStore for PgPages {
     }
 
     fn reserve(&self) -> Result<Reserved> {
-        self.reserve_page()
+        let reserved = self.reserve_page()?;
+        let pin = self.pin_block(reserved.id.get());
+        self.reserved.borrow_mut().insert(reserved.id, pin);
+        Ok(reserved)
     }
 
     fn release(&self, reserved: Reserved) {
+        self.reserved.borrow_mut().remove(&reserved.id);
         self.release_page(reserved);
     }
 

@@ -114,14 +114,31 @@ impl PgPages {
             Some(Life {
                 state: State::Free, ..
             }) => true,
-            // Who writes to an index has a transaction id, or is alone at it. So when no snapshot is older than the
-            // stamp of a reservation, its transaction has ended.
+            // A writer has a transaction id, is alone at the index, or is `VACUUM`, which keeps its reserved pages pinned.
+            // So when no snapshot is older than the stamp of a reservation, its transaction has ended.
             Some(Life {
                 state: State::Retired | State::RetiredRun | State::Reserved,
                 stamp,
                 ..
             }) => self.is_over(stamp),
             _ => false,
+        }
+    }
+
+    /// Makes the stamp of a page as old as that of a reservation by `VACUUM` may seem to others, and tells the free space
+    /// map of the page.
+    #[cfg(feature = "harness")]
+    pub(crate) fn make_stamp_old(&self, id: PageId) {
+        let mut latch = self.pin_block(id.get()).latch(Mode::Exclusive);
+        if let Some(life) = life(latch.page()) {
+            set_life(latch.page_mut(), Life { stamp: 3, ..life });
+        }
+        latch.mark_dirty_unlogged();
+        drop(latch);
+        // SAFETY: the relation is open.
+        unsafe {
+            pg_sys::RecordFreeIndexPage(self.relation(), id.get());
+            pg_sys::IndexFreeSpaceMapVacuum(self.relation());
         }
     }
 

@@ -74,8 +74,12 @@ impl<'s> PgRunWriter<'s> {
                 pg_sys::log_newpages(node, self.store.fork, count, blocks, pages, true);
             }
         }
-        self.pages.clear();
         drop(latches);
+        let mut pins = self.store.reserved.borrow_mut();
+        for (page, _) in self.pages.drain(..) {
+            pins.remove(&page.id);
+        }
+        drop(pins);
         error_point();
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn declare(client: &mut Client) {
         "harness_can_maintain(regclass) RETURNS bool",
         "harness_held_interrupts() RETURNS int8",
         "harness_raise_at(int4) RETURNS int4",
+        "harness_reservation_is_kept(regclass) RETURNS bool",
         "harness_work() RETURNS int8[]",
     ] {
         let name = function.split('(').next().unwrap_or_default();
@@ -76,5 +77,26 @@ fn reserved_pages_of_failed_transactions_are_used_again() {
     }
     let used = number(&mut client, blocks);
     assert!(used < 30, "{used} blocks");
+    check(&mut client, "t_k");
+}
+
+/// `VACUUM` has no transaction id that would keep others off the pages that it has reserved.
+#[test]
+fn a_reserved_page_is_not_handed_out_again() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i",
+    );
+    assert_eq!(
+        number(
+            &mut client,
+            "SELECT harness_reservation_is_kept('t_k')::int::int8"
+        ),
+        1
+    );
     check(&mut client, "t_k");
 }
