@@ -44,7 +44,7 @@ pub(crate) fn encode(bits: &BooleanBuffer, out: &mut Vec<u8>) {
     out.resize(start + plain, 0);
     let aligned = bits.sliced();
     out[start..].copy_from_slice(&aligned.as_slice()[..plain]);
-    if bits.len() % 8 > 0 {
+    if !bits.len().is_multiple_of(8) {
         out[start + plain - 1] &= (1 << (bits.len() % 8)) - 1;
     }
 }

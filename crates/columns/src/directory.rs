@@ -174,7 +174,9 @@ impl ColumnDirectory {
         debug_assert!(kept, "encode refuses types that are not kept");
         let mut flags = u8::from(self.sorted) * SORTED;
         if let Some(bounds) = &self.bounds {
-            flags |= WITH_MIN | u8::from(bounds.max.is_some()) * WITH_MAX | u8::from(bounds.exact) * EXACT;
+            flags |= WITH_MIN;
+            flags |= u8::from(bounds.max.is_some()) * WITH_MAX;
+            flags |= u8::from(bounds.exact) * EXACT;
         }
         out.push(flags);
         put_length(out, self.nulls);

@@ -303,7 +303,7 @@ mod tests {
         for exponent in 0..=6u8 {
             let values: Vec<f64> = (0..4000i64)
                 .map(|n| {
-                    format!("{}e-{exponent}", (n - 2000) * 499_999_999_9 + n)
+                    format!("{}e-{exponent}", (n - 2000) * 4_999_999_989)
                         .parse()
                         .unwrap()
                 })

@@ -192,8 +192,7 @@ impl<B: AsRef<[u8]>> LeafReader<B> {
         self.chunk(column)?.decode(rows)
     }
 
-    /// The value of one row of a column. Takes well under a microsecond for short values, and allocates for text and
-    /// bytes alone.
+    /// The value of one row of a column. Reads no other block than the row's, and allocates for text and bytes alone.
     ///
     /// # Errors
     ///

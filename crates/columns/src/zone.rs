@@ -32,18 +32,18 @@ impl Bounds {
             self.exact &= min.len() <= bytes;
             min.truncate(bytes);
         }
-        if let Some(Bound::Bytes(max)) = &mut self.max {
-            if max.len() > bytes {
-                self.exact = false;
-                max.truncate(bytes);
-                // The least string above all that begin with this one.
-                while max.last() == Some(&u8::MAX) {
-                    max.pop();
-                }
-                match max.last_mut() {
-                    Some(last) => *last += 1,
-                    None => self.max = None,
-                }
+        if let Some(Bound::Bytes(max)) = &mut self.max
+            && max.len() > bytes
+        {
+            self.exact = false;
+            max.truncate(bytes);
+            // The least string above all that begin with this one.
+            while max.last() == Some(&u8::MAX) {
+                max.pop();
+            }
+            match max.last_mut() {
+                Some(last) => *last += 1,
+                None => self.max = None,
             }
         }
         self

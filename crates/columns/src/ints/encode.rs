@@ -35,21 +35,23 @@ pub(crate) fn encode(values: &[i64], access: Access, out: &mut Vec<u8>) {
         }
     };
     let (order, cost) = best_order(values, access);
-    if access == Access::Any && cost * 8 > values.len() && dictionary::looks_few(values) {
-        if let Some((mut entries, indices)) = dictionary::distinct(values) {
-            for entry in &mut entries {
-                *entry = *entry * scale + reference;
-            }
-            let (mut entry_bytes, mut index_bytes) = (Vec::new(), Vec::new());
-            encode(&entries, Access::Direct, &mut entry_bytes);
-            encode(&indices, Access::Direct, &mut index_bytes);
-            if (entry_bytes.len() + index_bytes.len()) * 20 < cost * 19 {
-                out.push(DICTIONARY);
-                put_length(out, entries.len());
-                put_counted(out, &entry_bytes);
-                out.extend_from_slice(&index_bytes);
-                return;
-            }
+    if access == Access::Any
+        && cost * 8 > values.len()
+        && dictionary::looks_few(values)
+        && let Some((mut entries, indices)) = dictionary::distinct(values)
+    {
+        for entry in &mut entries {
+            *entry = *entry * scale + reference;
+        }
+        let (mut entry_bytes, mut index_bytes) = (Vec::new(), Vec::new());
+        encode(&entries, Access::Direct, &mut entry_bytes);
+        encode(&indices, Access::Direct, &mut index_bytes);
+        if (entry_bytes.len() + index_bytes.len()) * 20 < cost * 19 {
+            out.push(DICTIONARY);
+            put_length(out, entries.len());
+            put_counted(out, &entry_bytes);
+            out.extend_from_slice(&index_bytes);
+            return;
         }
     }
     out.push(order.code());

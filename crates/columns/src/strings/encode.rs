@@ -12,16 +12,16 @@ const SYMBOLS_FROM_BYTES: usize = 2048;
 
 /// Appends a chunk of `strings`.
 pub(crate) fn encode(strings: &[&[u8]], out: &mut Vec<u8>) {
-    if dictionary::looks_few(strings) {
-        if let Some((entries, indices)) = dictionary::distinct(strings) {
-            let mut entry_bytes = Vec::new();
-            encode_listed(&entries, &mut entry_bytes);
-            out.push(DICTIONARY);
-            put_length(out, entries.len());
-            put_counted(out, &entry_bytes);
-            encode_ints(&indices, Access::Direct, out);
-            return;
-        }
+    if dictionary::looks_few(strings)
+        && let Some((entries, indices)) = dictionary::distinct(strings)
+    {
+        let mut entry_bytes = Vec::new();
+        encode_listed(&entries, &mut entry_bytes);
+        out.push(DICTIONARY);
+        put_length(out, entries.len());
+        put_counted(out, &entry_bytes);
+        encode_ints(&indices, Access::Direct, out);
+        return;
     }
     encode_listed(strings, out);
 }

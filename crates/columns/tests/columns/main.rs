@@ -1,5 +1,7 @@
 //! Tests of leaves from outside: what comes back, what zone maps rule out, what damage does.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod damage;
 mod fixture;
 mod generate;
