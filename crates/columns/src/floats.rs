@@ -123,7 +123,9 @@ fn is_decimal<R: Real>(value: R, digits: i64, power: f64) -> bool {
 /// The exponent that makes integers of most of a sample, if it does of nearly all.
 fn exponent<R: Real>(values: &[R]) -> Option<u8> {
     let step = values.len().div_ceil(128).max(1);
-    let sample: Vec<R> = values.iter().step_by(step).copied().collect();
+    // Rows an even step apart may have fewer digits than those between.
+    let rows = (0..).map(|number| number * step + number % step);
+    let sample: Vec<R> = rows.map_while(|row| values.get(row).copied()).collect();
     let mut best = (0, None);
     for (exponent, power) in (0u8..).zip(POWERS) {
         let decimals = sample
