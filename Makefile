@@ -63,7 +63,7 @@ pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows
 FUZZ_SECONDS ?= 300
 
 fuzz: ## Fuzz each reader of bytes for FUZZ_SECONDS (needs a nightly toolchain and cargo-fuzz)
-	for target in lock superblock catalogue record log tree store; do \
+	for target in lock superblock catalogue record log tree leaf store; do \
 		mkdir -p target/fuzz/$$target && \
 		$(CARGO) +nightly fuzz run $$target target/fuzz/$$target fuzz/corpus/$$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \

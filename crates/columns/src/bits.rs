@@ -1,0 +1,170 @@
+//! Packing numbers of up to 64 bits into blocks of 1,024.
+//!
+//! A block has 16 lanes: number *i* is in lane *i* mod 16, at row *i* / 16. Each lane is a string of bits of its own,
+//! and words of the lanes alternate. So the same shifts and masks apply to 16 neighbours at a time, which compilers turn
+//! into vector instructions, and one number is found without touching the others. The idea is that of FastLanes
+//! (Afroozeh and Boncz, VLDB 2023); the order of numbers is the plain one, so that any prefix of a block can be cut off.
+
+/// Numbers in a block.
+pub(crate) const BLOCK: usize = 1024;
+
+const LANES: usize = 16;
+
+/// Words that `count` numbers of `width` bits take.
+pub(crate) fn words(count: usize, width: u32) -> usize {
+    (count.div_ceil(LANES) * width as usize).div_ceil(64) * LANES
+}
+
+/// Bytes that `count` numbers of `width` bits take.
+pub(crate) fn bytes(count: usize, width: u32) -> usize {
+    words(count, width) * 8
+}
+
+/// The greatest number of `width` bits.
+pub(crate) fn mask(width: u32) -> u64 {
+    u64::MAX.checked_shr(64 - width).unwrap_or(0)
+}
+
+/// Appends the lowest `width` bits of each number; `numbers` beyond `count` are ignored.
+pub(crate) fn pack(numbers: &[u64; BLOCK], count: usize, width: u32, out: &mut Vec<u8>) {
+    if width == 0 {
+        return;
+    }
+    let mask = mask(width);
+    let mut packed = [0u64; BLOCK];
+    let mut bit = 0u32;
+    for row in numbers.chunks_exact(LANES).take(count.div_ceil(LANES)) {
+        let (word, shift) = ((bit / 64) as usize * LANES, bit % 64);
+        for (lane, number) in packed[word..word + LANES].iter_mut().zip(row) {
+            *lane |= (number & mask) << shift;
+        }
+        if shift + width > 64 {
+            for (lane, number) in packed[word + LANES..word + 2 * LANES].iter_mut().zip(row) {
+                *lane = (number & mask) >> (64 - shift);
+            }
+        }
+        bit += width;
+    }
+    let words = words(count, width);
+    out.reserve(words * 8);
+    for word in &packed[..words] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Unpacks `count` numbers. Those beyond are undefined, up to the next multiple of 16.
+///
+/// `packed` must have [`bytes`]`(count, width)` bytes.
+pub(crate) fn unpack(packed: &[u8], count: usize, width: u32, numbers: &mut [u64; BLOCK]) {
+    if width == 0 {
+        numbers.fill(0);
+        return;
+    }
+    let rows = numbers
+        .as_chunks_mut::<LANES>()
+        .0
+        .iter_mut()
+        .take(count.div_ceil(LANES));
+    let words = packed.as_chunks().0;
+    let mut bit = 0u32;
+    for row in rows {
+        unpack_row(words, bit, width, row);
+        bit += width;
+    }
+}
+
+/// The sum of the first `count` numbers. `packed` must have at least [`bytes`]`(count, width)` bytes.
+pub(crate) fn sum(packed: &[u8], count: usize, width: u32) -> u64 {
+    if width == 0 {
+        return 0;
+    }
+    let words = packed.as_chunks().0;
+    let (mut sums, mut row) = ([0u64; LANES], [0u64; LANES]);
+    let mut bit = 0u32;
+    for _ in 0..count / LANES {
+        unpack_row(words, bit, width, &mut row);
+        for (sum, number) in sums.iter_mut().zip(&row) {
+            *sum = sum.wrapping_add(*number);
+        }
+        bit += width;
+    }
+    let last = count % LANES;
+    if last > 0 {
+        unpack_row(words, bit, width, &mut row);
+        for (sum, number) in sums.iter_mut().zip(&row[..last]) {
+            *sum = sum.wrapping_add(*number);
+        }
+    }
+    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
+}
+
+#[inline(always)]
+fn unpack_row(words: &[[u8; 8]], bit: u32, width: u32, row: &mut [u64; LANES]) {
+    let (mask, word, shift) = (mask(width), (bit / 64) as usize * LANES, bit % 64);
+    let low: &[[u8; 8]; LANES] = words[word..].first_chunk().expect("each row of words has 16");
+    if shift + width <= 64 {
+        for (number, low) in row.iter_mut().zip(low) {
+            *number = u64::from_le_bytes(*low) >> shift & mask;
+        }
+    } else {
+        let high: &[[u8; 8]; LANES] = words[word + LANES..]
+            .first_chunk()
+            .expect("each row of words has 16");
+        for ((number, low), high) in row.iter_mut().zip(low).zip(high) {
+            *number = (u64::from_le_bytes(*low) >> shift | u64::from_le_bytes(*high) << (64 - shift)) & mask;
+        }
+    }
+}
+
+/// The number at `index`, alone. `packed` must have [`bytes`]`(count, width)` bytes for a `count` above `index`.
+pub(crate) fn get(packed: &[u8], index: usize, width: u32) -> u64 {
+    if width == 0 {
+        return 0;
+    }
+    let row = u32::try_from(index / LANES).expect("at most 64 rows");
+    let bit = row * width;
+    let (word, shift) = ((bit / 64) as usize * LANES + index % LANES, bit % 64);
+    let words = packed.as_chunks().0;
+    let mut number = u64::from_le_bytes(words[word]) >> shift;
+    if shift + width > 64 {
+        number |= u64::from_le_bytes(words[word + LANES]) << (64 - shift);
+    }
+    number & mask(width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_width_and_count_round_trips() {
+        let mut state = 1u64;
+        let numbers: [u64; BLOCK] = std::array::from_fn(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state ^ state >> 29
+        });
+        for width in 0..=64 {
+            for count in [0, 1, 15, 16, 17, 130, 1024] {
+                let mut packed = Vec::new();
+                pack(&numbers, count, width, &mut packed);
+                assert_eq!(packed.len(), bytes(count, width));
+                let mut unpacked = [0; BLOCK];
+                unpack(&packed, count, width, &mut unpacked);
+                for index in 0..count {
+                    assert_eq!(
+                        unpacked[index],
+                        numbers[index] & mask(width),
+                        "width {width}, {index} of {count}"
+                    );
+                    assert_eq!(get(&packed, index, width), unpacked[index]);
+                    let sum_of_all = unpacked[..=index]
+                        .iter()
+                        .fold(0, |all: u64, one| all.wrapping_add(*one));
+                    assert_eq!(sum(&packed, index + 1, width), sum_of_all);
+                }
+            }
+        }
+    }
+}

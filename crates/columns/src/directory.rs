@@ -1,0 +1,273 @@
+//! The directory of a leaf: where the chunks are, and the zone map of each column.
+
+use std::ops::Range;
+
+use arrow_schema::DataType;
+
+use crate::column;
+use crate::error::{Error, Result, damaged};
+use crate::leaf::{MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS};
+use crate::types;
+use crate::value::Value;
+use crate::wire::{Bytes, as_u32, put_length};
+use crate::zone::{Bounds, Predicate};
+
+/// `BCL` and the version of the format of leaves.
+const MAGIC: [u8; 4] = *b"BCL\x01";
+
+/// Bytes before the first column's entry.
+const HEADER_BYTES: usize = 16;
+
+const CRC_BYTES: usize = 4;
+
+const SORTED: u8 = 1;
+const WITH_MIN: u8 = 2;
+const WITH_MAX: u8 = 4;
+const EXACT: u8 = 8;
+
+/// The directory of a leaf: its length, and for each column its type, the place of its chunk, and its zone map.
+///
+/// It stands at the front of a leaf, and can be kept and read without the rest of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeafDirectory {
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<ColumnDirectory>,
+    pub(crate) bytes: usize,
+}
+
+/// What the directory of a leaf says of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnDirectory {
+    pub(crate) data_type: DataType,
+    pub(crate) nulls: usize,
+    pub(crate) sorted: bool,
+    pub(crate) bounds: Option<Bounds>,
+    pub(crate) chunk: Range<usize>,
+    pub(crate) crc: u32,
+}
+
+impl LeafDirectory {
+    /// Reads the directory at the front of `bytes`, which may end where the directory does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] unless the bytes are those of a directory, by its checksum too.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let directory = Self::frame(bytes)?;
+        let (content, crc) = directory.split_at(directory.len() - CRC_BYTES);
+        if crc32c::crc32c(content).to_le_bytes() != *crc {
+            return damaged("the checksum of the directory is wrong");
+        }
+        Self::parse_unchecked(bytes)
+    }
+
+    /// The bytes of the directory at the front of `bytes`.
+    fn frame(bytes: &[u8]) -> Result<&[u8]> {
+        let mut header = Bytes::new(bytes);
+        if header.array()? != MAGIC {
+            return damaged("there is no leaf, or one of another version");
+        }
+        let length = header.u32()? as usize;
+        match bytes.get(..length) {
+            Some(directory) if length >= HEADER_BYTES + CRC_BYTES => Ok(directory),
+            _ => damaged("the directory ends too early"),
+        }
+    }
+
+    /// The same without a look at the checksum.
+    pub(crate) fn parse_unchecked(bytes: &[u8]) -> Result<Self> {
+        let directory = Self::frame(bytes)?;
+        let mut bytes = Bytes::new(&directory[MAGIC.len() + 4..directory.len() - CRC_BYTES]);
+        let rows = bytes.u32()? as usize;
+        let count = usize::from(bytes.u16()?);
+        if rows > MAX_ROWS || count > MAX_COLUMNS || bytes.u16()? != 0 {
+            return damaged("a leaf has too many rows or columns");
+        }
+        let mut columns = Vec::new();
+        let mut start = directory.len();
+        for _ in 0..count {
+            let column = ColumnDirectory::parse(rows, start, &mut bytes)?;
+            start = column.chunk.end;
+            columns.push(column);
+        }
+        if !bytes.rest().is_empty() {
+            return damaged("the directory has bytes after its last column");
+        }
+        Ok(Self {
+            rows,
+            columns,
+            bytes: directory.len(),
+        })
+    }
+
+    /// Appends the directory of a leaf whose chunks begin where it ends.
+    pub(crate) fn put(rows: usize, columns: &mut [ColumnDirectory], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&as_u32(rows).to_le_bytes());
+        out.extend_from_slice(
+            &u16::try_from(columns.len())
+                .expect("at most MAX_COLUMNS")
+                .to_le_bytes(),
+        );
+        out.extend_from_slice(&[0; 2]);
+        for column in columns.iter() {
+            column.put(out);
+        }
+        let length = out.len() - start + CRC_BYTES;
+        out[start + MAGIC.len()..][..4].copy_from_slice(&as_u32(length).to_le_bytes());
+        let crc = crc32c::crc32c(&out[start..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+        let mut at = length;
+        for column in columns {
+            column.chunk = at..at + column.chunk.len();
+            at = column.chunk.end;
+        }
+    }
+
+    /// How many rows the leaf has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns, in order.
+    pub fn columns(&self) -> &[ColumnDirectory] {
+        &self.columns
+    }
+
+    /// Bytes of the directory, at the front of the leaf.
+    pub fn directory_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of the leaf, with the directory.
+    pub fn leaf_bytes(&self) -> usize {
+        self.columns.last().map_or(self.bytes, |column| column.chunk.end)
+    }
+
+    /// False only if no row of the leaf can match `predicate` on `column`. Takes time logarithmic in the number of
+    /// literals and touches no data.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for a column that does not exist, [`Error::LiteralType`] where the predicate was made with
+    /// a literal of another type.
+    pub fn may_match(&self, column: usize, predicate: &Predicate) -> Result<bool> {
+        let column = self.column(column)?;
+        predicate.may_match(&column.data_type, column.bounds.as_ref(), column.nulls, self.rows)
+    }
+
+    pub(crate) fn column(&self, column: usize) -> Result<&ColumnDirectory> {
+        let found = self.columns.get(column);
+        found.ok_or(Error::OutOfRange {
+            what: "column",
+            index: column,
+            count: self.columns.len(),
+        })
+    }
+}
+
+impl ColumnDirectory {
+    fn put(&self, out: &mut Vec<u8>) {
+        let kept = types::put(&self.data_type, out);
+        debug_assert!(kept, "encode refuses types that are not kept");
+        let mut flags = u8::from(self.sorted) * SORTED;
+        if let Some(bounds) = &self.bounds {
+            flags |= WITH_MIN;
+            flags |= u8::from(bounds.max.is_some()) * WITH_MAX;
+            flags |= u8::from(bounds.exact) * EXACT;
+        }
+        out.push(flags);
+        put_length(out, self.nulls);
+        put_length(out, self.chunk.len());
+        out.extend_from_slice(&self.crc.to_le_bytes());
+        if let Some(bounds) = &self.bounds {
+            bounds.put(out);
+        }
+    }
+
+    fn parse(rows: usize, start: usize, bytes: &mut Bytes<'_>) -> Result<Self> {
+        let data_type = types::parse(bytes)?;
+        if let DataType::FixedSizeBinary(width) = data_type
+            && usize::try_from(width).is_ok_and(|width| width.saturating_mul(rows) > MAX_COLUMN_BYTES)
+        {
+            return damaged("strings of a fixed size are longer than a leaf may hold");
+        }
+        let flags = bytes.u8()?;
+        let (nulls, length) = (bytes.length()?, bytes.length()?);
+        // Compression may add a little where it finds nothing.
+        if nulls > rows || length > 2 * MAX_COLUMN_BYTES {
+            return damaged("a column has more nulls than rows, or too many bytes");
+        }
+        let crc = bytes.u32()?;
+        let bounds = match flags & WITH_MIN {
+            0 => None,
+            _ => Some(Bounds::parse(
+                &data_type,
+                bytes,
+                flags & WITH_MAX > 0,
+                flags & EXACT > 0,
+            )?),
+        };
+        let known = flags & !(SORTED | WITH_MIN | WITH_MAX | EXACT) == 0;
+        if !known || bounds.is_none() && flags & (WITH_MAX | EXACT) > 0 {
+            return damaged("a column has unknown flags");
+        }
+        let chunk = start..start + length;
+        Ok(Self {
+            data_type,
+            nulls,
+            sorted: flags & SORTED > 0,
+            bounds,
+            chunk,
+            crc,
+        })
+    }
+
+    /// The type of the arrays that the column decodes to.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// How many rows are null.
+    pub fn null_count(&self) -> usize {
+        self.nulls
+    }
+
+    /// Bytes of the compressed chunk.
+    pub fn chunk_bytes(&self) -> usize {
+        self.chunk.len()
+    }
+
+    /// Whether the column has no nulls and its values are in ascending order.
+    pub fn is_sorted(&self) -> bool {
+        self.sorted
+    }
+
+    /// Whether all values are known to be the same and none is null.
+    pub fn is_constant(&self) -> bool {
+        let same = |bounds: &Bounds| bounds.exact && bounds.max.as_ref() == Some(&bounds.min);
+        self.nulls == 0 && self.bounds.as_ref().is_some_and(same)
+    }
+
+    /// The least and greatest values that are not null, where the directory has them: not for a column of nulls alone,
+    /// nor for text or bytes longer than [`EncodeOptions::bound_bytes`](crate::EncodeOptions::bound_bytes).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] where they are not of the type of the column.
+    pub fn bounds(&self) -> Result<Option<(Value, Value)>> {
+        match &self.bounds {
+            Some(Bounds {
+                min,
+                max: Some(max),
+                exact: true,
+            }) => {
+                let value = |bound| column::value_of_bound(&self.data_type, bound);
+                Ok(Some((value(min)?, value(max)?)))
+            }
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! One block of up to 1,024 integers.
+
+use super::Order;
+use crate::bits::{self, BLOCK};
+use crate::error::{Result, damaged};
+use crate::wire::{Bytes, put_signed};
+
+/// At most this many numbers of a block need more bits than the others.
+const EXCEPTIONS_MAX: usize = 255;
+
+/// How a block is going to be packed, and in how many bytes.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    base: i64,
+    width: u8,
+    exceptions: usize,
+    exception_bytes: u8,
+    bytes: usize,
+}
+
+/// The bytes that `values` take as a block, less a few of its header.
+pub(super) fn cost(order: Order, values: &[i64]) -> usize {
+    let mut numbers = [0; BLOCK];
+    transform(order, values, &mut numbers);
+    Frame::of(&numbers[..values.len()]).bytes
+}
+
+/// Appends one block of 1 to 1,024 values.
+pub(super) fn encode(order: Order, values: &[i64], out: &mut Vec<u8>) {
+    let mut numbers = [0; BLOCK];
+    transform(order, values, &mut numbers);
+    let frame = Frame::of(&numbers[..values.len()]);
+    let mut packed = [0u64; BLOCK];
+    for (packed, number) in packed.iter_mut().zip(&numbers[..values.len()]) {
+        *packed = number.wrapping_sub(frame.base).cast_unsigned();
+    }
+    let count = u8::try_from(frame.exceptions).expect("a frame has at most 255 exceptions");
+    out.extend_from_slice(&[frame.width, count]);
+    put_signed(out, frame.base);
+    if order != Order::Values {
+        put_signed(out, values[0]);
+    }
+    if order == Order::SecondDifferences {
+        put_signed(out, first_difference(values));
+    }
+    let width = u32::from(frame.width);
+    bits::pack(&packed, values.len(), width, out);
+    if frame.exceptions > 0 {
+        out.push(frame.exception_bytes);
+        let wide = |number: &u64| *number > bits::mask(width);
+        for (position, _) in (0u16..)
+            .zip(&packed[..values.len()])
+            .filter(|(_, number)| wide(number))
+        {
+            out.extend_from_slice(&position.to_le_bytes());
+        }
+        for number in packed[..values.len()].iter().filter(|number| wide(number)) {
+            out.extend_from_slice(&(number >> width).to_le_bytes()[..usize::from(frame.exception_bytes)]);
+        }
+    }
+}
+
+fn first_difference(values: &[i64]) -> i64 {
+    values.get(1).map_or(0, |second| second.wrapping_sub(values[0]))
+}
+
+/// Puts what `order` keeps of `values` into `numbers`. A difference that has no predecessor repeats the next one, so
+/// that it costs no bits.
+fn transform(order: Order, values: &[i64], numbers: &mut [i64; BLOCK]) {
+    match order {
+        Order::Values => numbers[..values.len()].copy_from_slice(values),
+        Order::Differences => {
+            for (number, pair) in numbers[1..].iter_mut().zip(values.windows(2)) {
+                *number = pair[1].wrapping_sub(pair[0]);
+            }
+            numbers[0] = numbers[1];
+        }
+        Order::SecondDifferences => {
+            for (number, three) in numbers[2..].iter_mut().zip(values.windows(3)) {
+                let (second, first) = (three[2].wrapping_sub(three[1]), three[1].wrapping_sub(three[0]));
+                *number = second.wrapping_sub(first);
+            }
+            (numbers[0], numbers[1]) = (numbers[2], numbers[2]);
+        }
+    }
+}
+
+impl Frame {
+    fn of(numbers: &[i64]) -> Self {
+        let (min, max) = numbers
+            .iter()
+            .fold((i64::MAX, i64::MIN), |(min, max), n| (min.min(*n), max.max(*n)));
+        let frame = Self::above(min, max.wrapping_sub(min).cast_unsigned(), numbers);
+        // The smallest may be an outlier that costs all others bits; then it becomes an exception too.
+        let sample = || numbers.iter().step_by(numbers.len().div_ceil(32));
+        let (Some(low), Some(high)) = (sample().min(), sample().max()) else {
+            return frame;
+        };
+        let sampled_width = width(high.wrapping_sub(*low).cast_unsigned());
+        if sampled_width + 1 >= u32::from(frame.width) || *low == min {
+            return frame;
+        }
+        // A sample misses the least of the others, which is not far below it.
+        let near = low.saturating_sub(high.saturating_sub(*low));
+        let base = numbers
+            .iter()
+            .copied()
+            .filter(|number| *number >= near)
+            .min()
+            .unwrap_or(*low);
+        let without = Self::above(base, u64::MAX, numbers);
+        if without.bytes < frame.bytes {
+            without
+        } else {
+            frame
+        }
+    }
+
+    /// The cheapest frame that starts at `base`; `max` is the greatest distance from it.
+    fn above(base: i64, max: u64, numbers: &[i64]) -> Self {
+        let mut with_width = [0usize; 65];
+        for number in numbers {
+            with_width[width(number.wrapping_sub(base).cast_unsigned()) as usize] += 1;
+        }
+        let max_width = width(max);
+        let mut exceptions = 0;
+        let mut best = Self {
+            base,
+            width: 64,
+            exceptions: 0,
+            exception_bytes: 0,
+            bytes: usize::MAX,
+        };
+        for (width, count) in (0u8..=64).zip(with_width).rev() {
+            if u32::from(width) <= max_width {
+                let exception_bytes = match exceptions {
+                    0 => 0,
+                    _ => (max_width - u32::from(width)).div_ceil(8),
+                };
+                let bytes = bits::bytes(numbers.len(), u32::from(width))
+                    + exceptions * (2 + exception_bytes as usize);
+                if bytes < best.bytes {
+                    let exception_bytes = u8::try_from(exception_bytes).expect("at most eight");
+                    best = Self {
+                        base,
+                        width,
+                        exceptions,
+                        exception_bytes,
+                        bytes,
+                    };
+                }
+            }
+            exceptions += count;
+            if exceptions > EXCEPTIONS_MAX {
+                break;
+            }
+        }
+        best
+    }
+}
+
+/// Bits that a number takes.
+fn width(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+/// A block, parsed.
+pub(super) struct Block<'a> {
+    order: Order,
+    count: usize,
+    width: u32,
+    base: i64,
+    first: i64,
+    first_difference: i64,
+    packed: &'a [u8],
+    positions: &'a [[u8; 2]],
+    exceptions: &'a [u8],
+    exception_bytes: usize,
+}
+
+impl<'a> Block<'a> {
+    pub(super) fn parse(order: Order, count: usize, mut bytes: Bytes<'a>) -> Result<Self> {
+        let (width, exceptions) = (u32::from(bytes.u8()?), usize::from(bytes.u8()?));
+        if width > 64 || exceptions > 0 && width == 64 {
+            return damaged("a block's numbers have more than 64 bits");
+        }
+        let base = bytes.signed()?;
+        let first = if order == Order::Values {
+            0
+        } else {
+            bytes.signed()?
+        };
+        let first_difference = if order == Order::SecondDifferences {
+            bytes.signed()?
+        } else {
+            0
+        };
+        let packed = bytes.take(bits::bytes(count, width))?;
+        let mut block = Self {
+            order,
+            count,
+            width,
+            base,
+            first,
+            first_difference,
+            packed,
+            positions: &[],
+            exceptions: &[],
+            exception_bytes: 1,
+        };
+        if exceptions > 0 {
+            block.exception_bytes = usize::from(bytes.u8()?);
+            if !(1..=8).contains(&block.exception_bytes) {
+                return damaged("an exception has no byte, or more than eight");
+            }
+            block.positions = bytes.take(exceptions * 2)?.as_chunks().0;
+            block.exceptions = bytes.take(exceptions * block.exception_bytes)?;
+        }
+        Ok(block)
+    }
+
+    /// Positions of exceptions, and what they add to the packed numbers there.
+    fn exceptions(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.positions
+            .iter()
+            .zip(self.exceptions.chunks_exact(self.exception_bytes))
+            .map(|(position, upper)| {
+                let mut bytes = [0; 8];
+                bytes[..upper.len()].copy_from_slice(upper);
+                (
+                    usize::from(u16::from_le_bytes(*position)),
+                    u64::from_le_bytes(bytes) << self.width,
+                )
+            })
+    }
+
+    /// Puts the values into `values`, each multiplied by `scale`, and `reference` added.
+    pub(super) fn decode(
+        &self,
+        reference: i64,
+        scale: i64,
+        numbers: &mut [u64; BLOCK],
+        values: &mut [i64; BLOCK],
+    ) -> Result<()> {
+        bits::unpack(self.packed, self.count, self.width, numbers);
+        for (position, upper) in self.exceptions() {
+            match numbers[..self.count].get_mut(position) {
+                Some(number) => *number |= upper,
+                None => return damaged("an exception lies outside of its block"),
+            }
+        }
+        let base = self.base;
+        match self.order {
+            Order::Values if scale == 1 => {
+                let base = base.wrapping_add(reference);
+                for (value, number) in values.iter_mut().zip(numbers) {
+                    *value = number.cast_signed().wrapping_add(base);
+                }
+                return Ok(());
+            }
+            Order::Values => {
+                for (value, number) in values.iter_mut().zip(numbers) {
+                    *value = number.cast_signed().wrapping_add(base);
+                }
+            }
+            Order::Differences => {
+                let mut last = self
+                    .first
+                    .wrapping_sub(numbers[0].cast_signed().wrapping_add(base));
+                for (value, number) in values.iter_mut().zip(&numbers[..self.count]) {
+                    last = last.wrapping_add(number.cast_signed().wrapping_add(base));
+                    *value = last;
+                }
+            }
+            Order::SecondDifferences => {
+                // The first two differences of differences stand for none.
+                (numbers[0], numbers[1]) = (
+                    base.wrapping_neg().cast_unsigned(),
+                    base.wrapping_neg().cast_unsigned(),
+                );
+                let mut difference = self.first_difference;
+                let mut last = self.first.wrapping_sub(difference);
+                for (value, number) in values.iter_mut().zip(&numbers[..self.count]) {
+                    difference = difference.wrapping_add(number.cast_signed().wrapping_add(base));
+                    last = last.wrapping_add(difference);
+                    *value = last;
+                }
+            }
+        }
+        if scale != 1 || reference != 0 {
+            for value in &mut values[..self.count] {
+                *value = value.wrapping_mul(scale).wrapping_add(reference);
+            }
+        }
+        Ok(())
+    }
+
+    /// The value at `index`, which is below the count, neither scaled nor moved by the reference.
+    pub(super) fn get(&self, index: usize) -> Result<i64> {
+        Ok(match self.order {
+            Order::Values => {
+                let number = bits::get(self.packed, index, self.width);
+                let upper = self
+                    .exceptions()
+                    .find(|(position, _)| *position == index)
+                    .map_or(0, |(_, upper)| upper);
+                self.base.wrapping_add((number | upper).cast_signed())
+            }
+            Order::Differences => {
+                // Number 0 stands for no difference.
+                let steps = self.sum(index + 1).wrapping_sub(self.sum(1));
+                self.first.wrapping_add(steps)
+            }
+            Order::SecondDifferences => {
+                let (mut numbers, mut values) = ([0; BLOCK], [0; BLOCK]);
+                self.decode(0, 1, &mut numbers, &mut values)?;
+                values[index]
+            }
+        })
+    }
+
+    /// The sum of the first `count` of what is kept, modulo 2⁶⁴.
+    pub(super) fn sum(&self, count: usize) -> i64 {
+        let packed = bits::sum(self.packed, count, self.width);
+        let upper = self.exceptions().filter(|(position, _)| *position < count);
+        let all = upper.fold(packed, |all, (_, upper)| all.wrapping_add(upper));
+        let bases = self
+            .base
+            .wrapping_mul(i64::try_from(count).expect("at most 1,024"));
+        all.cast_signed().wrapping_add(bases)
+    }
+}

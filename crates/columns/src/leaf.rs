@@ -1,0 +1,220 @@
+//! Writing a leaf, and reading one.
+
+use std::ops::Range;
+
+use arrow_array::{Array, ArrayRef};
+
+use crate::column::{self, Chunk};
+use crate::directory::{ColumnDirectory, LeafDirectory};
+use crate::error::{Error, Result, damaged};
+use crate::value::Value;
+
+/// The most rows of one leaf.
+pub const MAX_ROWS: usize = 1 << 16;
+
+/// The most columns of one leaf.
+pub const MAX_COLUMNS: usize = 4096;
+
+/// The most bytes that one column of a leaf takes in memory, not compressed. Leaves of long text have fewer rows.
+pub const MAX_COLUMN_BYTES: usize = 1 << 28;
+
+/// Settings of [`encode`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EncodeOptions {
+    /// Bytes after which the bounds of text and bytes in the directory are cut off. Default 24. Bounds that are cut off
+    /// still exclude leaves, but are not given as values.
+    pub bound_bytes: usize,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self { bound_bytes: 24 }
+    }
+}
+
+/// A leaf, as [`encode`] makes it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EncodedLeaf {
+    /// The whole leaf: the directory, then the chunks of the columns.
+    pub bytes: Vec<u8>,
+    /// The directory.
+    pub directory: LeafDirectory,
+}
+
+/// Compresses columns of one length, up to [`MAX_ROWS`] rows, each on its own.
+///
+/// Arrays of dictionary keys are unpacked: the leaf gives back arrays of their values. A column of sequence numbers is one
+/// more column of type `UInt64`; while they ascend by one, it takes a few bytes whatever the number of rows.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Float64Array, UInt64Array};
+/// use bedload_columns::{EncodeOptions, LeafReader, encode};
+///
+/// let temperature: ArrayRef = Arc::new(Float64Array::from_iter_values((0..4000).map(|n| f64::from(n % 500) / 10.0)));
+/// let sequence: ArrayRef = Arc::new(UInt64Array::from_iter_values(7_000_000..7_004_000));
+/// let leaf = encode(&[temperature.clone(), sequence], &EncodeOptions::default())?;
+/// assert!(leaf.bytes.len() < 5_000);
+///
+/// let reader = LeafReader::open(leaf.bytes)?;
+/// assert_eq!(&reader.decode(0, 1000..1100)?, &temperature.slice(1000, 100));
+/// # Ok::<(), bedload_columns::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::UnsupportedType`], [`Error::UnequalLengths`], and [`Error::TooLarge`] beyond the limits of a leaf.
+pub fn encode(columns: &[ArrayRef], options: &EncodeOptions) -> Result<EncodedLeaf> {
+    let limit = |what, found, limit| match found <= limit {
+        true => Ok(()),
+        false => Err(Error::TooLarge { what, found, limit }),
+    };
+    let rows = columns.first().map_or(0, |column| column.len());
+    limit("rows", rows, MAX_ROWS)?;
+    limit("columns", columns.len(), MAX_COLUMNS)?;
+    let mut chunks = Vec::new();
+    let mut entries = Vec::with_capacity(columns.len());
+    for (number, array) in columns.iter().enumerate() {
+        if array.len() != rows {
+            return Err(Error::UnequalLengths {
+                column: number,
+                rows: array.len(),
+                expected: rows,
+            });
+        }
+        let array = column::unpacked(array, number)?;
+        limit(
+            "bytes of a column",
+            column::content_bytes(&array),
+            MAX_COLUMN_BYTES,
+        )?;
+        let start = chunks.len();
+        let summary = column::encode(&array, &mut chunks);
+        limit("bytes of all columns", chunks.len(), MAX_LEAF_BYTES)?;
+        entries.push(ColumnDirectory {
+            data_type: array.data_type().clone(),
+            nulls: array.logical_null_count(),
+            sorted: summary.sorted,
+            bounds: summary
+                .bounds
+                .map(|bounds| match column::is_text_or_bytes(array.data_type()) {
+                    true => bounds.cut(options.bound_bytes),
+                    false => bounds,
+                }),
+            chunk: start..chunks.len(),
+            crc: crc32c::crc32c(&chunks[start..]),
+        });
+    }
+    let mut bytes = Vec::with_capacity(chunks.len() + 64 * (columns.len() + 1));
+    LeafDirectory::put(rows, &mut entries, &mut bytes);
+    let directory = LeafDirectory {
+        rows,
+        columns: entries,
+        bytes: bytes.len(),
+    };
+    bytes.extend_from_slice(&chunks);
+    Ok(EncodedLeaf { bytes, directory })
+}
+
+/// The most bytes of the chunks of a leaf.
+const MAX_LEAF_BYTES: usize = 1 << 31;
+
+/// Reads a leaf: whole columns, ranges of rows, or single values.
+///
+/// `B` is whatever holds the bytes: a slice, a `Vec`, an `Arc<[u8]>` shared with a cache.
+#[derive(Clone, Debug)]
+pub struct LeafReader<B> {
+    bytes: B,
+    directory: LeafDirectory,
+}
+
+impl<B: AsRef<[u8]>> LeafReader<B> {
+    /// Opens a leaf, whose bytes may be followed by others, and checks the checksums of the directory and of all chunks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`].
+    pub fn open(bytes: B) -> Result<Self> {
+        let directory = LeafDirectory::parse(bytes.as_ref())?;
+        let reader = Self::with_directory(bytes, directory)?;
+        for column in &reader.directory.columns {
+            if crc32c::crc32c(&reader.bytes.as_ref()[column.chunk.clone()]) != column.crc {
+                return damaged("the checksum of a column is wrong");
+            }
+        }
+        Ok(reader)
+    }
+
+    /// Opens a leaf whose bytes are known to be sound, by a checksum of the page they are on or because they were opened
+    /// before. Nothing is unsafe about bytes that are not: they give errors or wrong values.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] where the directory makes no sense.
+    pub fn open_unchecked(bytes: B) -> Result<Self> {
+        let directory = LeafDirectory::parse_unchecked(bytes.as_ref())?;
+        Self::with_directory(bytes, directory)
+    }
+
+    fn with_directory(bytes: B, directory: LeafDirectory) -> Result<Self> {
+        if bytes.as_ref().len() < directory.leaf_bytes() {
+            return damaged("the leaf ends before its last column does");
+        }
+        Ok(Self { bytes, directory })
+    }
+
+    /// The directory of the leaf.
+    pub fn directory(&self) -> &LeafDirectory {
+        &self.directory
+    }
+
+    /// How many rows the leaf has.
+    pub fn rows(&self) -> usize {
+        self.directory.rows
+    }
+
+    /// A range of rows of a column. Takes time for the blocks of 1,024 rows that the range touches, and for the
+    /// dictionary, if the column has one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for a column or rows that do not exist; [`Error::Damaged`].
+    pub fn decode(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+        if rows.start > rows.end || rows.end > self.rows() {
+            return Err(Error::OutOfRange {
+                what: "row",
+                index: rows.end.max(rows.start),
+                count: self.rows(),
+            });
+        }
+        self.chunk(column)?.decode(rows)
+    }
+
+    /// The value of one row of a column. Reads no other block than the row's, and allocates for text and bytes alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for a column or row that does not exist; [`Error::Damaged`].
+    pub fn value_at(&self, column: usize, row: usize) -> Result<Value> {
+        if row >= self.rows() {
+            return Err(Error::OutOfRange {
+                what: "row",
+                index: row,
+                count: self.rows(),
+            });
+        }
+        self.chunk(column)?.value_at(row)
+    }
+
+    fn chunk(&self, column: usize) -> Result<Chunk<'_>> {
+        let column = self.directory.column(column)?;
+        Ok(Chunk {
+            data_type: &column.data_type,
+            rows: self.directory.rows,
+            nulls: column.nulls,
+            bytes: &self.bytes.as_ref()[column.chunk.clone()],
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! Reading and writing the small parts of a leaf: numbers of fixed and of variable length.
+
+use crate::error::{Error, Result, damaged};
+
+/// Reads bytes from front to back and never past their end.
+#[derive(Clone, Debug)]
+pub(crate) struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// All that has not been read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Error::Damaged {
+            what: "bytes end too early",
+        })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Error::Damaged {
+            what: "bytes end too early",
+        })?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// A LEB128 number: seven bits a byte, the lowest first.
+    pub(crate) fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        damaged("a number of variable length has more than 64 bits")
+    }
+
+    /// A LEB128 number whose lowest bit is the sign.
+    pub(crate) fn signed(&mut self) -> Result<i64> {
+        let folded = self.varint()?;
+        Ok((folded >> 1).cast_signed() ^ -(folded & 1).cast_signed())
+    }
+
+    /// A LEB128 number that counts bytes, rows or entries.
+    pub(crate) fn length(&mut self) -> Result<usize> {
+        usize::try_from(self.varint()?).or(damaged("a length is out of range"))
+    }
+
+    /// That many bytes, after their count.
+    pub(crate) fn counted(&mut self) -> Result<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
+
+pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, (value << 1 ^ value >> 63).cast_unsigned());
+}
+
+pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
+    put_varint(out, as_u64(length));
+}
+
+pub(crate) fn put_counted(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// A length as a number of 64 bits.
+pub(crate) fn as_u64(length: usize) -> u64 {
+    u64::try_from(length).expect("a length in memory has at most 64 bits")
+}
+
+/// A length or offset within a leaf, whose parts all have fewer than 2³² bytes.
+pub(crate) fn as_u32(length: usize) -> u32 {
+    u32::try_from(length).expect("encode refuses columns of more than MAX_COLUMN_BYTES")
+}

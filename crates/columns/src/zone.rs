@@ -1,0 +1,228 @@
+//! Zone maps: what a directory knows of the values of a column, and which predicates that rules out.
+
+use arrow_array::Array;
+use arrow_schema::DataType;
+
+use crate::column;
+use crate::error::{Error, Result, damaged};
+use crate::types;
+use crate::wire::{Bytes, put_counted, put_signed};
+
+/// A value in the order of its column: numbers of up to 64 bits and booleans as integers, all others as bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Bound {
+    Int(i64),
+    Bytes(Vec<u8>),
+}
+
+/// The least and greatest values of a column that are not null.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) min: Bound,
+    /// None where nothing short is above all values.
+    pub(crate) max: Option<Bound>,
+    /// Whether both are values of the column; otherwise they were cut off, and only enclose them.
+    pub(crate) exact: bool,
+}
+
+impl Bounds {
+    /// The same, in at most about `bytes` bytes each.
+    pub(crate) fn cut(mut self, bytes: usize) -> Self {
+        if let Bound::Bytes(min) = &mut self.min {
+            self.exact &= min.len() <= bytes;
+            min.truncate(bytes);
+        }
+        if let Some(Bound::Bytes(max)) = &mut self.max
+            && max.len() > bytes
+        {
+            self.exact = false;
+            max.truncate(bytes);
+            // The least string above all that begin with this one.
+            while max.last() == Some(&u8::MAX) {
+                max.pop();
+            }
+            match max.last_mut() {
+                Some(last) => *last += 1,
+                None => self.max = None,
+            }
+        }
+        self
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        for bound in std::iter::once(&self.min).chain(&self.max) {
+            match bound {
+                Bound::Int(int) => put_signed(out, *int),
+                Bound::Bytes(bytes) => put_counted(out, bytes),
+            }
+        }
+    }
+
+    pub(crate) fn parse(
+        data_type: &DataType,
+        bytes: &mut Bytes<'_>,
+        with_max: bool,
+        exact: bool,
+    ) -> Result<Self> {
+        let mut bound = || -> Result<Bound> {
+            if column::is_narrow(data_type) {
+                return Ok(Bound::Int(bytes.signed()?));
+            }
+            Ok(Bound::Bytes(bytes.counted()?.to_vec()))
+        };
+        let min = bound()?;
+        let max = if with_max { Some(bound()?) } else { None };
+        if max.as_ref().is_some_and(|max| *max < min) || exact && max.is_none() {
+            return damaged("the least value of a column is above its greatest");
+        }
+        Ok(Self { min, max, exact })
+    }
+}
+
+/// How a predicate compares a column with its literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// Equal.
+    Eq,
+    /// Not equal.
+    NotEq,
+    /// Less than.
+    Lt,
+    /// Less than or equal.
+    LtEq,
+    /// Greater than.
+    Gt,
+    /// Greater than or equal.
+    GtEq,
+}
+
+/// A condition on one column, ready to be held against the directories of many leaves.
+///
+/// Values compare as Arrow's kernels compare them: floating point numbers by the total order of IEEE 754, where NaN equals
+/// itself and is above infinity and −0.0 is below 0.0, text and bytes byte by byte. Comparison with null matches nothing.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array};
+/// use bedload_columns::{EncodeOptions, Operator, Predicate, encode};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![10, 20, 30]));
+/// let directory = encode(&[column], &EncodeOptions::default())?.directory;
+/// let above = |literal| Predicate::compare(Operator::Gt, &Int64Array::from(vec![literal]));
+/// assert!(directory.may_match(0, &above(29)?)?);
+/// assert!(!directory.may_match(0, &above(30)?)?);
+/// # Ok::<(), bedload_columns::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Predicate {
+    test: Test,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    /// Equal to one of them, or the other relation to the only one.
+    Compare {
+        operator: Operator,
+        literals: Vec<Bound>,
+        data_type: DataType,
+    },
+    IsNull,
+    IsNotNull,
+}
+
+impl Predicate {
+    /// The column compared with the first value of `literal`, which has the type of the column.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnsupportedType`] for a type that leaves do not keep, [`Error::OutOfRange`] where `literal` is empty.
+    pub fn compare(operator: Operator, literal: &dyn Array) -> Result<Self> {
+        if literal.is_empty() {
+            return Err(Error::OutOfRange {
+                what: "row",
+                index: 0,
+                count: 0,
+            });
+        }
+        Self::of(operator, literal.slice(0, 1).as_ref())
+    }
+
+    /// The column equal to one of `literals`, which has the type of the column. Nulls in it match nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnsupportedType`] for a type that leaves do not keep.
+    pub fn is_in(literals: &dyn Array) -> Result<Self> {
+        Self::of(Operator::Eq, literals)
+    }
+
+    /// The column null.
+    pub fn is_null() -> Self {
+        Self { test: Test::IsNull }
+    }
+
+    /// The column not null.
+    pub fn is_not_null() -> Self {
+        Self {
+            test: Test::IsNotNull,
+        }
+    }
+
+    fn of(operator: Operator, literals: &dyn Array) -> Result<Self> {
+        let mut bounds = column::bounds_of_each(literals)?;
+        bounds.sort_unstable();
+        let data_type = types::kept(literals.data_type()).clone();
+        Ok(Self {
+            test: Test::Compare {
+                operator,
+                literals: bounds,
+                data_type,
+            },
+        })
+    }
+
+    /// False only if none of the rows that `bounds` and `nulls` of `rows` describe can match.
+    pub(crate) fn may_match(
+        &self,
+        data_type: &DataType,
+        bounds: Option<&Bounds>,
+        nulls: usize,
+        rows: usize,
+    ) -> Result<bool> {
+        let (operator, literals) = match &self.test {
+            Test::IsNull => return Ok(nulls > 0),
+            Test::IsNotNull => return Ok(nulls < rows),
+            Test::Compare {
+                data_type: literal, ..
+            } if literal != data_type => {
+                return Err(Error::LiteralType {
+                    literal: literal.clone(),
+                    column: data_type.clone(),
+                });
+            }
+            Test::Compare {
+                operator, literals, ..
+            } => (operator, literals),
+        };
+        let (Some(literal), true) = (literals.first(), nulls < rows) else {
+            return Ok(false);
+        };
+        let Some(Bounds { min, max, exact }) = bounds else {
+            return Ok(true);
+        };
+        let max = max.as_ref();
+        Ok(match operator {
+            Operator::Eq => {
+                let first = literals.partition_point(|literal| literal < min);
+                literals
+                    .get(first)
+                    .is_some_and(|literal| max.is_none_or(|max| literal <= max))
+            }
+            Operator::NotEq => !(*exact && min == literal && max == Some(literal)),
+            Operator::Lt => min < literal,
+            Operator::LtEq => min <= literal,
+            Operator::Gt => max.is_none_or(|max| max > literal),
+            Operator::GtEq => max.is_none_or(|max| max >= literal),
+        })
+    }
+}

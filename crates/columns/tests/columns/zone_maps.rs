@@ -1,0 +1,98 @@
+//! Zone maps against Arrow's kernels: a leaf that has a matching row is never ruled out.
+
+use arrow_array::{Array, ArrayRef, Datum, Scalar};
+use arrow_ord::cmp;
+use arrow_schema::DataType;
+use bedload_columns::{EncodeOptions, Operator, Predicate, encode};
+use proptest::prelude::*;
+
+use crate::generate::{SHAPES, any_column, column};
+
+const OPERATORS: [Operator; 6] = [
+    Operator::Eq,
+    Operator::NotEq,
+    Operator::Lt,
+    Operator::LtEq,
+    Operator::Gt,
+    Operator::GtEq,
+];
+
+fn some_row_matches(array: &dyn Datum, operator: Operator, literal: ArrayRef) -> bool {
+    let literal = Scalar::new(literal);
+    let compared = match operator {
+        Operator::Eq => cmp::eq(array, &literal),
+        Operator::NotEq => cmp::neq(array, &literal),
+        Operator::Lt => cmp::lt(array, &literal),
+        Operator::LtEq => cmp::lt_eq(array, &literal),
+        Operator::Gt => cmp::gt(array, &literal),
+        Operator::GtEq => cmp::gt_eq(array, &literal),
+    };
+    compared.unwrap().iter().any(|matched| matched == Some(true))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_matching_row_is_ruled_out(
+        array in any_column(), shape in 0..SHAPES.len(), seed in any::<u64>(), bound_bytes in 0..12usize,
+    ) {
+        let mut options = EncodeOptions::default();
+        options.bound_bytes = bound_bytes;
+        let directory = encode(std::slice::from_ref(&array), &options).unwrap().directory;
+        let exact = directory.columns()[0].bounds().unwrap().is_some();
+        let others = column(array.data_type(), SHAPES[shape], 8, 4, seed);
+        let own = (0..array.len()).step_by(array.len().div_ceil(4).max(1)).map(|row| array.slice(row, 1));
+        for literal in own.chain((0..8).map(|row| others.slice(row, 1))) {
+            for operator in OPERATORS {
+                let predicate = Predicate::compare(operator, &literal).unwrap();
+                let may = directory.may_match(0, &predicate).unwrap();
+                let does = some_row_matches(&array, operator, literal.clone());
+                prop_assert!(may || !does, "{operator:?} {literal:?}");
+                if exact && !matches!(operator, Operator::Eq | Operator::NotEq) {
+                    prop_assert_eq!(may, does, "{:?} {:?}", operator, literal);
+                }
+            }
+        }
+        let any_of = directory.may_match(0, &Predicate::is_in(&others).unwrap()).unwrap();
+        let found = (0..8).any(|row| some_row_matches(&array, Operator::Eq, others.slice(row, 1)));
+        prop_assert!(any_of || !found);
+        prop_assert_eq!(directory.may_match(0, &Predicate::is_null()).unwrap(), array.null_count() > 0);
+        prop_assert_eq!(directory.may_match(0, &Predicate::is_not_null()).unwrap(), array.null_count() < array.len());
+    }
+}
+
+#[test]
+fn literals_outside_of_the_bounds_rule_out() {
+    let array = column(&DataType::Utf8, SHAPES[4], 100, 0, 1);
+    let directory = encode(&[array], &EncodeOptions::default()).unwrap().directory;
+    let text = |text: &str| arrow_array::StringArray::from(vec![text]);
+    let may = |predicate: Predicate| directory.may_match(0, &predicate).unwrap();
+    assert!(!may(Predicate::compare(Operator::Eq, &text("zebra")).unwrap()));
+    assert!(!may(Predicate::compare(Operator::Gt, &text("zebra")).unwrap()));
+    assert!(!may(Predicate::is_in(&text("zebra")).unwrap()));
+    assert!(!may(Predicate::is_null()));
+    let number = arrow_array::Int64Array::from(vec![1]);
+    let error = directory
+        .may_match(0, &Predicate::compare(Operator::Eq, &number).unwrap())
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the literal is of type Int64, and the column of type Utf8"
+    );
+}
+
+#[test]
+fn sorted_and_constant_columns_are_known() {
+    let of = |shape| {
+        let array = column(&DataType::Int64, shape, 3000, 0, 3);
+        let directory = encode(&[array], &EncodeOptions::default()).unwrap().directory;
+        (
+            directory.columns()[0].is_sorted(),
+            directory.columns()[0].is_constant(),
+        )
+    };
+    assert_eq!(of(SHAPES[0]), (true, true));
+    assert_eq!(of(SHAPES[1]), (true, false));
+    assert_eq!(of(SHAPES[5]), (false, false));
+}
