@@ -121,12 +121,24 @@ impl Unfinished {
 
     fn finish(self) -> Result<()> {
         let (from, to) = (self.place(), &self.path);
-        let finished = if self.is_within {
-            move_entries(&from, to).and_then(|()| sync_dir(to))
+        let failed = |error: io::Error| Failure::io(to, &error);
+        let parent = if self.is_within {
+            to.as_path()
         } else {
-            fs::rename(&from, to).and_then(|()| sync_dir(beside(to)?.0))
+            beside(to).map_err(failed)?.0
         };
-        finished.map_err(|error| Failure::io(to, &error))
+        // Opened first: once the store stands in its place, nothing but the sync itself can fail.
+        let parent = fs::File::open(parent).map_err(failed)?;
+        let moved = if self.is_within {
+            move_entries(&from, to)
+        } else {
+            fs::rename(&from, to)
+        };
+        moved.map_err(failed)?;
+        parent.sync_all().map_err(|error| {
+            failed(error)
+                .with_note("the copy is whole, and what is done stays, but a loss of power may undo it")
+        })
     }
 
     /// Removes the directory, although the thread that fills it goes on: under another name, which that does not know.
@@ -144,17 +156,22 @@ impl Unfinished {
     }
 }
 
-fn sync_dir(path: &Path) -> io::Result<()> {
-    fs::File::open(path)?.sync_all()
-}
-
-/// Moves the files of a store one directory up: the one last without which it is none.
+/// Moves the files of a store to another directory: the one last without which it is none. A failure moves them back.
 fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        if entry.file_name() != DATA_FILE {
-            fs::rename(entry.path(), to.join(entry.file_name()))?;
+    let entries = fs::read_dir(from)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect::<io::Result<Vec<_>>>()?;
+    let (last, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|name| name == DATA_FILE);
+    let mut moved = Vec::new();
+    for name in others.into_iter().chain(last) {
+        if let Err(error) = fs::rename(from.join(&name), to.join(&name)) {
+            for name in moved {
+                // What cannot be moved back stays: without the data file it is no store.
+                let _ = fs::rename(to.join(&name), from.join(&name));
+            }
+            return Err(error);
         }
+        moved.push(name);
     }
-    fs::rename(from.join(DATA_FILE), to.join(DATA_FILE))
+    Ok(())
 }
