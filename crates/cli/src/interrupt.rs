@@ -139,7 +139,7 @@ pub(crate) fn caught() -> Option<Interruption> {
     }
 }
 
-/// What was asked for is done, and stays. A signal that comes later ends what is left to be said.
+/// The work is done and stays. A later signal only cuts off the report.
 pub(crate) fn done() {
     DONE.store(true, Ordering::Release);
 }

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is wrong with the arguments, without the form that the reader of arguments gives it.
+/// The error in the arguments as one line, without clap's layout.
 fn usage(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "a command is missing; bedload --help lists them".to_owned();

@@ -28,7 +28,7 @@ pub(crate) fn file(path: &Path) -> io::Result<NamedTempFile> {
     let (parent, prefix) = beside(path)?;
     tempfile::Builder::new()
         .prefix(&prefix)
-        // What any new file has; the umask takes from it.
+        // The mode of any new file, before the umask.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(parent)
 }
@@ -166,7 +166,7 @@ fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
     for name in others.into_iter().chain(last) {
         if let Err(error) = fs::rename(from.join(&name), to.join(&name)) {
             for name in moved {
-                // What cannot be moved back stays: without the data file it is no store.
+                // A file that cannot be moved back stays: without the data file it is no store.
                 let _ = fs::rename(to.join(&name), from.join(&name));
             }
             return Err(error);

@@ -26,7 +26,7 @@ use crate::interrupt;
 use crate::output::printable;
 use crate::output::stdout::Stdout;
 
-/// What is said of a failure after which nothing is undone.
+/// Note for a failure after which nothing is undone.
 const STAYS: &str = "the rows are durable and stay in the table";
 
 pub(crate) fn run(args: &IngestArgs) -> Result<()> {

@@ -58,7 +58,7 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
     Ok((Content::Text(text(&name, reader)?), progress))
 }
 
-/// What comes from a pipe, a terminal or a device.
+/// Input from a pipe, a terminal or a device.
 fn piped(name: &str, source: impl AsFd + 'static) -> Result<(Content, Progress)> {
     let progress = Progress::of_unknown();
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(Awaited(source)));

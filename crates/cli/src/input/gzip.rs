@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 
-/// What every member begins with. A second byte that is not its own makes a header that cannot be read.
+/// The magic number of each member. With another second byte the header cannot be read.
 const MEMBER: u8 = 0x1f;
 
 /// Bytes behind the last member are counted up to here.
