@@ -202,7 +202,7 @@ pub(crate) fn content_bytes(array: &dyn Array) -> usize {
     }
 }
 
-/// What the directory says of a column.
+/// The directory's entry for a column.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) bounds: Option<Bounds>,

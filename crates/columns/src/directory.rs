@@ -35,7 +35,7 @@ pub struct LeafDirectory {
     pub(crate) bytes: usize,
 }
 
-/// What the directory of a leaf says of one column.
+/// One column's entry in the directory of a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDirectory {
     pub(crate) data_type: DataType,

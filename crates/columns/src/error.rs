@@ -27,7 +27,7 @@ pub enum Error {
     /// More rows, columns or bytes than one leaf may hold. Fewer rows may fit.
     #[error("{what}: {found}, and a leaf holds at most {limit}")]
     TooLarge {
-        /// What there is too much of.
+        /// The quantity over the limit.
         what: &'static str,
         /// How much there is.
         found: usize,

@@ -137,7 +137,7 @@ fn a_range_that_was_meant_otherwise_deletes_nothing() {
     assert_eq!(numbers(&place, "").len(), 20);
     place.output("delete s t --to 1971");
     assert!(numbers(&place, "").is_empty());
-    // Of an empty table no times can be told.
+    // An empty table has no times to compare with.
     place.output("delete s t --from 2014");
 }
 

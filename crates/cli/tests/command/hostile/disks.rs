@@ -1,7 +1,8 @@
 //! Small file systems that fill up, and ones that cannot be written to.
 //!
 //! Mounting needs privileges. Without them the test runs itself in a namespace of its own, where it has them for
-//! `tmpfs`; the file systems that need a block device are then left to machines on which root runs the tests.
+//! `tmpfs`; the file systems that need a block device are then left to machines on which root runs the tests. A machine
+//! that allows neither says so.
 
 use std::path::Path;
 use std::process::Command;
@@ -112,8 +113,17 @@ fn may_mount(test: &str) -> bool {
         std::env::var_os(INNER).is_none(),
         "a namespace of its own lets this test mount nothing"
     );
-    let inner = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount"])
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount"]);
+        command
+    };
+    if !succeeds(unshare().arg("true")) {
+        // Some containers and distributions forbid both; nothing of the store depends on it.
+        eprintln!("{test}: this machine lets neither this user nor a namespace mount file systems");
+        return false;
+    }
+    let inner = unshare()
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .env(INNER, "1")
@@ -182,10 +192,11 @@ fn a_disk_that_cannot_be_written_to_is_an_error() {
                 "{how}"
             );
         };
-        remount("remount,ro");
+        // With `bind` the mount changes and not the file system, which an ordinary user may do too.
+        remount("remount,bind,ro");
         let checked = run_limited(&mut place.command(scenario.command), |_| ())
             .and_then(|Limited { code, stderr, .. }| orderly(code, &stderr));
-        remount("remount,rw");
+        remount("remount,bind,rw");
         let checked = checked.and_then(|done| match done {
             true => Err("writes to what cannot be written to".to_owned()),
             false => prepared.check_untouched(&place),

@@ -10,7 +10,7 @@ use super::outcome::{Findings, Limited, orderly, run_limited};
 use super::scenario::copy;
 use crate::harness::{Place, near_sorted_csv};
 
-/// What stands where a file or directory of the store was.
+/// The replacement for a file or directory of the store.
 #[derive(Debug, Clone, Copy)]
 enum Strange {
     /// A link to a file of somebody else.

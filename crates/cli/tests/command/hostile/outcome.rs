@@ -21,7 +21,7 @@ const MEMORY_LIMIT_BYTES: u64 = 4 << 30;
 /// Exit codes that the documentation names, for a failure of any kind.
 const CODES: [i32; 9] = [1, 3, 4, 5, 6, 7, 129, 130, 143];
 
-/// What the command says when it could not make the store what it was.
+/// Part of the message when the store could not be put back as it was.
 const NOT_PUT_BACK: &str = "could not be put back";
 
 /// How a run ended that was kept within limits of time and memory.
@@ -96,7 +96,7 @@ pub(super) fn orderly(code: Option<i32>, stderr: &str) -> Result<bool, String> {
     Ok(code == 0)
 }
 
-/// What the command says when the work is done and something after it failed.
+/// Parts of the message when the work is done and a later step failed.
 const DONE: [&str; 2] = ["stay in the table", "what is done stays"];
 
 /// Whether the message says that the work is done all the same.
@@ -118,7 +118,7 @@ pub(super) fn whole(place: &Place, store: &str) -> Result<(), String> {
     }
 }
 
-/// What went wrong, case by case.
+/// The failures found, case by case.
 #[derive(Default)]
 pub(super) struct Findings {
     found: Vec<String>,
