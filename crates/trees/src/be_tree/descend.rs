@@ -1,8 +1,8 @@
 //! The way from the root to a leaf, and the runs along it.
 
 use super::node::{LiveRun, NodeView};
+use super::runs::Runs;
 use super::tree::BeTree;
-use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use crate::point::{Point, PointBuf};
 use bedload_pages::{Error, PageId, PageRead, Result};
@@ -33,7 +33,7 @@ pub(super) struct Interval {
     pub(super) nodes: Vec<(PageId, usize)>,
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// Couples latches from the root to a leaf and copies the run lists. No latch is held on return, and the runs may
     /// be retired any time.
     pub(super) fn interval(&self, target: IntervalTarget<'_>) -> Result<Interval> {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::node::Node;
+use super::runs::Runs;
 use super::tree::BeTree;
-use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use bedload_pages::{PageId, PageRead, Result};
 
@@ -30,7 +30,7 @@ pub(super) enum Step {
     Split { parent: PageId, node: PageId },
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// The first of the newest runs that are being staged: small ones at the root of which no child has its slice yet.
     pub(super) fn staged_from(&self, node: &Node) -> usize {
         if node.level == 0 {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::maintain::Progress;
 use super::node::{Child, LiveRun, Node, NodeView};
+use super::runs::Runs;
 use super::tree::BeTree;
 use crate::entry::{Entry, EntrySource, Position, RowLayout};
 use crate::key_order::KeyOrder;
@@ -97,7 +98,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
             self.config.run,
         )
     }
+}
 
+impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     /// Whether all of a run lies below the entry where another begins.
     fn lies_below(&self, live: &LiveRun, first: RunEdge) -> bool {
         if self.order.prefix_is_exact() {
@@ -135,6 +138,23 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
             let child = view.child(view.children - 1)?.0.page;
             guard = self.store.read(child)?;
             id = child;
+        }
+    }
+
+    /// Runs that somebody else has written, of an order whose prefixes are exact, to be published one after another as
+    /// those of a batch are: each lies above the one before.
+    pub fn sealed(&self, runs: impl IntoIterator<Item = Run>) -> SealedBatch<'_, O, L, S> {
+        let fresh = |run: Run| Fresh {
+            first: PointBuf {
+                prefix: run.first.prefix,
+                tie: run.first.tie,
+                key: Vec::new(),
+            },
+            run,
+        };
+        SealedBatch {
+            tree: self,
+            runs: runs.into_iter().map(fresh).collect(),
         }
     }
 
@@ -299,13 +319,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     /// About how many entries of a run each child of a node is to get.
     pub(super) fn shares(&self, node: PageId, run: &Run) -> Result<Vec<(PageId, u64)>> {
         let node = self.node(node)?;
-        let reader = self.reader(*run);
+        let source = self.run(*run);
         let mut scratch = Vec::new();
         let mut shares = Vec::with_capacity(node.children.len());
         let mut before = 0;
         for slot in 0..node.children.len() {
             let until = match node.children.get(slot + 1) {
-                Some(next) => reader.estimate_rank(self.position(&next.pivot, &mut scratch))?,
+                Some(next) => self
+                    .layout
+                    .estimate_rank(&source, self.position(&next.pivot, &mut scratch))?,
                 None => run.entries,
             };
             shares.push((node.children[slot].page, until.saturating_sub(before)));
@@ -455,17 +477,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
     /// The store failed; or the root has no room, and somebody else maintains what must be maintained first
     /// ([`Error::Busy`]). Of a batch of several runs those before may have been published then.
     pub fn publish(self) -> Result<Pressure> {
-        let mut sealed = self.seal()?;
-        loop {
-            if let Some(pressure) = sealed.try_publish()? {
-                return Ok(pressure);
-            }
-            if sealed.tree.maintainer().finish_one()? != Progress::Paused {
-                let page = sealed.tree.root;
-                sealed.discard()?;
-                return Err(Error::Busy { page });
-            }
-        }
+        self.seal()?.publish()
     }
 }
 
@@ -476,7 +488,7 @@ pub struct SealedBatch<'t, O, L, S> {
     runs: VecDeque<Fresh>,
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageStore> SealedBatch<'_, O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageStore> SealedBatch<'_, O, L, S> {
     /// Publishes the runs, each with one commit; `None` if the root has no room for the next of them: maintain it, and try
     /// again.
     ///
@@ -500,6 +512,24 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> SealedBatch<'_, O, L, S> {
             self.runs.pop_front();
         }
         Ok(Some(pressure))
+    }
+
+    /// Publishes all runs. If the root has no room for one, does maintenance until it has.
+    ///
+    /// # Errors
+    ///
+    /// As for [`SortedBatch::publish`].
+    pub fn publish(mut self) -> Result<Pressure> {
+        loop {
+            if let Some(pressure) = self.try_publish()? {
+                return Ok(pressure);
+            }
+            if self.tree.maintainer().finish_one()? != Progress::Paused {
+                let page = self.tree.root;
+                self.discard()?;
+                return Err(Error::Busy { page });
+            }
+        }
     }
 
     /// Gives back the pages of what was not published.

@@ -4,21 +4,21 @@ use std::ops::{Bound, Range};
 
 use super::due::Step;
 use super::node::{Child, LiveRun, Node};
+use super::runs::{MergeTarget, RunMerge, RunSlice, Runs};
 use super::tree::BeTree;
-use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
-use crate::run::{Merge, Run, RunCursor};
+use crate::run::Run;
 use bedload_pages::{Batch, PageId, PageStore, Reserved, Result};
 
 /// A merge under way, and what is to become of it. Until it is published, nobody sees anything of it.
-pub(super) struct Job<'t, O, L, S: PageStore> {
+pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> {
     tree: &'t BeTree<O, L, S>,
     aim: Aim,
     /// Of the nodes that it changes. Others may add runs to them meanwhile, behind those the job has seen, and a vacuum may
     /// clean these.
     _rights: Vec<S::Maintenance<'t>>,
-    merge: Merge<'t, O, L, S>,
+    merge: L::Merge<'t, S>,
     /// The least vacuum cycle of the runs it reads, as they were when it began.
     cycle: u64,
     /// Runs already finished, and where the next one begins.
@@ -58,7 +58,7 @@ pub(super) struct Published {
     pub(super) pages: u64,
 }
 
-impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> Job<'t, O, L, S> {
+impl<'t, O: KeyOrder, L: Runs<O>, S: PageStore> Job<'t, O, L, S> {
     /// Begins the job that a step asks for; `None` if the step is out of date or somebody else is at it.
     pub(super) fn begin(tree: &'t BeTree<O, L, S>, step: &Step) -> Result<Option<Self>> {
         match *step {
@@ -78,12 +78,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> Job<'t, O, L, S> {
             return Ok(None);
         }
         let inputs = node.runs[runs.clone()].to_vec();
-        let cursors = inputs
-            .iter()
-            .rev()
-            .map(|live| tree.reader(live.run).range(Bound::Unbounded, Bound::Unbounded))
-            .collect::<Result<_>>()?;
-        let merge = tree.merge(cursors, all)?;
+        let slices: Vec<_> = inputs.iter().rev().map(|live| tree.whole(live)).collect();
+        let merge = tree.merge(&slices, all)?;
         let cycle = cycle_of(&inputs);
         let entries_per_page = entries_per_page(&inputs);
         Ok(Some(Self {
@@ -136,29 +132,32 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> Job<'t, O, L, S> {
         let from_bound = from.map_or(Bound::Unbounded, Bound::Included);
         let to_bound = to.map_or(Bound::Unbounded, Bound::Excluded);
         let mut expected = child.entries() * u64::from(is_leaf);
-        let mut cursors = Vec::new();
+        let mut newest_first = Vec::new();
         for live in slices.iter().rev() {
             if !live.may_meet(&tree.order, low, high) {
                 continue;
             }
-            let reader = tree.reader(live.run);
+            let run = tree.run(live.run);
             if is_leaf {
-                let begin = from.map_or(Ok(0), |from| reader.estimate_rank(from))?;
-                let end = to.map_or(Ok(live.run.entries), |to| reader.estimate_rank(to))?;
+                let rank = |at| tree.layout.estimate_rank(&run, at);
+                let begin = from.map_or(Ok(0), rank)?;
+                let end = to.map_or(Ok(live.run.entries), rank)?;
                 expected = expected.saturating_add(end.saturating_sub(begin));
             }
-            cursors.push(reader.range(from_bound, to_bound)?);
+            newest_first.push(RunSlice {
+                run,
+                from: from_bound,
+                to: to_bound,
+            });
         }
-        for live in own.iter().rev() {
-            cursors.push(tree.reader(live.run).range(Bound::Unbounded, Bound::Unbounded)?);
-        }
+        newest_first.extend(own.iter().rev().map(|live| tree.whole(live)));
         let room = tree.room_for_children(&parent, tree.pivot_len_max());
         let wanted = usize::try_from(expected / tree.config.leaf_entries).unwrap_or(usize::MAX);
         let cuts = if is_leaf { wanted.min(room) } else { 0 };
         let inputs: Vec<LiveRun> = slices.iter().chain(&own).copied().collect();
         Ok(Some(Self {
             tree,
-            merge: tree.merge(cursors, is_leaf)?,
+            merge: tree.merge(&newest_first, is_leaf)?,
             cycle: cycle_of(&inputs),
             entries_per_page: entries_per_page(&inputs),
             aim: Aim::PushDown {
@@ -303,26 +302,28 @@ fn are_still(node: &Node, at: usize, runs: &[LiveRun]) -> bool {
     })
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
+    /// All of a run.
+    fn whole(&self, live: &LiveRun) -> RunSlice<'static, '_, O, S> {
+        RunSlice {
+            run: self.run(live.run),
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+        }
+    }
+
     fn merge<'t>(
         &'t self,
-        newest_first: Vec<RunCursor<O, L, &'t S>>,
+        newest_first: &[RunSlice<'_, 't, O, S>],
         is_last: bool,
-    ) -> Result<Merge<'t, O, L, S>> {
-        // A lookup that gets as far as a leaf most often finds what it looks for there.
-        let config = if is_last {
-            self.config.run.filter_bits(0)
-        } else {
-            self.config.run
-        };
-        Merge::of_cursors(
-            &self.store,
-            newest_first,
-            self.order.clone(),
-            self.layout.clone(),
-            config,
+    ) -> Result<L::Merge<'t, S>> {
+        let target = MergeTarget {
+            store: &self.store,
+            order: &self.order,
+            options: self.config.run,
             is_last,
-        )
+        };
+        self.layout.merge(newest_first, target)
     }
 
     /// The most key bytes that a pivot may have.

@@ -5,8 +5,8 @@ use std::ops::AddAssign;
 use super::descend::IntervalTarget;
 use super::due::Step;
 use super::job::{Job, Published};
+use super::runs::Runs;
 use super::tree::BeTree;
-use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
 use bedload_pages::{PageId, PageStore, Result};
@@ -56,7 +56,7 @@ impl AddAssign for MaintenanceWork {
 ///
 /// Dropping a maintainer loses the merge it is in the middle of, without harm but for pages that are leaks until the
 /// store is swept.
-pub struct Maintainer<'t, O, L, S: PageStore + 't> {
+pub struct Maintainer<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> {
     tree: &'t BeTree<O, L, S>,
     job: Option<(Step, Job<'t, O, L, S>)>,
     /// Where a node was pushed down to last: it may have too much now.
@@ -65,7 +65,7 @@ pub struct Maintainer<'t, O, L, S: PageStore + 't> {
     work: MaintenanceWork,
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     /// Somebody to maintain the tree, who has done nothing yet.
     pub fn maintainer(&self) -> Maintainer<'_, O, L, S> {
         Maintainer {
@@ -78,7 +78,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     }
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageStore> Maintainer<'_, O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
     /// What was done so far.
     pub fn done(&self) -> MaintenanceWork {
         self.work

@@ -13,7 +13,7 @@
 //! | 33 | 7 | zero |
 
 use super::bytes::{Reader, put};
-use crate::entry::RowLayout;
+use super::runs::RowForm;
 use crate::key_order::KeyOrder;
 use bedload_pages::{Error, PageId, Result};
 
@@ -34,17 +34,15 @@ pub(super) struct Meta {
 /// What of a tree's order, layout and settings the pages depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
-    fixed_bytes: u32,
-    variable_columns: u32,
+    row: RowForm,
     flags: u8,
 }
 
 impl Form {
-    pub(super) fn new(order: &impl KeyOrder, layout: &impl RowLayout, ties: bool) -> Self {
+    pub(super) fn new(order: &impl KeyOrder, row: RowForm, ties: bool) -> Self {
         let keys = !order.prefix_is_exact();
         Self {
-            fixed_bytes: u32::try_from(layout.fixed_len()).unwrap_or(u32::MAX),
-            variable_columns: u32::try_from(layout.variable_columns()).unwrap_or(u32::MAX),
+            row,
             flags: if ties { HAS_TIES } else { 0 } | if keys { HAS_KEYS } else { 0 },
         }
     }
@@ -68,8 +66,10 @@ impl Meta {
                 generation: bytes.u64()?,
                 cycle: bytes.u64()?,
                 shape: Form {
-                    fixed_bytes: bytes.u32()?,
-                    variable_columns: bytes.u32()?,
+                    row: RowForm {
+                        fixed_bytes: bytes.u32()?,
+                        variable_columns: bytes.u32()?,
+                    },
                     flags: bytes.u8()?,
                 },
             })
@@ -84,8 +84,8 @@ impl Meta {
         put(page, 4, &self.root.get().to_le_bytes());
         put(page, 8, &self.generation.to_le_bytes());
         put(page, 16, &self.cycle.to_le_bytes());
-        put(page, 24, &self.shape.fixed_bytes.to_le_bytes());
-        put(page, 28, &self.shape.variable_columns.to_le_bytes());
+        put(page, 24, &self.shape.row.fixed_bytes.to_le_bytes());
+        put(page, 28, &self.shape.row.variable_columns.to_le_bytes());
         put(page, 32, &[self.shape.flags]);
     }
 }

@@ -15,6 +15,7 @@
 //! | [`Cursor`] | a range, in either direction |
 //! | [`Maintainer`] | pushes down, merges and splits, a bounded piece at a time |
 //! | [`BulkDelete`] | vacuum |
+//! | [`Runs`] | what a tree asks of its runs: those of entries, or of another kind |
 //!
 //! # Shape
 //!
@@ -72,6 +73,7 @@ mod maintain;
 mod meta;
 mod node;
 mod options;
+mod runs;
 mod tree;
 mod vacuum;
 mod verify;
@@ -80,6 +82,7 @@ pub use cursor::Cursor;
 pub use insert::{Pressure, SealedBatch, SortedBatch};
 pub use maintain::{Maintainer, MaintenanceWork, Progress};
 pub use options::BeTreeOptions;
+pub use runs::{MergeTarget, RowForm, RunMerge, RunSlice, Runs, TreeRun};
 pub use tree::BeTree;
 pub use vacuum::BulkDelete;
 pub use verify::{BeTreeProblem, Report};

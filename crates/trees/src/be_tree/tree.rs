@@ -5,6 +5,7 @@ use std::fmt;
 use super::meta::{Form, Meta};
 use super::node::{CHILD_LEN, Child, HEADER_LEN, Node, NodeView, RUN_LEN};
 use super::options::BeTreeOptions;
+use super::runs::{Runs, TreeRun};
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
@@ -65,7 +66,7 @@ pub struct BeTree<O, L, S> {
     pub(super) config: BeTreeOptions,
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// The tree whose meta page is `meta`. Order, layout and [`BeTreeOptions::ties`] must be those it was created with; what of
     /// them pages can tell is checked.
     ///
@@ -75,7 +76,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
     pub fn open(store: S, meta: PageId, order: O, layout: L, config: BeTreeOptions) -> Result<Self> {
         check_room(&config, &order, store.payload_len())?;
         let found = Meta::decode(&store.read(meta)?, meta)?;
-        if found.shape != Form::new(&order, &layout, config.has_ties()) {
+        if found.shape != Form::new(&order, layout.form(), config.has_ties()) {
             let reason = "it was created with keys, rows or ties of another kind";
             return Err(Error::Shape { reason });
         }
@@ -126,14 +127,13 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         }
     }
 
-    pub(super) fn reader(&self, run: Run) -> RunReader<O, L, &S> {
-        RunReader::new(
-            &self.store,
-            self.order.clone(),
-            self.layout.clone(),
-            self.config.run,
+    pub(super) fn run(&self, run: Run) -> TreeRun<'_, O, S> {
+        TreeRun {
+            store: &self.store,
+            order: &self.order,
+            options: self.config.run,
             run,
-        )
+        }
     }
 
     pub(super) fn node(&self, id: PageId) -> Result<Node> {
@@ -197,7 +197,19 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
     }
 }
 
-impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
+impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+    pub(super) fn reader(&self, run: Run) -> RunReader<O, L, &S> {
+        RunReader::new(
+            &self.store,
+            self.order.clone(),
+            self.layout.clone(),
+            self.config.run,
+            run,
+        )
+    }
+}
+
+impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     /// A new, empty tree. [`BeTree::meta`] tells the page by which it can be opened again, which is reserved first.
     ///
     /// # Errors
@@ -225,7 +237,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
             root: root.id,
             generation: meta.generation,
             cycle: 0,
-            shape: Form::new(&order, &layout, config.has_ties()),
+            shape: Form::new(&order, layout.form(), config.has_ties()),
         };
         let batch = store.batch(&[root.id, leaf.id, meta.id])?;
         batch.commit(|pages| {
@@ -252,8 +264,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BeTree<O, L, S> {
     /// Retires the pages of runs that no node names any more.
     pub(super) fn retire(&self, runs: &[Run]) -> Result<()> {
         for &run in runs {
-            let pages: Vec<PageId> = self.reader(run).pages()?.iter().collect();
-            self.store.retire(&pages);
+            self.store.retire(&self.layout.pages(&self.run(run))?);
         }
         Ok(())
     }

@@ -1,14 +1,13 @@
 //! The structural check.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use super::node::{Node, NodeView};
+use super::runs::Runs;
 use super::tree::BeTree;
-use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
-use crate::point::{Point, PointBuf};
-use crate::run::{Run, RunEdge};
+use crate::point::PointBuf;
+use crate::run::Run;
 use bedload_pages::{Error, PageId, PageRead, Result};
 
 /// What [`BeTree::verify`] found.
@@ -54,7 +53,7 @@ pub struct BeTreeProblem {
 /// A node's interval.
 type Between<'k> = (Option<&'k PointBuf>, Option<&'k PointBuf>);
 
-impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
+impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     /// Reads the whole tree and says all that is wrong with it. To be called when nobody changes it.
     ///
     /// # Errors
@@ -127,60 +126,21 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
     }
 
     fn verify_run(&self, run: &Run, (low, high): Between<'_>, report: &mut Report) -> Result<()> {
-        let reader = self.reader(*run);
-        let pages = reader.pages()?;
-        let mut count = 0_u32;
-        for page in pages.iter() {
-            count += 1;
+        let source = self.run(*run);
+        let pages = self.layout.pages(&source)?;
+        for &page in &pages {
             if !report.pages.insert(page) {
                 problem(report, page, "it is in the tree twice");
             }
         }
-        if count != run.pages {
+        if pages.len() != run.pages as usize {
             problem(report, run.root, "its run has not the pages that its node says");
         }
-        let mut cursor = reader.range(Bound::Unbounded, Bound::Unbounded)?;
-        let mut entries = 0_u64;
-        let mut last: Option<PointBuf> = None;
-        let mut scratch = Vec::new();
-        let mut wrong = None;
-        while let Some(entry) = cursor.next_entry()? {
-            entries += 1;
-            let key: &[u8] = if self.order.prefix_is_exact() {
-                &[]
-            } else {
-                entry.key(&mut scratch)
-            };
-            let (prefix, tie) = (entry.prefix(), entry.tie());
-            let point = Point { prefix, tie, key };
-            let compare = |other: &PointBuf| other.as_point().cmp(&self.order, &point);
-            if last.as_ref().is_some_and(|last| compare(last).is_ge()) {
-                wrong = Some("its run's entries do not ascend");
-            }
-            if low.is_some_and(|low| compare(low).is_gt()) || high.is_some_and(|high| compare(high).is_le()) {
-                wrong = Some("its run has entries outside of the node's interval");
-            }
-            let edge = RunEdge { prefix, tie };
-            let (first_edge, last_edge) = (run.first, run.last);
-            let is_outside = if self.order.prefix_is_exact() {
-                edge < first_edge || edge > last_edge
-            } else {
-                prefix < first_edge.prefix || prefix > last_edge.prefix
-            };
-            if is_outside {
-                wrong = Some("its run has entries outside of its edges");
-            }
-            match &mut last {
-                Some(last) => last.set(point),
-                None => last = Some(point.to_buf()),
-            }
-        }
-        // A vacuum that was cut short has deleted entries it has not counted.
-        if entries > run.entries {
-            wrong = Some("its run has more entries than its node says");
-        }
-        if let Some(wrong) = wrong {
-            problem(report, run.root, wrong);
+        let (mut low_key, mut high_key) = (Vec::new(), Vec::new());
+        let low = low.map(|low| self.position(low, &mut low_key));
+        let high = high.map(|high| self.position(high, &mut high_key));
+        for wrong in self.layout.check(&source, (low, high))? {
+            problem(report, run.root, &wrong);
         }
         Ok(())
     }
