@@ -194,6 +194,10 @@ impl<S: PageStore> PageRead for FaultyPages<S> {
         self.store.payload_len()
     }
 
+    fn payload_max(&self) -> usize {
+        self.store.payload_max()
+    }
+
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
         self.meet(&self.reads, Fault::Read)?;
         self.store.read(id)

@@ -25,6 +25,8 @@ use super::page_store::{
 
 /// Slots in the first segment; each further segment has twice as many as the one before.
 const FIRST_SEGMENT_PAGES: u32 = 64;
+/// The longest page.
+const LONG_PAYLOAD_MAX: usize = 16 << 20;
 /// Enough doublings for every 32-bit page id.
 const SEGMENTS: usize = 27;
 
@@ -264,6 +266,10 @@ impl PageRead for HeapPages {
         self.payload_len
     }
 
+    fn payload_max(&self) -> usize {
+        LONG_PAYLOAD_MAX
+    }
+
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {
         Self::guard(id, self.slot(id)?.latch.read())
     }
@@ -383,9 +389,13 @@ struct Latched<'s> {
 
 impl Latched<'_> {
     /// The payload, about to be written by a commit.
-    fn payload(&mut self) -> &mut [u8] {
+    fn payload(&mut self, payload_len: usize) -> &mut [u8] {
         if self.slot.state.load(Ordering::Relaxed) == RESERVED {
             self.slot.state.store(LIVE, Ordering::Release);
+        }
+        // It may have been a long page in an earlier life.
+        if self.frame.bytes().is_some_and(|bytes| bytes.len() != payload_len) {
+            *self.frame = Frame::Owned(vec![0; payload_len].into());
         }
         self.frame.bytes_mut()
     }
@@ -442,17 +452,18 @@ impl Batch for HeapBatch<'_> {
     }
 
     fn commit(mut self, apply: impl FnOnce(&mut [&mut [u8]])) {
+        let payload_len = self.store.payload_len;
         let Some(first) = &mut self.first else {
             return apply(&mut []);
         };
         if self.others.is_empty() {
-            return apply(&mut [first.payload()]);
+            return apply(&mut [first.payload(payload_len)]);
         }
         let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
         let len = 1 + self.others.len();
         let pages = std::iter::once(first).chain(&mut self.others);
         for (payload, page) in payloads.iter_mut().zip(pages) {
-            *payload = page.payload();
+            *payload = page.payload(payload_len);
         }
         apply(&mut payloads[..len]);
     }
@@ -470,12 +481,12 @@ impl RunWriter for HeapRunWriter<'_> {
 
     fn write(&mut self, page: Reserved, payload: &[u8]) -> Result<()> {
         assert!(
-            payload.len() <= self.store.payload_len,
+            payload.len() <= LONG_PAYLOAD_MAX,
             "a payload of {} bytes does not fit in a page",
             payload.len()
         );
         let mut padded = payload.to_vec();
-        padded.resize(self.store.payload_len, 0);
+        padded.resize(payload.len().max(self.store.payload_len), 0);
         let slot = self.store.slot(page.id)?;
         *slot.latch.write() = Frame::Run(padded.into());
         slot.state.store(LIVE, Ordering::Release);

@@ -262,6 +262,8 @@ impl RunWriter for MimicRunWriter<'_> {
     }
 
     fn write(&mut self, page: Reserved, payload: &[u8]) -> Result<()> {
+        let payload_len = self.store.payload_len();
+        assert!(payload.len() <= payload_len, "this host keeps no long pages");
         self.heap.write(page, payload)
     }
 

@@ -85,6 +85,12 @@ pub trait PageRead {
     /// Bytes a tree may use in each page: a multiple of 8, from 256 up to 65,528.
     fn payload_len(&self) -> usize;
 
+    /// Bytes of the longest page that a [`RunWriter`] may write. Where that is more than
+    /// [`payload_len`](Self::payload_len), the store keeps long pages: each is read as a whole, under one id.
+    fn payload_max(&self) -> usize {
+        self.payload_len()
+    }
+
     /// Latches the page shared and returns its payload.
     ///
     /// # Errors
@@ -233,7 +239,8 @@ pub trait RunWriter {
     /// The store is full.
     fn reserve(&mut self) -> Result<Reserved>;
 
-    /// Writes a page reserved by this writer. `payload` may be shorter than a page; the rest is zero.
+    /// Writes a page reserved by this writer. `payload` may be shorter than a page; the rest is zero. It may be longer, up to
+    /// [`PageRead::payload_max`]; a long page must never be put into a batch.
     ///
     /// # Errors
     ///
@@ -241,7 +248,7 @@ pub trait RunWriter {
     ///
     /// # Panics
     ///
-    /// If `payload` is longer than a page.
+    /// If `payload` is longer than [`PageRead::payload_max`].
     fn write(&mut self, page: Reserved, payload: &[u8]) -> Result<()>;
 
     /// Ends the run: every page written is as durable as rule 5 asks. Pages of a writer dropped without this are
@@ -264,6 +271,10 @@ macro_rules! forward_to_shared_store {
 
             fn payload_len(&self) -> usize {
                 (**self).payload_len()
+            }
+
+            fn payload_max(&self) -> usize {
+                (**self).payload_max()
             }
 
             fn read(&self, id: PageId) -> Result<Self::Guard<'_>> {

@@ -13,7 +13,7 @@ use super::version::PageVersion;
 use super::working::WorkingPages;
 use crate::error::Result;
 
-/// Pages that are in memory at once.
+/// Pages that are in memory at once, long ones as often as they are longer.
 const PAGES: usize = 256;
 
 impl PageVersion {
@@ -36,7 +36,11 @@ impl PageVersion {
         loop {
             let mut ids = Vec::with_capacity(PAGES);
             let mut pages: Vec<(PageKind, Page)> = Vec::with_capacity(PAGES);
-            for (id, slot) in left.by_ref().take(PAGES) {
+            let mut room = PAGES;
+            while room > 0
+                && let Some((id, slot)) = left.next()
+            {
+                room = room.saturating_sub(slot.places as usize);
                 let mut page = self.file.read(slot, PageKind::Tree, id.get())?;
                 let is_run = page.is_of_kind(PageKind::Run);
                 change(id, page.payload_mut());
@@ -51,8 +55,7 @@ impl PageVersion {
                 logical: id.get(),
                 page,
             });
-            let mut unwritten: Vec<Unwritten<'_>> = unwritten.collect();
-            let slots = target.write(&mut unwritten, self.number())?;
+            let slots = target.write_all(unwritten.collect(), self.number())?;
             for (&id, slot) in ids.iter().zip(slots) {
                 map.set(id, slot);
             }

@@ -187,6 +187,7 @@ impl DirectoryText {
                 Some(Slot {
                     page: fields.u32()?,
                     crc: fields.u32()?,
+                    places: 1,
                 })
             };
             Some((number, bytes, [slot()?, slot()?]))

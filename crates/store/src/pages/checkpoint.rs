@@ -27,7 +27,7 @@ use super::catalogue_pages::{
 use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_file::{PageFile, Unwritten};
 use super::page_map::{PageMap, SLOT_BYTES, Slot, decode_slots, encode_slots};
-use super::space::Space;
+use super::space::{Extent, Space};
 use super::superblock::Superblock;
 use super::version::PageVersion;
 use super::working::WorkingPages;
@@ -85,22 +85,19 @@ impl WorkingPages {
         let page_bytes = superblock.page_bytes as usize;
         let file = Arc::new(PageFile::new(path, file, page_bytes, cache_pages));
         let mut fixtures = Vec::new();
-        let (map, mut used) = read_map(&file, superblock, &mut fixtures)?;
+        let (map, leaves) = read_map(&file, superblock, &mut fixtures)?;
         let ReadCatalogue {
             text,
             written,
             damage,
         } = read_catalogue(&file, superblock, &mut fixtures)?;
-        used.extend(written.values().flat_map(|part| &part.places));
-        used.extend(map.iter().map(|(_, slot)| slot.page));
-        used.extend_from_slice(&fixtures);
+        let parts = written.values().flat_map(|part| &part.places);
+        let single = leaves.iter().chain(parts).chain(&fixtures);
+        let mut used: Vec<Extent> = single.copied().map(Extent::one).collect();
+        used.extend(map.iter().map(|(_, slot)| slot.extent()));
         used.sort_unstable();
-        if let Some(twice) = used.windows(2).find(|pair| pair[0] == pair[1]) {
-            let slot = Slot {
-                page: twice[0],
-                crc: 0,
-            };
-            return Err(named_twice(&file, superblock, slot));
+        if let Some(twice) = used.windows(2).find(|pair| pair[0].end() > pair[1].first) {
+            return Err(named_twice(&file, superblock, twice[1].first));
         }
         *file.space.lock() = Space::of_used(&used);
         let version = Arc::new(PageVersion::new(superblock.checkpoint, map, file.clone()));
@@ -165,7 +162,8 @@ impl WorkingPages {
                 let lost = state.map.written().enumerate();
                 let lost = lost.filter(|(leaf, slot)| kept.get(*leaf) != Some(slot));
                 let lost: Vec<u32> = lost.filter_map(|(_, slot)| slot.map(|slot| slot.page)).collect();
-                self.file.free(lost.into_iter().chain(fixtures).chain(begun));
+                let lost = lost.into_iter().chain(fixtures).chain(begun);
+                self.file.free(lost.map(Extent::one));
                 return Err(match error {
                     Error::NoSpace { .. } => CheckpointError::Clean(error),
                     other => CheckpointError::Unknown(other),
@@ -185,13 +183,13 @@ impl WorkingPages {
             .written()
             .zip(now)
             .filter(|(before, now)| before != now);
-        replaced.extend(moved.filter_map(|(before, _)| before.map(|slot| slot.page)));
-        replaced.append(&mut state.fixtures);
+        replaced.extend(moved.filter_map(|(before, _)| before.map(Slot::extent)));
+        replaced.extend(state.fixtures.drain(..).map(Extent::one));
         state.fixtures = fixtures;
         let kept: HashSet<u32> = parts.values().flat_map(|part| &part.places).copied().collect();
         let before = std::mem::replace(&mut state.parts, parts);
         let places = before.into_values().flat_map(|part| part.places);
-        replaced.extend(places.filter(|place| !kept.contains(place)));
+        replaced.extend(places.filter(|place| !kept.contains(place)).map(Extent::one));
         state.private.clear();
         self.file.space.lock().wait(checkpoint, replaced);
         state.published = Arc::new(PageVersion::new(checkpoint, state.map.clone(), self.file.clone()));
@@ -291,7 +289,7 @@ pub(super) fn read_map(
         if seen.insert(slot.page) {
             file.read(slot, PageKind::Map, 0)
         } else {
-            Err(named_twice(file, superblock, slot))
+            Err(named_twice(file, superblock, slot.page))
         }
     };
     let mut level = vec![superblock.map_root];
@@ -317,7 +315,7 @@ pub(super) fn read_map(
 }
 
 /// The error of a place that two slots of a page map name.
-pub(super) fn named_twice(file: &PageFile, superblock: &Superblock, slot: Slot) -> Error {
+pub(super) fn named_twice(file: &PageFile, superblock: &Superblock, page: u32) -> Error {
     let place = format!("the page map of checkpoint {}", superblock.checkpoint);
-    Error::corrupt(file.path(), place, format!("two pages claim place {}", slot.page))
+    Error::corrupt(file.path(), place, format!("two pages claim place {page}"))
 }

@@ -76,16 +76,16 @@ impl Content {
     pub(crate) fn write(mut self, file: PageFile) -> Result<()> {
         let mut superblock = self.superblock;
         let checkpoint = superblock.checkpoint;
-        let mut unwritten: Vec<Unwritten<'_>> = self
-            .pages
-            .iter_mut()
-            .map(|(id, page)| Unwritten {
-                kind: PageKind::Tree,
-                logical: *id,
-                page,
-            })
-            .collect();
-        let slots = file.write(&mut unwritten, checkpoint)?;
+        let unwritten = self.pages.iter_mut().map(|(id, page)| Unwritten {
+            kind: if page.is_of_kind(PageKind::Run) {
+                PageKind::Run
+            } else {
+                PageKind::Tree
+            },
+            logical: *id,
+            page,
+        });
+        let slots = file.write_all(unwritten.collect(), checkpoint)?;
         let mut map = PageMap::new(slots_per_page(&file));
         for ((id, _), slot) in self.pages.iter().zip(slots) {
             if let Some(id) = PageId::new(*id) {

@@ -29,11 +29,13 @@ pub(crate) struct Stamp {
     pub(crate) crc: u32,
     pub(crate) kind: PageKind,
     pub(crate) logical: u32,
+    /// How many places it takes.
+    pub(crate) places: u32,
     /// The checkpoint that the page was written for.
     pub(crate) checkpoint: u64,
 }
 
-/// The bytes of one page. Immutable once shared.
+/// The bytes of one page, which may take several places of the file. Immutable once shared.
 pub(crate) struct Page(Memory);
 
 enum Memory {
@@ -111,12 +113,14 @@ impl Page {
         self.0[4] == kind as u8
     }
 
-    /// Completes the header and returns the checksum that whoever names the page keeps beside its place.
-    pub(crate) fn seal(&mut self, kind: PageKind, logical: u32, checkpoint: u64) -> u32 {
+    /// Completes the header of a page that takes so many places, and returns the checksum that whoever names the page keeps
+    /// beside its place.
+    pub(crate) fn seal(&mut self, kind: PageKind, logical: u32, places: u32, checkpoint: u64) -> u32 {
         let header = &mut self.0[..HEADER_BYTES];
         header.fill(0);
         header[4] = kind as u8;
         header[8..12].copy_from_slice(&logical.to_le_bytes());
+        header[12..16].copy_from_slice(&places.to_le_bytes());
         header[16..24].copy_from_slice(&checkpoint.to_le_bytes());
         let crc = crc32c::crc32c(&self.0[4..]);
         self.0[..4].copy_from_slice(&crc.to_le_bytes());
@@ -125,7 +129,12 @@ impl Page {
 
     /// What a page says of itself, if it is whole.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
-        let mut fields = Reader::new(&self.0);
+        Self::stamp_of(&self.0).filter(|stamp| crc32c::crc32c(&self.0[4..]) == stamp.crc)
+    }
+
+    /// What the beginning of a page says of the whole, which may be longer.
+    pub(crate) fn stamp_of(bytes: &[u8]) -> Option<Stamp> {
+        let mut fields = Reader::new(bytes);
         let crc = fields.u32()?;
         let kind = match fields.u32()?.to_le_bytes()[0] {
             1 => PageKind::Tree,
@@ -134,12 +143,12 @@ impl Page {
             4 => PageKind::Run,
             _ => return None,
         };
-        let (logical, _, checkpoint) = (fields.u32()?, fields.u32()?, fields.u64()?);
-        (crc32c::crc32c(&self.0[4..]) == crc).then_some(Stamp {
+        Some(Stamp {
             crc,
             kind,
-            logical,
-            checkpoint,
+            logical: fields.u32()?,
+            places: fields.u32()?,
+            checkpoint: fields.u64()?,
         })
     }
 

@@ -8,15 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::cache::Cache;
-use super::page::{Page, PageKind};
+use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_map::Slot;
-use super::space::Space;
+use super::space::{Extent, Space};
 use super::superblock::{PAGES_OFFSET, SUPERBLOCK_BYTES, Superblock};
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
 
 /// Pages written in one call to the disk.
 const WRITE_PAGES: u32 = 64;
+
+/// The most bytes of a page that takes several places.
+pub(super) const LONG_PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// The data file of a store. Shared by the working pages and by every version that is held.
 #[derive(Debug)]
@@ -98,8 +101,16 @@ impl PageFile {
 
     /// Has the disk fetch what is not in the cache.
     pub(super) fn read_ahead(&self, slots: impl Iterator<Item = Slot>) {
-        let places = slots.map(|slot| slot.page);
-        for fetched in requests(places.filter(|&place| !self.cache.has(place))) {
+        let mut single = Vec::new();
+        for slot in slots.filter(|slot| !self.cache.has(slot.page)) {
+            if slot.places > 1 {
+                let bytes = u64::from(slot.places) * self.page_bytes as u64;
+                self.file.read_ahead(self.offset(slot.page), bytes);
+            } else {
+                single.push(slot.page);
+            }
+        }
+        for fetched in requests(single.into_iter()) {
             let bytes = u64::from(fetched.end() - fetched.start() + 1) * self.page_bytes as u64;
             self.file.read_ahead(self.offset(*fetched.start()), bytes);
         }
@@ -119,7 +130,13 @@ impl PageFile {
             let place = format!("{name} at offset {}", self.offset(slot.page));
             Error::corrupt(&self.path, place, reason)
         };
-        let mut page = self.cache.page(self.page_bytes);
+        let mut page = match slot.places {
+            1 => self.cache.page(self.page_bytes),
+            places if self.page_len(places) <= Some(LONG_PAGE_BYTES_MAX) && places > 0 => {
+                Page::zeroed(places as usize * self.page_bytes)
+            }
+            places => return Err(damaged(format!("it is said to take {places} places"))),
+        };
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.file
             .read_at(self.offset(slot.page), page.bytes_mut())
@@ -134,6 +151,74 @@ impl PageFile {
         Ok(page)
     }
 
+    /// Bytes of a page of so many places.
+    fn page_len(&self, places: u32) -> Option<usize> {
+        self.page_bytes.checked_mul(places as usize)
+    }
+
+    /// Bytes of payload that the longest page has.
+    pub(super) fn payload_max(&self) -> usize {
+        LONG_PAGE_BYTES_MAX - HEADER_BYTES
+    }
+
+    /// A page of zeros with room for a payload, and how many places it takes.
+    pub(super) fn page_for(&self, payload_bytes: usize) -> (Page, u32) {
+        let places = (HEADER_BYTES + payload_bytes).div_ceil(self.page_bytes);
+        let page = Page::zeroed(places * self.page_bytes);
+        (
+            page,
+            u32::try_from(places).expect("a payload is at most 16 MiB long"),
+        )
+    }
+
+    /// Seals a page of several places and writes it where these are neighbours; returns where it stands.
+    pub(super) fn write_long(&self, unwritten: Unwritten<'_>, checkpoint: u64) -> Result<Slot> {
+        let places = unwritten.page.bytes().len() / self.page_bytes;
+        let places = u32::try_from(places).expect("a page is at most 16 MiB long");
+        let Some(extent) = self.space.lock().allocate_long(places) else {
+            return Err(self.full());
+        };
+        let crc = unwritten
+            .page
+            .seal(unwritten.kind, unwritten.logical, places, checkpoint);
+        if let Err(source) = self
+            .file
+            .write_at(self.offset(extent.first), unwritten.page.bytes())
+        {
+            self.free(std::iter::once(extent));
+            return Err(Error::io(&self.path, "write", source));
+        }
+        Ok(Slot {
+            page: extent.first,
+            crc,
+            places,
+        })
+    }
+
+    /// As [`write`](Self::write), for pages that may be long.
+    pub(super) fn write_all(&self, pages: Vec<Unwritten<'_>>, checkpoint: u64) -> Result<Vec<Slot>> {
+        let mut slots = Vec::with_capacity(pages.len());
+        let mut single = Vec::new();
+        for unwritten in pages {
+            if unwritten.page.bytes().len() == self.page_bytes {
+                single.push(unwritten);
+            } else {
+                slots.append(&mut self.write(&mut single, checkpoint)?);
+                single.clear();
+                slots.push(self.write_long(unwritten, checkpoint)?);
+            }
+        }
+        slots.append(&mut self.write(&mut single, checkpoint)?);
+        Ok(slots)
+    }
+
+    fn full(&self) -> Error {
+        Error::NoSpace {
+            path: self.path.clone(),
+            action: "number another page of",
+        }
+    }
+
     /// Seals the pages and writes them to free places, neighbours side by side where space allows; returns where
     /// each one stands. On an error the places already taken are free again.
     pub(super) fn write(&self, pages: &mut [Unwritten<'_>], checkpoint: u64) -> Result<Vec<Slot>> {
@@ -145,21 +230,24 @@ impl PageFile {
                 .min(WRITE_PAGES);
             let taken = self.space.lock().allocate(wanted);
             let Some((first, count)) = taken else {
-                self.free(slots.iter().map(|slot| slot.page));
-                return Err(Error::NoSpace {
-                    path: self.path.clone(),
-                    action: "number another page of",
-                });
+                self.free(slots.iter().map(|slot| slot.extent()));
+                return Err(self.full());
             };
             buffer.clear();
             let begin = slots.len();
             for (place, unwritten) in (first..first + count).zip(&mut pages[begin..]) {
-                let crc = unwritten.page.seal(unwritten.kind, unwritten.logical, checkpoint);
+                let crc = unwritten
+                    .page
+                    .seal(unwritten.kind, unwritten.logical, 1, checkpoint);
                 buffer.extend_from_slice(unwritten.page.bytes());
-                slots.push(Slot { page: place, crc });
+                slots.push(Slot {
+                    page: place,
+                    crc,
+                    places: 1,
+                });
             }
             if let Err(source) = self.file.write_at(self.offset(first), &buffer) {
-                self.free(slots.iter().map(|slot| slot.page));
+                self.free(slots.iter().map(|slot| slot.extent()));
                 return Err(Error::io(&self.path, "write", source));
             }
         }
@@ -167,10 +255,10 @@ impl PageFile {
     }
 
     /// Makes places free that no checkpoint and no held version names.
-    pub(super) fn free(&self, places: impl Iterator<Item = u32>) {
-        for place in places {
-            self.cache.remove(place);
-            self.space.lock().free(place);
+    pub(super) fn free(&self, extents: impl Iterator<Item = Extent>) {
+        for extent in extents {
+            self.cache.remove(extent.first);
+            self.space.lock().free(extent);
         }
     }
 

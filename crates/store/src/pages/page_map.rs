@@ -2,21 +2,34 @@
 //!
 //! A map is a value. Cloning it costs one reference a leaf, and changing one clone leaves the others as they were:
 //! that is all a snapshot is. Leaves remember where they were last written, so that a checkpoint writes only those
-//! that changed. The whole map is in memory: 8 bytes for each page of the store.
+//! that changed. The whole map is in memory: 12 bytes for each page of the store, however long.
 
 use std::sync::Arc;
 
 use bedload_pages::PageId;
 
-/// A place in the data file (0: none) and the checksum of the page that stands there.
+use super::space::Extent;
+
+/// Where a page stands in the data file: its first place (0: none), how many places it takes, and its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Slot {
     pub(crate) page: u32,
     pub(crate) crc: u32,
+    pub(crate) places: u32,
+}
+
+impl Slot {
+    /// The places of the page.
+    pub(crate) fn extent(self) -> Extent {
+        Extent {
+            first: self.page,
+            places: self.places,
+        }
+    }
 }
 
 /// Bytes of a slot in a page of the map.
-pub(crate) const SLOT_BYTES: usize = 8;
+pub(crate) const SLOT_BYTES: usize = 12;
 
 #[derive(Debug, Clone)]
 struct Leaf {
@@ -117,7 +130,8 @@ pub(crate) fn encode_slots(slots: &[Slot], payload: &mut [u8]) {
     payload.fill(0);
     for (slot, out) in slots.iter().zip(payload.chunks_exact_mut(SLOT_BYTES)) {
         out[..4].copy_from_slice(&slot.page.to_le_bytes());
-        out[4..].copy_from_slice(&slot.crc.to_le_bytes());
+        out[4..8].copy_from_slice(&slot.crc.to_le_bytes());
+        out[8..].copy_from_slice(&slot.places.to_le_bytes());
     }
 }
 
@@ -125,5 +139,6 @@ pub(crate) fn decode_slots(payload: &[u8]) -> impl Iterator<Item = Slot> {
     payload.chunks_exact(SLOT_BYTES).map(|bytes| Slot {
         page: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
         crc: u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+        places: u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]),
     })
 }

@@ -127,25 +127,36 @@ impl Remains {
                     }
                 }
             }
-            for (place, bytes) in (place..).zip(bytes.chunks_exact(page_bytes)) {
+            let mut next = place;
+            while let Some(bytes) = bytes.chunks_exact(page_bytes).nth((next - place) as usize) {
                 page.bytes_mut().copy_from_slice(bytes);
-                self.remember(place, &page);
+                next += self.remember(next, &page);
             }
-            place += count;
+            place = next;
         }
         self.catalogue_pages.sort_unstable_by_key(|copy| copy.checkpoint);
         Ok(())
     }
 
-    fn remember(&mut self, place: u32, page: &Page) {
-        let Some(stamp) = page.stamp() else { return };
-        let copy = PageCopy {
-            checkpoint: stamp.checkpoint,
-            slot: Slot {
-                page: place,
-                crc: stamp.crc,
-            },
+    /// Remembers the page that begins at a place, if it is whole; returns how many places it takes.
+    fn remember(&mut self, place: u32, page: &Page) -> u32 {
+        let Some(stamp) = Page::stamp_of(page.bytes()) else {
+            return 1;
         };
+        let slot = Slot {
+            page: place,
+            crc: stamp.crc,
+            places: stamp.places,
+        };
+        let is_whole = match stamp.places {
+            1 => page.stamp().is_some(),
+            _ => self.file.read(slot, stamp.kind, stamp.logical).is_ok(),
+        };
+        if !is_whole {
+            return 1;
+        }
+        let checkpoint = stamp.checkpoint;
+        let copy = PageCopy { checkpoint, slot };
         match stamp.kind {
             PageKind::Tree | PageKind::Run => {
                 let newest = self.tree_pages.entry(stamp.logical).or_insert(copy);
@@ -156,6 +167,7 @@ impl Remains {
             PageKind::Catalogue => self.catalogue_pages.push(copy),
             PageKind::Map => {}
         }
+        stamp.places
     }
 
     /// Reads every page of a tree that can be had and shows it to `visit`; adds what is damaged to `problems`.
@@ -242,7 +254,7 @@ impl Remains {
             let page = if seen.insert(slot.page) {
                 self.file.read(slot, PageKind::Map, 0)
             } else {
-                Err(named_twice(&self.file, superblock, slot))
+                Err(named_twice(&self.file, superblock, slot.page))
             };
             match page {
                 Ok(page) => {

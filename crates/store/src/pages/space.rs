@@ -4,6 +4,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+/// Neighbouring places, those of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Extent {
+    pub(crate) first: u32,
+    pub(crate) places: u32,
+}
+
+impl Extent {
+    /// A single place.
+    pub(crate) fn one(first: u32) -> Self {
+        Self { first, places: 1 }
+    }
+
+    /// The first place behind it.
+    pub(crate) fn end(self) -> u32 {
+        self.first.saturating_add(self.places)
+    }
+}
+
 /// Free places, and places that become free once no version needs them.
 ///
 /// Rules:
@@ -17,23 +36,23 @@ pub(crate) struct Space {
     /// One past the last place of the file.
     end: u32,
     /// Places replaced by a checkpoint, in ascending order of checkpoints.
-    waiting: VecDeque<(u64, Vec<u32>)>,
+    waiting: VecDeque<(u64, Vec<Extent>)>,
     /// How often each version is held.
     held: BTreeMap<u64, usize>,
 }
 
 impl Space {
-    /// The space of a file in which exactly the places in `used`, ascending, are in use.
-    pub(crate) fn of_used(used: &[u32]) -> Self {
+    /// The space of a file in which exactly the places in `used`, ascending and apart from each other, are in use.
+    pub(crate) fn of_used(used: &[Extent]) -> Self {
         let mut space = Self {
             end: 1,
             ..Self::default()
         };
-        for &place in used {
-            if place > space.end {
-                space.free.insert(space.end, place - space.end);
+        for extent in used {
+            if extent.first > space.end {
+                space.free.insert(space.end, extent.first - space.end);
             }
-            space.end = place + 1;
+            space.end = extent.end();
         }
         space
     }
@@ -54,25 +73,42 @@ impl Space {
         Some((first, wanted))
     }
 
-    /// Makes a place free at once: one that no checkpoint names.
-    pub(crate) fn free(&mut self, place: u32) {
-        let mut first = place;
-        let mut len = 1;
-        if let Some((&before, &before_len)) = self.free.range(..place).next_back()
-            && before + before_len == place
+    /// Takes neighbouring places, all that are wanted: those of the shortest gap that has room for them. `None` if the format
+    /// has no more.
+    pub(crate) fn allocate_long(&mut self, places: u32) -> Option<Extent> {
+        let gaps = self.free.iter().filter(|&(_, &len)| len >= places);
+        let shortest = gaps.min_by_key(|&(_, &len)| len);
+        let Some((&first, &len)) = shortest else {
+            let end = self.end.checked_add(places)?;
+            let first = std::mem::replace(&mut self.end, end);
+            return Some(Extent { first, places });
+        };
+        self.free.remove(&first);
+        if places < len {
+            self.free.insert(first + places, len - places);
+        }
+        Some(Extent { first, places })
+    }
+
+    /// Makes places free at once that no checkpoint names.
+    pub(crate) fn free(&mut self, extent: Extent) {
+        let mut first = extent.first;
+        let mut len = extent.places;
+        if let Some((&before, &before_len)) = self.free.range(..first).next_back()
+            && before + before_len == first
         {
             self.free.remove(&before);
             first = before;
             len += before_len;
         }
-        if let Some(after_len) = self.free.remove(&(place + 1)) {
+        if let Some(after_len) = self.free.remove(&extent.end()) {
             len += after_len;
         }
         self.free.insert(first, len);
     }
 
     /// Hands over what checkpoint `checkpoint` replaced (rule 2).
-    pub(crate) fn wait(&mut self, checkpoint: u64, places: Vec<u32>) {
+    pub(crate) fn wait(&mut self, checkpoint: u64, places: Vec<Extent>) {
         self.waiting.push_back((checkpoint, places));
     }
 
@@ -98,7 +134,7 @@ impl Space {
 
     /// Takes the places out of waiting that no held version needs; they are to be [freed](Self::free) once nothing
     /// remembers what stood there.
-    pub(crate) fn released(&mut self) -> Vec<u32> {
+    pub(crate) fn released(&mut self) -> Vec<Extent> {
         let oldest = self
             .held
             .first_key_value()
@@ -134,7 +170,7 @@ mod tests {
 
     #[test]
     fn gaps_are_found_and_filled_first() {
-        let mut space = Space::of_used(&[1, 2, 5, 9]);
+        let mut space = Space::of_used(&[1, 2, 5, 9].map(Extent::one));
         assert_eq!(space.allocate(10), Some((3, 2)));
         assert_eq!(space.allocate(2), Some((6, 2)));
         assert_eq!(space.allocate(2), Some((8, 1)));
@@ -143,9 +179,9 @@ mod tests {
 
     #[test]
     fn neighbours_join() {
-        let mut space = Space::of_used(&(1..=10).collect::<Vec<_>>());
+        let mut space = Space::of_used(&(1..=10).map(Extent::one).collect::<Vec<_>>());
         for place in [4, 6, 5] {
-            space.free(place);
+            space.free(Extent::one(place));
         }
         assert_eq!(space.allocate(8), Some((4, 3)));
         assert_eq!(space.free_places(), (0, 10));
@@ -153,15 +189,39 @@ mod tests {
 
     #[test]
     fn replaced_places_wait_for_the_last_version_that_needs_them() {
-        let mut space = Space::of_used(&[1, 2, 3]);
+        let mut space = Space::of_used(&[1, 2, 3].map(Extent::one));
         space.hold(1);
-        space.wait(2, vec![1]);
+        space.wait(2, vec![Extent::one(1)]);
         space.hold(2);
-        space.wait(3, vec![2]);
+        space.wait(3, vec![Extent::one(2)]);
         assert!(space.released().is_empty());
         space.let_go(1);
-        assert_eq!(space.released(), [1]);
+        assert_eq!(space.released(), [Extent::one(1)]);
         space.let_go(2);
-        assert_eq!(space.released(), [2]);
+        assert_eq!(space.released(), [Extent::one(2)]);
+    }
+
+    #[test]
+    fn long_extents_take_the_shortest_gap_that_has_room() {
+        let used = [(1, 2), (10, 1), (14, 3), (30, 1)].map(|(first, places)| Extent { first, places });
+        let mut space = Space::of_used(&used);
+        assert_eq!(space.allocate_long(3), Some(Extent { first: 11, places: 3 }));
+        assert_eq!(space.allocate_long(4), Some(Extent { first: 3, places: 4 }));
+        assert_eq!(
+            space.allocate_long(20),
+            Some(Extent {
+                first: 31,
+                places: 20
+            })
+        );
+        space.free(Extent { first: 14, places: 3 });
+        assert_eq!(
+            space.allocate_long(16),
+            Some(Extent {
+                first: 14,
+                places: 16
+            })
+        );
+        assert_eq!(space.allocate(10), Some((7, 3)));
     }
 }

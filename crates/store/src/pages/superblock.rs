@@ -156,6 +156,7 @@ fn slot(fields: &mut Reader<'_>) -> Option<Slot> {
     Some(Slot {
         page: fields.u32()?,
         crc: fields.u32()?,
+        places: 1,
     })
 }
 

@@ -61,6 +61,10 @@ impl PageRead for PageVersion {
         self.file.page_bytes - HEADER_BYTES
     }
 
+    fn payload_max(&self) -> usize {
+        self.file.payload_max()
+    }
+
     fn read(&self, id: PageId) -> bedload_pages::Result<PageRef> {
         let Some(slot) = self.map.get(id) else {
             let place = format!("page {id}");

@@ -23,7 +23,7 @@ use super::cache::Cache;
 use super::catalogue_pages::WrittenParts;
 use super::latches::{ExclusiveLatch, Latches, SharedLatch};
 use super::page::{HEADER_BYTES, Page, PageKind, PageRef};
-use super::page_file::PageFile;
+use super::page_file::{PageFile, Unwritten};
 use super::page_map::Slot;
 use super::superblock::Superblock;
 use super::version::PageVersion;
@@ -200,6 +200,10 @@ impl PageRead for WorkingPages {
 
     fn payload_len(&self) -> usize {
         self.file.page_bytes - HEADER_BYTES
+    }
+
+    fn payload_max(&self) -> usize {
+        self.file.payload_max()
     }
 
     fn read(&self, id: PageId) -> bedload_pages::Result<WorkingGuard> {
@@ -402,11 +406,29 @@ impl VacuumStore for WorkingPages {
     }
 }
 
-/// Writes pages of a run. They become dirty pages and are spilled side by side, in the order in which they were
-/// written; the checkpoint that first names them makes them durable.
+/// Writes pages of a run. Ordinary ones become dirty pages and are spilled side by side, in the order in which they were
+/// written; long ones go to the file at once, as nobody changes them. The checkpoint that first names a page makes it
+/// durable.
 #[derive(Debug)]
 pub struct WorkingRun<'s> {
     store: &'s WorkingPages,
+}
+
+impl WorkingRun<'_> {
+    fn write_long(&self, id: PageId, page: &mut Page) -> Result<()> {
+        let file = &self.store.file;
+        let checkpoint = self.store.published().number() + 1;
+        let unwritten = Unwritten {
+            kind: PageKind::Run,
+            logical: id.get(),
+            page,
+        };
+        let slot = file.write_long(unwritten, checkpoint)?;
+        let mut state = self.store.state.lock();
+        state.ids.reserved.remove(&id);
+        state.place(file, id, slot);
+        Ok(())
+    }
 }
 
 impl RunWriter for WorkingRun<'_> {
@@ -415,10 +437,14 @@ impl RunWriter for WorkingRun<'_> {
     }
 
     fn write(&mut self, reserved: Reserved, payload: &[u8]) -> bedload_pages::Result<()> {
-        self.store.make_room()?;
-        let mut page = Page::zeroed(self.store.file.page_bytes);
-        page.set_kind(PageKind::Run);
+        let file = &self.store.file;
+        let (mut page, places) = file.page_for(payload.len());
         page.payload_mut()[..payload.len()].copy_from_slice(payload);
+        if places > 1 {
+            return Ok(self.write_long(reserved.id, &mut page)?);
+        }
+        self.store.make_room()?;
+        page.set_kind(PageKind::Run);
         let mut state = self.store.state.lock();
         state.ids.reserved.remove(&reserved.id);
         state.make_dirty(reserved.id, page);

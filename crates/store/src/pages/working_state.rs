@@ -10,6 +10,7 @@ use super::catalogue_pages::WrittenParts;
 use super::page::{Page, PageKind};
 use super::page_file::{PageFile, Unwritten};
 use super::page_map::{PageMap, Slot};
+use super::space::Extent;
 use super::version::PageVersion;
 use crate::error::Result;
 
@@ -22,9 +23,9 @@ pub(super) struct State {
     /// The dirty pages, in the order in which they became so.
     age: VecDeque<PageId>,
     /// Places written since the last checkpoint.
-    pub(super) private: HashSet<u32>,
+    pub(super) private: HashSet<Extent>,
     /// Places that the last checkpoint names and the next will not.
-    pub(super) replaced: Vec<u32>,
+    pub(super) replaced: Vec<Extent>,
     pub(super) ids: Ids,
     pub(super) retired: Vec<PageId>,
     /// The last checkpoint.
@@ -157,9 +158,7 @@ impl State {
             }
         };
         for ((id, page), slot) in pages.into_iter().zip(slots) {
-            let before = self.map.set(id, slot);
-            self.dispose(file, before);
-            self.private.insert(slot.page);
+            self.place(file, id, slot);
             file.cache.insert(slot.page, Arc::new(page));
         }
         Ok(())
@@ -177,12 +176,19 @@ impl State {
         }
     }
 
+    /// Notes where a page was written.
+    pub(super) fn place(&mut self, file: &PageFile, id: PageId, slot: Slot) {
+        let before = self.map.set(id, slot);
+        self.dispose(file, before);
+        self.private.insert(slot.extent());
+    }
+
     /// Gives up the place of a page that has changed or gone.
     fn dispose(&mut self, file: &PageFile, slot: Slot) {
-        if self.private.remove(&slot.page) {
-            file.free(std::iter::once(slot.page));
+        if self.private.remove(&slot.extent()) {
+            file.free(std::iter::once(slot.extent()));
         } else if slot.page != 0 {
-            self.replaced.push(slot.page);
+            self.replaced.push(slot.extent());
         }
     }
 
