@@ -16,6 +16,7 @@ mod floats;
 mod ints;
 mod leaf;
 mod native;
+mod run;
 mod strings;
 mod types;
 mod value;
@@ -25,5 +26,9 @@ mod zone;
 pub use directory::{ColumnDirectory, LeafDirectory};
 pub use error::{Error, Result};
 pub use leaf::{EncodeOptions, EncodedLeaf, LeafReader, MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS, encode};
+pub use run::{
+    ColumnMerge, ColumnRunWriter, ColumnRuns, ColumnSet, LeafEntry, LeafFate, LeafHeader, Place, Places,
+    Retained, RunIndex, RunLeaf, Stretches, times,
+};
 pub use value::Value;
 pub use zone::{Operator, Predicate};

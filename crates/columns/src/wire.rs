@@ -44,6 +44,10 @@ impl<'a> Bytes<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
     /// A LEB128 number: seven bits a byte, the lowest first.
     pub(crate) fn varint(&mut self) -> Result<u64> {
         let mut value = 0;

@@ -7,4 +7,5 @@ mod fixture;
 mod generate;
 mod limits;
 mod round_trip;
+mod runs;
 mod zone_maps;

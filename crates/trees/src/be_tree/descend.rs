@@ -5,6 +5,7 @@ use super::runs::Runs;
 use super::tree::BeTree;
 use crate::key_order::KeyOrder;
 use crate::point::{Point, PointBuf};
+use crate::run::{Run, RunEdge};
 use bedload_pages::{Error, PageId, PageRead, Result};
 
 /// Where a reader wants to go.
@@ -33,7 +34,60 @@ pub(super) struct Interval {
     pub(super) nodes: Vec<(PageId, usize)>,
 }
 
+/// Where to look in a tree whose order has exact prefixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafTarget {
+    /// In the leftmost leaf.
+    First,
+    /// In the rightmost leaf.
+    Last,
+    /// In the leaf for an entry.
+    At(RunEdge),
+    /// In the leaf for what lies just below an entry.
+    Before(RunEdge),
+}
+
+/// The interval of a leaf, and the runs whose entries it is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafInterval {
+    /// Where it begins; none in the leftmost leaf.
+    pub low: Option<RunEdge>,
+    /// Where the next one begins; none in the rightmost leaf.
+    pub high: Option<RunEdge>,
+    /// The runs that may have entries of it, and others beside them; the newest first.
+    pub runs: Vec<Run>,
+}
+
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
+    /// The interval of a leaf and its runs, as they are at one moment: one page a level. For whoever reads runs of a kind of
+    /// its own, in an order whose prefixes are exact.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn leaf_interval(&self, target: LeafTarget) -> Result<LeafInterval> {
+        let point = |edge: RunEdge| Point {
+            prefix: edge.prefix,
+            tie: edge.tie,
+            key: &[],
+        };
+        let interval = self.interval(match target {
+            LeafTarget::First => IntervalTarget::First,
+            LeafTarget::Last => IntervalTarget::Last,
+            LeafTarget::At(edge) => IntervalTarget::At(point(edge)),
+            LeafTarget::Before(edge) => IntervalTarget::Before(point(edge)),
+        })?;
+        let edge = |point: PointBuf| RunEdge {
+            prefix: point.prefix,
+            tie: point.tie,
+        };
+        Ok(LeafInterval {
+            low: interval.low.map(edge),
+            high: interval.high.map(edge),
+            runs: interval.runs.iter().map(|live| live.run).collect(),
+        })
+    }
+
     /// Couples latches from the root to a leaf and copies the run lists. No latch is held on return, and the runs may
     /// be retired any time.
     pub(super) fn interval(&self, target: IntervalTarget<'_>) -> Result<Interval> {

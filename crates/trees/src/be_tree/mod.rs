@@ -73,15 +73,18 @@ mod maintain;
 mod meta;
 mod node;
 mod options;
+mod retain;
 mod runs;
 mod tree;
 mod vacuum;
 mod verify;
 
 pub use cursor::Cursor;
+pub use descend::{LeafInterval, LeafTarget};
 pub use insert::{Pressure, SealedBatch, SortedBatch};
 pub use maintain::{Maintainer, MaintenanceWork, Progress};
 pub use options::BeTreeOptions;
+pub use retain::{EdgeRange, RunEdit};
 pub use runs::{MergeTarget, RowForm, RunMerge, RunSlice, Runs, TreeRun};
 pub use tree::BeTree;
 pub use vacuum::BulkDelete;

@@ -1,0 +1,224 @@
+//! A leaf on its page.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 4 | magic `BCR`, version 1 |
+//! | 4 | 4 | the table that the rows belong to |
+//! | 8 | 4 | first page of the run |
+//! | 12 | 4 | rows |
+//! | 16 | 8 | generation of the run |
+//! | 24 | 16 | time and sequence number of the first row |
+//! | 40 | 16 | time and sequence number of the last row |
+//! | 56 | 16 | least and greatest sequence number |
+//! | 72 | 4 | bytes of the leaf |
+//! | 76 | 4 | zero |
+//! | 80 | … | the leaf: the table's columns, then the sequence numbers |
+
+use std::ops::{Deref, Range};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::ScalarBuffer;
+use bedload_pages::{PageId, Result};
+
+use super::place::{Place, times};
+use super::{corrupt, of_leaf};
+use crate::leaf::LeafReader;
+use crate::value::Value;
+use crate::wire::Bytes;
+
+const MAGIC: [u8; 4] = *b"BCR\x01";
+
+/// Bytes before the leaf.
+pub(super) const HEADER_BYTES: usize = 80;
+
+/// What a leaf's page says of it, before its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeafHeader {
+    /// The table that the rows belong to.
+    pub owner: u32,
+    /// The first page of the run.
+    pub first_page: u32,
+    /// The generation of the run.
+    pub generation: u64,
+    /// How many rows there are.
+    pub rows: u32,
+    /// The first row.
+    pub first: Place,
+    /// The last row.
+    pub last: Place,
+    /// The least sequence number.
+    pub min_sequence: u64,
+    /// The greatest sequence number.
+    pub max_sequence: u64,
+}
+
+impl LeafHeader {
+    /// The header at the beginning of a page, and how many bytes its leaf has; `None` if it is no page of a leaf.
+    #[must_use]
+    pub fn parse(page: &[u8]) -> Option<(Self, usize)> {
+        let mut fields = Bytes::new(page);
+        let mut read = || -> crate::Result<_> {
+            if fields.array()? != MAGIC {
+                return crate::error::damaged("it is no leaf of a run");
+            }
+            let (owner, first_page, rows) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            let generation = fields.u64()?;
+            let mut place = || -> crate::Result<Place> {
+                let time = fields.u64()?.cast_signed();
+                let sequence = fields.u64()?;
+                Ok(Place { time, sequence })
+            };
+            let header = Self {
+                owner,
+                first_page,
+                generation,
+                rows,
+                first: place()?,
+                last: place()?,
+                min_sequence: fields.u64()?,
+                max_sequence: fields.u64()?,
+            };
+            Ok((header, fields.u32()? as usize))
+        };
+        read().ok()
+    }
+
+    /// Appends the header of a leaf of so many bytes.
+    pub(super) fn put(&self, leaf_bytes: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&MAGIC);
+        for number in [self.owner, self.first_page, self.rows] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        let numbers = [
+            self.generation,
+            self.first.time.cast_unsigned(),
+            self.first.sequence,
+            self.last.time.cast_unsigned(),
+            self.last.sequence,
+            self.min_sequence,
+            self.max_sequence,
+        ];
+        for number in numbers {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        let leaf_bytes = u32::try_from(leaf_bytes).expect("a leaf fits in a page");
+        out.extend_from_slice(&leaf_bytes.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+    }
+}
+
+/// A leaf of a run that is open. `G` holds its page.
+#[derive(Debug)]
+pub struct RunLeaf<G> {
+    page: PageId,
+    header: LeafHeader,
+    reader: LeafReader<LeafBytes<G>>,
+}
+
+/// The part of a page that is a leaf.
+#[derive(Debug)]
+pub(super) struct LeafBytes<G> {
+    guard: G,
+    bytes: usize,
+}
+
+impl<G: Deref<Target = [u8]>> AsRef<[u8]> for LeafBytes<G> {
+    fn as_ref(&self) -> &[u8] {
+        &self.guard[HEADER_BYTES..HEADER_BYTES + self.bytes]
+    }
+}
+
+impl<G: Deref<Target = [u8]>> RunLeaf<G> {
+    /// Opens the leaf on a page, whose bytes are sound as far as its store can tell.
+    ///
+    /// # Errors
+    ///
+    /// It is no page of a leaf, or the leaf is damaged.
+    pub fn open(page: PageId, guard: G) -> Result<Self> {
+        let Some((header, bytes)) = LeafHeader::parse(&guard) else {
+            return Err(corrupt(page, "it is no leaf of a run"));
+        };
+        if bytes > guard.len().saturating_sub(HEADER_BYTES) {
+            return Err(corrupt(page, "its leaf reaches out of it"));
+        }
+        let bytes = LeafBytes { guard, bytes };
+        let reader = LeafReader::open_unchecked(bytes).map_err(|error| of_leaf(page, error))?;
+        if reader.rows() != header.rows as usize || reader.directory().columns().len() < 2 {
+            return Err(corrupt(
+                page,
+                "its leaf has not the rows and columns it should have",
+            ));
+        }
+        Ok(Self { page, header, reader })
+    }
+
+    /// The page.
+    pub fn page(&self) -> PageId {
+        self.page
+    }
+
+    /// What the page says of the leaf.
+    pub fn header(&self) -> &LeafHeader {
+        &self.header
+    }
+
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.reader.rows()
+    }
+
+    /// How many columns it has, that of sequence numbers included.
+    pub fn columns(&self) -> usize {
+        self.reader.directory().columns().len()
+    }
+
+    /// Rows of a column.
+    ///
+    /// # Errors
+    ///
+    /// The leaf has no such column or rows, or is damaged.
+    pub fn decode(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+        self.reader
+            .decode(column, rows)
+            .map_err(|error| of_leaf(self.page, error))
+    }
+
+    /// One value.
+    ///
+    /// # Errors
+    ///
+    /// As for [`decode`](Self::decode).
+    pub fn value_at(&self, column: usize, row: usize) -> Result<Value> {
+        self.reader
+            .value_at(column, row)
+            .map_err(|error| of_leaf(self.page, error))
+    }
+
+    /// The ticks of the column of times.
+    ///
+    /// # Errors
+    ///
+    /// As for [`decode`](Self::decode), or the column has no times.
+    pub fn times(&self, column: usize, rows: Range<usize>) -> Result<ScalarBuffer<i64>> {
+        let array = self.decode(column, rows)?;
+        times(&array)
+            .filter(|_| array.null_count() == 0)
+            .ok_or_else(|| corrupt(self.page, "its column of times has none"))
+    }
+
+    /// The sequence numbers.
+    ///
+    /// # Errors
+    ///
+    /// As for [`times`](Self::times).
+    pub fn sequences(&self, rows: Range<usize>) -> Result<ScalarBuffer<u64>> {
+        let array = self.decode(self.columns() - 1, rows)?;
+        let numbers = array.as_primitive_opt::<UInt64Type>();
+        numbers
+            .filter(|numbers| numbers.null_count() == 0)
+            .map(|numbers| numbers.values().clone())
+            .ok_or_else(|| corrupt(self.page, "its column of sequence numbers has none"))
+    }
+}

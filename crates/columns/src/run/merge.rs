@@ -1,0 +1,199 @@
+//! Merging runs of columns.
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use bedload_pages::{PageStore, Result};
+use bedload_trees::I64Order;
+use bedload_trees::be_tree::RunMerge;
+use bedload_trees::run::Run;
+
+use super::corrupt;
+use super::index::RunIndex;
+use super::kind::ColumnRuns;
+use super::place::{Place, Places};
+use super::stretches::{ColumnSet, Stretches};
+use super::writer::ColumnRunWriter;
+
+/// Rows between two places.
+type Bounds = (Bound<Place>, Bound<Place>);
+
+/// A merge of slices of runs under way. Time for a row: a comparison with the next row of each other run, less where runs
+/// hardly overlap, as stretches of rows of one run are found by search.
+pub struct ColumnMerge<'t, S: PageStore + 't> {
+    store: &'t S,
+    kind: ColumnRuns,
+    sources: Vec<Source<'t, S>>,
+    writer: ColumnRunWriter<'t, S>,
+    stretches: Stretches,
+    taken: u64,
+}
+
+/// What is left of a slice of a run.
+struct Source<'t, S> {
+    store: &'t S,
+    kind: ColumnRuns,
+    index: RunIndex,
+    leaves: Range<usize>,
+    bounds: Bounds,
+    columns: ColumnSet,
+    places: Places,
+    /// Rows of the present leaf that are left; there is one at least.
+    rows: Range<usize>,
+}
+
+impl<'t, S: PageStore> Source<'t, S> {
+    /// `None` if the slice has no rows.
+    fn new(store: &'t S, kind: ColumnRuns, run: &Run, bounds: Bounds) -> Result<Option<Self>> {
+        let index = RunIndex::read(store, run, kind.owner)?;
+        let leaves = index.between(bounds.0, bounds.1);
+        let mut source = Self {
+            store,
+            kind,
+            index,
+            leaves,
+            bounds,
+            columns: Arc::new([]),
+            places: Places::none(),
+            rows: 0..0,
+        };
+        Ok(source.next_leaf()?.then_some(source))
+    }
+
+    /// Goes on to the next leaf that has rows of the slice; `false` if there is none.
+    fn next_leaf(&mut self) -> Result<bool> {
+        while let Some(number) = self.leaves.next() {
+            let ahead: Vec<_> = self.index.leaves()[number..]
+                .iter()
+                .take(2)
+                .map(|leaf| leaf.page)
+                .collect();
+            self.store.read_ahead(&ahead);
+            let leaf = self.index.open(self.store, number)?;
+            let all = 0..leaf.rows();
+            let columns = (0..leaf.columns()).map(|column| leaf.decode(column, all.clone()));
+            self.columns = columns.collect::<Result<_>>()?;
+            let places = self.kind.places(&self.columns);
+            self.places =
+                places.ok_or_else(|| corrupt(leaf.page(), "it has not the columns of its table"))?;
+            let begin = self.places.search(all.clone(), |place| match self.bounds.0 {
+                Bound::Unbounded => true,
+                Bound::Included(from) => place >= from,
+                Bound::Excluded(from) => place > from,
+            });
+            let end = self.places.search(begin..all.end, |place| match self.bounds.1 {
+                Bound::Unbounded => false,
+                Bound::Included(to) => place > to,
+                Bound::Excluded(to) => place >= to,
+            });
+            self.rows = begin..end;
+            if begin < end {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next(&self) -> Place {
+        self.places.get(self.rows.start)
+    }
+}
+
+impl<'t, S: PageStore> ColumnMerge<'t, S> {
+    pub(super) fn new(
+        store: &'t S,
+        kind: ColumnRuns,
+        slices: impl Iterator<Item = (Run, Bound<Place>, Bound<Place>)>,
+    ) -> Result<Self> {
+        let mut sources = Vec::new();
+        for (run, from, to) in slices {
+            sources.extend(Source::new(store, kind, &run, (from, to))?);
+        }
+        Ok(Self {
+            writer: ColumnRunWriter::new(store, kind)?,
+            store,
+            kind,
+            sources,
+            stretches: Stretches::new(),
+            taken: 0,
+        })
+    }
+
+    /// The source whose row comes first, and the first row of the others.
+    fn first(&self) -> Option<(usize, Option<Place>)> {
+        let mut first: Option<(usize, Place)> = None;
+        let mut second = None;
+        for (number, source) in self.sources.iter().enumerate() {
+            let next = source.next();
+            match first {
+                Some((_, least)) if next >= least => {
+                    second = Some(second.map_or(next, |second: Place| second.min(next)));
+                }
+                _ => {
+                    second = first.map(|(_, least)| least);
+                    first = Some((number, next));
+                }
+            }
+        }
+        first.map(|(number, _)| (number, second))
+    }
+
+    /// Hands the rows that were put together so far to the writer.
+    fn write(&mut self) -> Result<()> {
+        let columns = self.stretches.build().map_err(bedload_pages::Error::store)?;
+        self.writer.push(columns)
+    }
+}
+
+impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
+    fn advance(&mut self, entries: u64) -> Result<bool> {
+        let mut left = usize::try_from(entries).unwrap_or(usize::MAX);
+        while left > 0
+            && let Some((number, limit)) = self.first()
+        {
+            let source = &mut self.sources[number];
+            let most = source.rows.start.saturating_add(left).min(source.rows.end);
+            let end = match limit {
+                None => most,
+                Some(limit) => source
+                    .places
+                    .gallop(source.rows.start + 1..most, |place| place > limit),
+            };
+            let stretch = source.rows.start..end;
+            self.stretches.push(&source.columns, stretch.clone());
+            source.rows.start = end;
+            left -= stretch.len();
+            self.taken += stretch.len() as u64;
+            if source.rows.is_empty() && !source.next_leaf()? {
+                self.sources.swap_remove(number);
+            }
+            if self.stretches.rows() >= self.kind.leaf_rows {
+                self.write()?;
+            }
+        }
+        Ok(!self.sources.is_empty())
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn next_position(&self, key: &mut Vec<u8>) -> Option<u64> {
+        let (number, _) = self.first()?;
+        let next = self.sources[number].next();
+        key.clear();
+        key.extend_from_slice(&I64Order::key(next.time));
+        Some(next.sequence)
+    }
+
+    fn cut(&mut self) -> Result<Option<Run>> {
+        self.write()?;
+        let next = ColumnRunWriter::new(self.store, self.kind)?;
+        std::mem::replace(&mut self.writer, next).finish()
+    }
+
+    fn finish(mut self) -> Result<Option<Run>> {
+        self.write()?;
+        self.writer.finish()
+    }
+}

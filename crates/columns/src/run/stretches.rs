@@ -1,0 +1,101 @@
+//! Rows of several sets of columns, put together in a given order.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::ArrowError;
+use arrow_select::concat::concat;
+use arrow_select::interleave::interleave;
+
+/// From so many rows a stretch on, on average, stretches are copied one after another; shorter ones are picked row by row.
+const LONG_ROWS: usize = 16;
+
+/// Columns of one length each.
+pub type ColumnSet = Arc<[ArrayRef]>;
+
+/// Stretches of rows of several sets of columns, in the order in which they are to stand in the output.
+///
+/// Memory: 24 bytes a stretch, and the sets, until the output is built. A single stretch is given out as a slice, without a
+/// copy.
+#[derive(Debug, Default)]
+pub struct Stretches {
+    sets: Vec<ColumnSet>,
+    /// Number of the set, and its rows.
+    stretches: Vec<(usize, Range<usize>)>,
+    rows: usize,
+}
+
+impl Stretches {
+    /// No rows.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds rows of a set behind all others.
+    pub fn push(&mut self, set: &ColumnSet, rows: Range<usize>) {
+        if rows.is_empty() {
+            return;
+        }
+        self.rows += rows.len();
+        if let Some((last, range)) = self.stretches.last_mut()
+            && range.end == rows.start
+            && Arc::ptr_eq(&self.sets[*last], set)
+        {
+            range.end = rows.end;
+            return;
+        }
+        // Sets are few, and the one that was added last is the likeliest.
+        let known = self.sets.iter().rposition(|known| Arc::ptr_eq(known, set));
+        let number = known.unwrap_or_else(|| {
+            self.sets.push(set.clone());
+            self.sets.len() - 1
+        });
+        self.stretches.push((number, rows));
+    }
+
+    /// Builds the columns, all sets having the same types, and begins anew. Without rows there are no columns.
+    ///
+    /// # Errors
+    ///
+    /// The text or bytes of a column are more than one array can hold.
+    pub fn build(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
+        let Self {
+            sets,
+            stretches,
+            rows,
+        } = std::mem::take(self);
+        let is_long = stretches.len() * LONG_ROWS <= rows;
+        let picks: Vec<(usize, usize)> = if is_long {
+            Vec::new()
+        } else {
+            let rows_of = |(number, rows): &(usize, Range<usize>)| {
+                let number = *number;
+                rows.clone().map(move |row| (number, row))
+            };
+            stretches.iter().flat_map(rows_of).collect()
+        };
+        let column = |column: usize| -> Result<ArrayRef, ArrowError> {
+            let slice =
+                |(number, rows): &(usize, Range<usize>)| sets[*number][column].slice(rows.start, rows.len());
+            if let [only] = &stretches[..] {
+                return Ok(slice(only));
+            }
+            if is_long {
+                let slices: Vec<ArrayRef> = stretches.iter().map(slice).collect();
+                let slices: Vec<&dyn Array> = slices.iter().map(|slice| &**slice).collect();
+                return concat(&slices);
+            }
+            let arrays: Vec<&dyn Array> = sets.iter().map(|set| &*set[column]).collect();
+            interleave(&arrays, &picks)
+        };
+        (0..sets.first().map_or(0, |set| set.len())).map(column).collect()
+    }
+}

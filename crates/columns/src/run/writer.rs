@@ -1,0 +1,225 @@
+//! Writing a run.
+
+use arrow_array::{Array, ArrayRef};
+use arrow_select::concat::concat;
+use bedload_pages::{PageId, PageStore, Reserved, Result, RunWriter};
+use bedload_trees::run::Run;
+
+use super::index::{LeafEntry, RunIndex, describe};
+use super::kind::ColumnRuns;
+use super::leaf::{HEADER_BYTES, LeafHeader};
+use super::place::Place;
+use crate::column;
+use crate::leaf::{EncodeOptions, MAX_COLUMN_BYTES, encode};
+
+/// Writes the rows of a run, which come in order, as leaves. Its pages are leaks until the run is published, and for ever if
+/// the writer is dropped or fails.
+#[derive(Debug)]
+pub struct ColumnRunWriter<'s, S: PageStore + 's> {
+    store: &'s S,
+    kind: ColumnRuns,
+    writer: S::RunWriter<'s>,
+    /// The first page, and its generation.
+    name: Option<(PageId, u64)>,
+    leaves: Vec<LeafEntry>,
+    /// Rows that wait until there are enough for a leaf.
+    waiting: Vec<Vec<ArrayRef>>,
+    waiting_rows: usize,
+    waiting_bytes: usize,
+    last: Option<Place>,
+    rows: u64,
+}
+
+impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
+    /// Begins a run.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot accept writes.
+    pub fn new(store: &'s S, kind: ColumnRuns) -> Result<Self> {
+        Ok(Self {
+            store,
+            writer: store.run_writer()?,
+            kind,
+            name: None,
+            leaves: Vec::new(),
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            waiting_bytes: 0,
+            last: None,
+            rows: 0,
+        })
+    }
+
+    /// Begins to write the leaves of a run anew, some of which may be kept.
+    pub(super) fn of_run(store: &'s S, kind: ColumnRuns, run: &Run) -> Result<Self> {
+        let mut writer = Self::new(store, kind)?;
+        writer.name = Some((run.first_page, run.generation));
+        Ok(writer)
+    }
+
+    /// Adds a leaf that was written already, behind all rows.
+    pub(super) fn keep(&mut self, leaf: LeafEntry) -> Result<()> {
+        self.write_waiting()?;
+        self.last = Some(leaf.last);
+        self.leaves.push(leaf);
+        Ok(())
+    }
+
+    /// Rows added so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds rows behind all others: the table's columns, then the sequence numbers. The arrays are shared and not copied
+    /// until a leaf is made of them.
+    ///
+    /// # Errors
+    ///
+    /// The rows are not in order, or not those of the table; one does not fit in a page; the store failed.
+    pub fn push(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
+        let rows = columns.first().map_or(0, |column| column.len());
+        if rows == 0 {
+            return Ok(());
+        }
+        self.check_order(&columns)?;
+        self.rows += rows as u64;
+        self.wait(columns);
+        if self.waiting_rows < self.kind.leaf_rows && self.waiting_bytes < self.kind.leaf_bytes {
+            return Ok(());
+        }
+        let (columns, rows) = self.take_waiting()?;
+        let leaf_rows = self.kind.leaf_rows_of(&columns);
+        let whole = rows - rows % leaf_rows;
+        for begin in (0..whole).step_by(leaf_rows) {
+            self.write_leaf(&slices(&columns, begin, leaf_rows))?;
+        }
+        if whole < rows {
+            self.wait(slices(&columns, whole, rows - whole));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, columns: Vec<ArrayRef>) {
+        self.waiting_rows += columns[0].len();
+        self.waiting_bytes += bytes_of(&columns);
+        self.waiting.push(columns);
+    }
+
+    /// Ends the run; `None` if it has no rows.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn finish(mut self) -> Result<Option<Run>> {
+        self.write_waiting()?;
+        let Some((first_page, generation)) = self.name.filter(|_| !self.leaves.is_empty()) else {
+            return Ok(None);
+        };
+        let root = self.writer.reserve()?;
+        let id = root.id;
+        let index = RunIndex::encode(self.kind.owner, first_page, generation, &self.leaves);
+        self.writer.write(root, &index)?;
+        self.writer.finish()?;
+        Ok(describe(id, first_page, generation, &self.leaves))
+    }
+
+    /// Writes the rows that wait, however few they are.
+    fn write_waiting(&mut self) -> Result<()> {
+        if self.waiting_rows > 0 {
+            let (columns, rows) = self.take_waiting()?;
+            let leaf_rows = self.kind.leaf_rows_of(&columns);
+            for begin in (0..rows).step_by(leaf_rows) {
+                self.write_leaf(&slices(&columns, begin, leaf_rows.min(rows - begin)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_order(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let shape = |reason| bedload_pages::Error::Shape { reason };
+        let places = self.kind.places(columns);
+        let places = places.ok_or_else(|| shape("the rows have not the columns of the table"))?;
+        if self.last.is_some_and(|before| before >= places.get(0)) || !places.ascend() {
+            let position = self.rows;
+            return Err(bedload_pages::Error::NotAscending { position });
+        }
+        self.last = Some(places.get(places.len() - 1));
+        Ok(())
+    }
+
+    /// All rows that wait, as one set of columns, and how many they are.
+    fn take_waiting(&mut self) -> Result<(Vec<ArrayRef>, usize)> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let rows = std::mem::take(&mut self.waiting_rows);
+        self.waiting_bytes = 0;
+        if waiting.len() == 1 {
+            return Ok((waiting.pop().unwrap_or_default(), rows));
+        }
+        let column = |column: usize| {
+            let arrays: Vec<&dyn Array> = waiting.iter().map(|columns| &*columns[column]).collect();
+            concat(&arrays).map_err(bedload_pages::Error::store)
+        };
+        let columns = (0..self.kind.columns + 1).map(column).collect::<Result<_>>()?;
+        Ok((columns, rows))
+    }
+
+    /// Writes rows as a leaf, or as several if a page has not room for one.
+    fn write_leaf(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let rows = columns[0].len();
+        let limit = self.store.payload_max() - HEADER_BYTES;
+        let is_wide = columns
+            .iter()
+            .any(|column| column::content_bytes(column) > MAX_COLUMN_BYTES);
+        let leaf = if is_wide {
+            None
+        } else {
+            let leaf = encode(columns, &EncodeOptions::default()).map_err(bedload_pages::Error::store)?;
+            Some(leaf).filter(|leaf| leaf.bytes.len() <= limit)
+        };
+        let Some(leaf) = leaf else {
+            if rows == 1 {
+                return Err(bedload_pages::Error::EntryTooLarge {
+                    len_bytes: bytes_of(columns),
+                    limit_bytes: limit,
+                });
+            }
+            self.write_leaf(&slices(columns, 0, rows / 2))?;
+            return self.write_leaf(&slices(columns, rows / 2, rows - rows / 2));
+        };
+        let reserved = self.writer.reserve()?;
+        let Reserved { id, generation } = reserved;
+        let (first_page, generation) = *self.name.get_or_insert((id, generation));
+        let entry = self
+            .kind
+            .entry(id, columns)
+            .ok_or_else(|| bedload_pages::Error::Shape {
+                reason: "a leaf without rows",
+            })?;
+        let header = LeafHeader {
+            owner: self.kind.owner,
+            first_page: first_page.get(),
+            generation,
+            rows: entry.rows,
+            first: entry.first,
+            last: entry.last,
+            min_sequence: entry.min_sequence,
+            max_sequence: entry.max_sequence,
+        };
+        let mut page = Vec::with_capacity(HEADER_BYTES + leaf.bytes.len());
+        header.put(leaf.bytes.len(), &mut page);
+        page.extend_from_slice(&leaf.bytes);
+        self.writer.write(reserved, &page)?;
+        self.leaves.push(entry);
+        Ok(())
+    }
+}
+
+/// Bytes that columns have, not compressed.
+fn bytes_of(columns: &[ArrayRef]) -> usize {
+    columns.iter().map(|column| column::content_bytes(column)).sum()
+}
+
+fn slices(columns: &[ArrayRef], begin: usize, rows: usize) -> Vec<ArrayRef> {
+    columns.iter().map(|column| column.slice(begin, rows)).collect()
+}

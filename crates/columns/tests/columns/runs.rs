@@ -1,0 +1,284 @@
+//! Runs of columns in a Bε-tree, against a sorted list.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampSecondArray, UInt64Array};
+use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place, RunIndex};
+use bedload_pages::{Error, HeapPages, PageId, PageRead, PageStore, RunWriter};
+use bedload_trees::I64Order;
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, LeafTarget, MaintenanceWork, Progress, RunEdit};
+
+use crate::generate::Random;
+
+const OWNER: u32 = 3;
+
+type Tree<'p> = BeTree<I64Order, ColumnRuns, &'p HeapPages>;
+
+fn kind() -> ColumnRuns {
+    ColumnRuns::new(OWNER, 3, 1).leaf_rows(16)
+}
+
+fn options() -> BeTreeOptions {
+    BeTreeOptions::new()
+        .fan_out(4)
+        .runs(3)
+        .pending_entries(512)
+        .leaf_entries(128)
+        .stage_entries(64)
+        .stage_runs(3)
+}
+
+/// A value, the time, a text, and the sequence number.
+fn columns(places: &[Place]) -> Vec<ArrayRef> {
+    let value = |place: &Place| (place.sequence % 7 != 0).then(|| place.time * 3);
+    let text = |place: &Place| format!("row {}", place.sequence);
+    vec![
+        Arc::new(places.iter().map(value).collect::<Int64Array>()),
+        Arc::new(TimestampSecondArray::from_iter_values(
+            places.iter().map(|place| place.time),
+        )),
+        Arc::new(StringArray::from_iter_values(places.iter().map(text))),
+        Arc::new(UInt64Array::from_iter_values(
+            places.iter().map(|place| place.sequence),
+        )),
+    ]
+}
+
+fn publish(tree: &Tree<'_>, places: &[Place]) {
+    let mut runs = Vec::new();
+    for part in places.chunks(100) {
+        let mut writer = ColumnRunWriter::new(*tree.store(), kind()).expect("begun");
+        // In pieces that are no leaves.
+        for piece in part.chunks(11) {
+            writer.push(columns(piece)).expect("in order");
+        }
+        runs.extend(writer.finish().expect("finished"));
+    }
+    tree.sealed(runs).publish().expect("published");
+}
+
+/// All rows, by their places, as one reads them: interval after interval.
+fn read_all(tree: &Tree<'_>) -> BTreeMap<(i64, u64), Option<i64>> {
+    let mut rows = BTreeMap::new();
+    let mut target = LeafTarget::First;
+    loop {
+        let interval = tree.leaf_interval(target).expect("read");
+        let is_within = |place: Place| {
+            interval.low.is_none_or(|low| Place::of_edge(low) <= place)
+                && interval.high.is_none_or(|high| place < Place::of_edge(high))
+        };
+        for run in &interval.runs {
+            let index = RunIndex::read(tree.store(), run, OWNER).expect("an index");
+            for number in 0..index.leaves().len() {
+                let leaf = index.open(tree.store(), number).expect("a leaf");
+                let all = 0..leaf.rows();
+                let places = (
+                    leaf.times(1, all.clone()).unwrap(),
+                    leaf.sequences(all.clone()).unwrap(),
+                );
+                let values = leaf.decode(0, all.clone()).expect("values");
+                let values = values.as_primitive::<Int64Type>();
+                let texts = leaf.decode(2, all).expect("texts");
+                for (row, value) in values.iter().enumerate() {
+                    let (time, sequence) = (places.0[row], places.1[row]);
+                    if is_within(Place { time, sequence }) {
+                        assert_eq!(texts.as_string::<i32>().value(row), format!("row {sequence}"));
+                        assert!(
+                            rows.insert((time, sequence), value).is_none(),
+                            "a row is there once"
+                        );
+                    }
+                }
+            }
+        }
+        match interval.high {
+            Some(high) => target = LeafTarget::At(high),
+            None => return rows,
+        }
+    }
+}
+
+fn check(tree: &Tree<'_>, expected: &BTreeMap<(i64, u64), Option<i64>>) {
+    let report = tree.verify().expect("verified");
+    assert_eq!(report.problems, []);
+    assert!(read_all(tree) == *expected);
+}
+
+/// Removes a range of times, but for rows from a sequence number on; the number of rows that are gone.
+fn remove(tree: &Tree<'_>, times: std::ops::RangeInclusive<i64>, before: u64) -> u64 {
+    let mut removed = 0;
+    let is_gone = |place: Place| times.contains(&place.time) && place.sequence < before;
+    let judge = |leaf: &LeafEntry| {
+        if leaf.last.time < *times.start() || leaf.first.time > *times.end() || leaf.min_sequence >= before {
+            LeafFate::Kept
+        } else if times.contains(&leaf.first.time)
+            && times.contains(&leaf.last.time)
+            && leaf.max_sequence < before
+        {
+            LeafFate::Dropped
+        } else {
+            LeafFate::Sifted
+        }
+    };
+    tree.edit_runs(&mut |run, visible| {
+        let retained = kind().retain(*tree.store(), (run, visible), judge, is_gone)?;
+        Ok(retained.map_or(RunEdit::Keep, |retained| {
+            removed += retained.removed;
+            RunEdit::Replace {
+                with: retained.run,
+                retired: retained.retired,
+            }
+        }))
+    })
+    .expect("edited");
+    removed
+}
+
+fn schedule(seed: u64, rounds: u64, late: usize) -> MaintenanceWork {
+    let pages = HeapPages::new(4096);
+    let tree = BeTree::create(&pages, I64Order, kind(), options()).expect("an empty tree");
+    let mut random = Random(seed);
+    let mut expected = BTreeMap::new();
+    let mut work = MaintenanceWork::default();
+    let mut next = 0;
+    for round in 0..rounds {
+        let rows = 1 + random.below(300);
+        let mut places: Vec<Place> = (0..rows)
+            .map(|_| {
+                next += 1;
+                let now = i64::try_from(round).unwrap() * 100;
+                let time = now + i64::try_from(random.below(100)).unwrap()
+                    - i64::try_from(random.below(late)).unwrap();
+                let sequence = next;
+                Place { time, sequence }
+            })
+            .collect();
+        places.sort_unstable();
+        publish(&tree, &places);
+        for place in places {
+            let value = (place.sequence % 7 != 0).then_some(place.time * 3);
+            expected.insert((place.time, place.sequence), value);
+        }
+        let mut maintainer = tree.maintainer();
+        while random.below(4) > 0 && maintainer.finish_one().expect("maintained") == Progress::Paused {}
+        work += maintainer.done();
+        if random.below(6) == 0 {
+            let begin = i64::try_from(random.below(usize::try_from(round * 100 + 1).unwrap())).unwrap();
+            let end = begin + i64::try_from(random.below(2000)).unwrap();
+            let before = if random.below(2) == 0 { next + 1 } else { next / 2 };
+            let rows = expected.len();
+            expected.retain(|&(time, sequence), _| !((begin..=end).contains(&time) && sequence < before));
+            assert_eq!(remove(&tree, begin..=end, before), (rows - expected.len()) as u64);
+        }
+        if round % 16 == 0 {
+            check(&tree, &expected);
+        }
+    }
+    check(&tree, &expected);
+    // Nothing is left that the tree does not name.
+    pages.reclaim().expect("reclaimed");
+    let owned = tree.verify().expect("verified").pages.len();
+    assert_eq!(pages.live_pages(), owned);
+    assert_eq!(
+        remove(&tree, i64::MIN..=i64::MAX, u64::MAX),
+        expected.len() as u64
+    );
+    check(&tree, &BTreeMap::new());
+    pages.reclaim().expect("reclaimed");
+    assert!(
+        pages.live_pages() < 12,
+        "{} pages of an empty tree",
+        pages.live_pages()
+    );
+    work
+}
+
+#[test]
+fn rows_in_order_are_written_once() {
+    let work = schedule(1, 200, 1);
+    assert_eq!(work.push_downs, 0, "nothing reaches the root's runs");
+}
+
+#[test]
+fn late_rows_are_pushed_down() {
+    let work = schedule(2, 200, 500);
+    assert!(work.push_downs > 50 && work.lost == 0, "{work:?}");
+    let work = schedule(3, 300, 20_000);
+    assert!(work.push_downs > 100 && work.splits > 3, "{work:?}");
+}
+
+#[test]
+fn rows_out_of_order_are_refused() {
+    let pages = HeapPages::new(4096);
+    let place = |time, sequence| Place { time, sequence };
+    let mut writer = ColumnRunWriter::new(&pages, kind()).expect("begun");
+    let unsorted = writer.push(columns(&[place(2, 0), place(1, 1)]));
+    assert!(matches!(unsorted, Err(Error::NotAscending { .. })));
+    writer
+        .push(columns(&[place(1, 0), place(1, 1)]))
+        .expect("in order");
+    let again = writer.push(columns(&[place(1, 1)]));
+    assert!(matches!(again, Err(Error::NotAscending { .. })));
+    let foreign = writer.push(columns(&[place(2, 2)])[..3].to_vec());
+    assert!(matches!(foreign, Err(Error::Shape { .. })));
+}
+
+#[test]
+fn wide_rows_make_short_leaves() {
+    let pages = HeapPages::new(4096);
+    let kind = ColumnRuns::new(OWNER, 2, 0).leaf_bytes(10_000);
+    let mut writer = ColumnRunWriter::new(&pages, kind).expect("begun");
+    let texts = |rows: i64| {
+        let time = TimestampSecondArray::from_iter_values(0..rows);
+        let text = StringArray::from_iter_values((0..rows).map(|_| "x".repeat(3_000)));
+        let sequence = UInt64Array::from_iter_values(0..rows.cast_unsigned());
+        vec![Arc::new(time) as ArrayRef, Arc::new(text), Arc::new(sequence)]
+    };
+    writer.push(texts(10)).expect("written");
+    let run = writer.finish().expect("finished").expect("it has rows");
+    let index = RunIndex::read(&pages, &run, OWNER).expect("an index");
+    let rows: Vec<u32> = index.leaves().iter().map(|leaf| leaf.rows).collect();
+    assert_eq!(rows, [3, 3, 3, 1]);
+}
+
+#[test]
+fn damage_is_told() {
+    let pages = HeapPages::new(4096);
+    let tree = BeTree::create(&pages, I64Order, kind(), options()).expect("an empty tree");
+    let places: Vec<Place> = (0..60)
+        .map(|n| Place {
+            time: n,
+            sequence: 100 - n.cast_unsigned(),
+        })
+        .collect();
+    publish(&tree, &places);
+    let run = tree.leaf_interval(LeafTarget::Last).expect("read").runs[0];
+    let index = RunIndex::read(&pages, &run, OWNER).expect("an index");
+    assert!(
+        RunIndex::read(&pages, &run, OWNER + 1).is_err(),
+        "of another table"
+    );
+
+    let leaf: PageId = index.leaves()[1].page;
+    let bytes = pages.read(leaf).expect("a page").to_vec();
+    for at in (0..bytes.len()).step_by(3) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        if changed[at..].iter().all(|&byte| byte == 0) {
+            continue;
+        }
+        let mut writer = pages.run_writer().expect("begun");
+        let reserved = writer.reserve().expect("a page");
+        let id = reserved.id;
+        writer.write(reserved, &changed).expect("written");
+        // Whatever is read of it: an error, or rows, and no panic.
+        if let Ok(leaf) = bedload_columns::RunLeaf::open(id, pages.read(id).expect("a page")) {
+            for column in 0..leaf.columns() {
+                let _ = leaf.decode(column, 0..leaf.rows());
+            }
+        }
+    }
+}
