@@ -51,6 +51,7 @@ mod engine;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod indexed;
 mod info;
 mod layout;
 mod options;

@@ -4,25 +4,18 @@
 //! heads are asked for theirs. So a scan holds nothing between two batches but its snapshot, a position, and blocks of a
 //! sparse table that were read together with those before.
 
-mod head_rows;
-mod tree_rows;
-
 use std::any::Any;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use bedload_trees::I64Order;
-use bedload_trees::bplus_tree::BPlusTree;
 
-use crate::engine::{TableEntry, View, tree_config};
+use crate::engine::{TableEntry, View};
 use crate::error::{Error, Result};
-use crate::rows::{BatchBuilder, Deletions, Head, Place, Projection, RowSource, Stretch};
-use crate::sparse::{BlockScan, BlocksAhead, SparseEntry};
-
-pub(crate) use head_rows::HeadRows;
-use tree_rows::TreeRows;
+use crate::indexed::{self, IndexedScan};
+use crate::rows::{Deletions, Head, Place, Projection};
+use crate::sparse::SparseScan;
 
 /// The most rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -75,8 +68,8 @@ pub struct Scan {
     reverse: bool,
     /// Rows still to be given.
     remaining: u64,
-    /// Blocks of a sparse table that were read ahead.
-    ahead: BlocksAhead,
+    /// None before the first batch.
+    rows: Option<TableRows>,
     /// Keeps the store open, and so its pages where they are.
     store: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -124,7 +117,7 @@ impl Scan {
             to,
             reverse: false,
             remaining: u64::MAX,
-            ahead: BlocksAhead::default(),
+            rows: None,
             store: None,
         }
     }
@@ -180,172 +173,94 @@ impl Scan {
         self.projection.arrow()
     }
 
-    /// Counts the rows; nothing is copied.
+    /// Counts the rows. Of a table of the indexed layout no rows are read but where the range begins and ends, unless some
+    /// were deleted since the last flush.
     ///
     /// # Errors
     ///
     /// A page could not be read or is damaged.
     pub fn count(mut self) -> Result<u64> {
         self.projection = Projection::new(self.table.schema.clone(), Vec::new(), false);
+        if let Some(rows) = self.count_by_index()? {
+            return Ok(rows);
+        }
         self.try_fold(0, |count, batch| Ok(count + batch?.num_rows() as u64))
     }
 
-    /// Goes on behind a row that was given. Fails if that leads back: a leaf whose rows are out of order would be read
-    /// for ever.
-    fn pass(&mut self, place: Place) -> Result<()> {
-        let bound = if self.reverse {
-            &mut self.to
-        } else {
-            &mut self.from
-        };
-        let leads_on = match *bound {
-            Bound::Unbounded => true,
-            Bound::Included(previous) => place == previous || (place < previous) == self.reverse,
-            Bound::Excluded(previous) => place != previous && (place < previous) == self.reverse,
-        };
-        *bound = Bound::Excluded(place);
-        if leads_on {
-            return Ok(());
+    /// How many rows there are, if indexes of runs and heads tell that.
+    fn count_by_index(&self) -> Result<Option<u64>> {
+        if self.table.sparse.is_some() || self.deletions.is_some() || self.rows.is_some() {
+            return Ok(None);
         }
-        let table = format!("a leaf of table {:?}", self.table.name);
-        let reason = format!("its row of time {} is out of order", place.0);
-        Err(Error::corrupt(self.view.pages.path(), table, reason))
+        let bounds = (self.from, self.to);
+        let of_heads = self.heads.iter().map(|head| head.count(bounds, self.visible));
+        let rows = indexed::count(&*self.view.pages, &self.table, bounds)? + of_heads.sum::<u64>();
+        Ok(Some(rows.min(self.remaining)))
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let wanted = usize::try_from(self.remaining)
-            .unwrap_or(usize::MAX)
-            .min(self.batch_rows());
-        if self.table.sparse.is_some() && self.projection.with_sequence() {
-            return Err(Error::schema("a sparse table keeps no sequence numbers"));
-        }
+        let left = usize::try_from(self.remaining).unwrap_or(usize::MAX);
+        let wanted = left.min(self.batch_rows());
         if wanted == 0 {
             return Ok(None);
         }
-        let mut output = Output {
-            builder: BatchBuilder::new(&self.projection, self.expected().min(wanted), &self.view.memory),
-            wanted,
-            last: None,
-            stretch: None,
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            none => none.insert(TableRows::new(
+                (&self.view, &self.table),
+                &self.projection,
+                (&self.heads, self.visible),
+                (self.from, self.to),
+                self.reverse,
+            )?),
         };
-        let mut ahead = std::mem::take(&mut self.ahead);
-        self.fill(&mut ahead, &mut output)?;
-        let Output { builder, last, .. } = output;
-        // Without a row nothing is left: only what was deleted lies behind.
-        let Some(mut last) = last.filter(|_| builder.len() > 0) else {
-            return Ok(None);
-        };
-        if self.table.sparse.is_some() {
-            // There is one row of each time: nothing of this one is left.
-            last.1 = if self.reverse { 0 } else { u64::MAX };
-        }
-        let is_full = builder.is_full(wanted);
-        let rows = builder.len() as u64;
-        let batch = builder.finish().map_err(|error| {
-            let place = format!("a row of table {:?}", self.table.name);
-            Error::corrupt(self.view.pages.path(), place, error.to_string())
-        })?;
-        self.ahead = ahead;
-        self.pass(last)?;
-        self.remaining = if is_full { self.remaining - rows } else { 0 };
-        Ok(Some(batch))
-    }
-
-    fn deletions(&self) -> &Deletions {
         static NONE: Deletions = Deletions::NONE;
-        self.deletions.as_deref().unwrap_or(&NONE)
+        let deletions = self.deletions.as_deref().unwrap_or(&NONE);
+        let batch = match rows {
+            TableRows::Indexed(rows) => rows.next(wanted, deletions)?,
+            TableRows::Sparse(rows) => rows.next(wanted, deletions)?,
+        };
+        let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+        self.remaining = if rows == 0 {
+            0
+        } else {
+            self.remaining - rows as u64
+        };
+        Ok(batch)
     }
 
-    /// Merges pages and heads into the output until it is full or nothing is left.
-    fn fill(&self, ahead: &mut BlocksAhead, output: &mut Output<'_>) -> Result<()> {
-        let bounds = (self.from, self.to);
-        let mut heads = HeadRows::new(self.heads.clone(), bounds, self.visible, self.reverse);
-        if let Some(sparse) = &self.table.sparse {
-            return self.fill_from_blocks(sparse, ahead, &mut heads, output);
-        }
-        let layout = self.table.schema.layout().clone();
-        let tree = BPlusTree::open(
-            &*self.view.pages,
-            self.table.root,
-            I64Order,
-            layout,
-            tree_config(),
-        )?;
-        let mut tree = TreeRows::new(&tree, (self.from, self.to), self.reverse)?;
-        while let Some(leaf) = tree.next_leaf()? {
-            let mut at = 0;
-            while at < leaf.len() {
-                // Rows of the leaf before the next row of a head go out together.
-                let end = heads
-                    .peek()
-                    .map_or(leaf.len(), |place| leaf.end_before(at, place));
-                if end > at {
-                    at = output.take(&leaf, at..end, self.deletions())?;
-                } else if let Some(row) = heads.pop() {
-                    output.take(&row, 0..1, self.deletions())?;
-                }
-                if output.is_full() {
-                    return Ok(());
-                }
-            }
-        }
-        while !output.is_full()
-            && let Some(row) = heads.pop()
-        {
-            output.take(&row, 0..1, self.deletions())?;
-        }
-        Ok(())
-    }
-}
-
-impl Scan {
     /// The most rows of a batch. What text they have is not known.
     fn batch_rows(&self) -> usize {
         let rows = BATCH_BYTES / self.projection.row_bytes().max(1);
         rows.clamp(WIDE_BATCH_ROWS, BATCH_ROWS)
     }
+}
 
-    /// About how many rows are left, as far as times tell: memory for them is taken at once.
-    fn expected(&self) -> usize {
-        let Some(sparse) = &self.table.sparse else {
-            return 0;
-        };
-        let ticks = self
-            .ticks(sparse)
-            .map_or(0, |(first, last)| last.abs_diff(first).saturating_add(1));
-        usize::try_from(ticks.min(self.table.rows)).unwrap_or(usize::MAX)
-    }
+/// The rows of a table of either layout.
+#[derive(Debug)]
+enum TableRows {
+    Indexed(Box<IndexedScan>),
+    Sparse(Box<SparseScan>),
+}
 
-    /// The first and the last tick that are left.
-    fn ticks(&self, sparse: &SparseEntry) -> Option<(i64, i64)> {
-        let first = match self.from {
-            Bound::Unbounded => Some(i64::MIN),
-            Bound::Included((time, _)) => Some(time),
-            Bound::Excluded((time, _)) => time.checked_add(1),
-        };
-        let last = match self.to {
-            Bound::Unbounded => Some(i64::MAX),
-            Bound::Included((time, _)) => Some(time),
-            Bound::Excluded((time, _)) => time.checked_sub(1),
-        };
-        let times = first.zip(last).filter(|(first, last)| first <= last);
-        times.and_then(|(first, last)| sparse.grid.ticks(first, last))
-    }
-
-    fn fill_from_blocks(
-        &self,
-        sparse: &SparseEntry,
-        ahead: &mut BlocksAhead,
-        heads: &mut HeadRows,
-        output: &mut Output<'_>,
-    ) -> Result<()> {
-        let Some(ticks) = self.ticks(sparse) else {
-            return Ok(());
-        };
-        let read = (self.visible, self.deletions());
-        let table = (&*self.table, sparse);
-        let scan = BlockScan::new(&self.view, &self.heads, table, read, ticks, self.reverse, ahead);
-        scan?.fill(heads, output)
+impl TableRows {
+    fn new(
+        (view, table): (&Arc<View>, &Arc<TableEntry>),
+        projection: &Projection,
+        heads: (&[Arc<Head>], u64),
+        bounds: (Bound<Place>, Bound<Place>),
+        reverse: bool,
+    ) -> Result<Self> {
+        Ok(match &table.sparse {
+            None => {
+                let rows = IndexedScan::new(view, table, projection, heads, bounds, reverse)?;
+                Self::Indexed(Box::new(rows))
+            }
+            Some(_) => {
+                let rows = SparseScan::new(view, table, projection, heads, bounds, reverse)?;
+                Self::Sparse(Box::new(rows))
+            }
+        })
     }
 }
 
@@ -362,91 +277,3 @@ impl Iterator for Scan {
 }
 
 impl std::iter::FusedIterator for Scan {}
-
-/// A batch in the making.
-pub(crate) struct Output<'s> {
-    builder: BatchBuilder<'s>,
-    wanted: usize,
-    /// The place of the last row looked at.
-    last: Option<Place>,
-    /// What is deleted around it.
-    stretch: Option<Stretch>,
-}
-
-impl Output<'_> {
-    pub(crate) fn is_full(&self) -> bool {
-        self.builder.is_full(self.wanted)
-    }
-
-    /// Rows that it has room for.
-    pub(crate) fn room(&self) -> usize {
-        self.wanted.saturating_sub(self.builder.len())
-    }
-
-    /// Says how many rows are left, if none has been taken.
-    pub(crate) fn expect(&mut self, rows: usize) {
-        if self.builder.len() == 0 {
-            self.builder.expect(rows.min(self.wanted));
-        }
-    }
-
-    /// Whether so many rows are best taken at once: they are all there are, and few.
-    pub(crate) fn takes_whole(&self, rows: usize) -> bool {
-        self.builder.takes_whole(rows)
-    }
-
-    /// Asks for the memory of rows that will be taken after others.
-    pub(crate) fn approach(&self, source: &impl RowSource, rows: Range<usize>) {
-        self.builder.approach(source, rows);
-    }
-
-    /// Takes rows of a source, without those that were deleted, until the batch has as many as are wanted; returns
-    /// the number of the first row that was not looked at.
-    pub(crate) fn take(
-        &mut self,
-        source: &impl RowSource,
-        rows: Range<usize>,
-        deletions: &Deletions,
-    ) -> Result<usize> {
-        let mut at = rows.start;
-        while at < rows.end && self.builder.len() < self.wanted {
-            let most = rows.end.min(at + (self.wanted - self.builder.len()));
-            if deletions.is_empty() {
-                self.builder.append(source, at..most)?;
-                at = most;
-                continue;
-            }
-            // Times ascend, or descend: those of one stretch stand together.
-            let time = source.place(at).0;
-            let known = self.stretch.filter(|stretch| stretch.contains(time));
-            let stretch = known.unwrap_or_else(|| deletions.stretch(time));
-            self.stretch = Some(stretch);
-            let (mut end, mut beyond) = (at + 1, most);
-            while end < beyond {
-                let middle = usize::midpoint(end, beyond);
-                if stretch.contains(source.place(middle).0) {
-                    end = middle + 1;
-                } else {
-                    beyond = middle;
-                }
-            }
-            let is_gone = |row: &usize| {
-                let (time, sequence) = source.place(*row);
-                deletions.covers_in(stretch, time, sequence)
-            };
-            if !deletions.leaves_all(stretch) {
-                let left = (at..end).find(|row| !is_gone(row)).unwrap_or(end);
-                end = (left..end).find(is_gone).unwrap_or(end);
-                at = left;
-            }
-            if end > at {
-                self.builder.append(source, at..end)?;
-                at = end;
-            }
-        }
-        if at > rows.start {
-            self.last = Some(source.place(at - 1));
-        }
-        Ok(at)
-    }
-}

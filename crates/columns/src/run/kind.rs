@@ -2,16 +2,14 @@
 
 use std::ops::Bound;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::ArrayRef;
 use bedload_pages::{PageId, PageRead, PageStore, Result};
-use bedload_trees::be_tree::{MergeTarget, RowForm, RunSlice, Runs, TreeRun};
+use bedload_trees::be_tree::{MergeTarget, RowForm, RunProblem, RunSlice, Runs, TreeRun};
 use bedload_trees::{I64Order, Position};
 
 use super::index::{LeafEntry, RunIndex};
 use super::merge::ColumnMerge;
-use super::place::{Place, Places, times};
+use super::place::{Place, Places};
 use crate::column;
 
 /// Which columns the runs of a table have, and how long their leaves are.
@@ -91,9 +89,7 @@ impl ColumnRuns {
         if columns.len() != self.columns + 1 {
             return None;
         }
-        let time = columns.get(self.time).filter(|time| time.null_count() == 0)?;
-        let sequence = columns.last()?.as_primitive_opt::<UInt64Type>()?;
-        Places::new(times(time)?, sequence.values().clone())
+        Places::of_columns(columns.get(self.time)?, columns.last()?)
     }
 
     /// How many of these rows a leaf takes.
@@ -175,7 +171,7 @@ impl Runs<I64Order> for ColumnRuns {
         &self,
         run: &TreeRun<'_, I64Order, S>,
         (low, high): (Option<Position<'_>>, Option<Position<'_>>),
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<RunProblem>> {
         super::check::check(
             run.store,
             &run.run,

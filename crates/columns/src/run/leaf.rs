@@ -208,6 +208,43 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .ok_or_else(|| corrupt(self.page, "its column of times has none"))
     }
 
+    /// The place of a row, whose time stands in column `time`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`times`](Self::times).
+    pub fn place(&self, time: usize, row: usize) -> Result<Place> {
+        match (self.value_at(time, row)?, self.value_at(self.columns() - 1, row)?) {
+            (Value::Int(time), Value::UInt(sequence)) => Ok(Place { time, sequence }),
+            _ => Err(corrupt(self.page, "a row has no time or no sequence number")),
+        }
+    }
+
+    /// The first row for which `is_beyond` holds, which holds for all rows behind it; or the number of rows. Reads a few
+    /// values, of one block each.
+    ///
+    /// # Errors
+    ///
+    /// As for [`times`](Self::times).
+    pub fn search(&self, time: usize, is_beyond: impl Fn(Place) -> bool) -> Result<usize> {
+        if is_beyond(self.header.first) {
+            return Ok(0);
+        }
+        if !is_beyond(self.header.last) {
+            return Ok(self.rows());
+        }
+        let (mut low, mut high) = (1, self.rows() - 1);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if is_beyond(self.place(time, middle)?) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+
     /// The sequence numbers.
     ///
     /// # Errors

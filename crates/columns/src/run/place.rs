@@ -5,6 +5,7 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::ScalarBuffer;
@@ -62,6 +63,20 @@ impl Places {
         (times.len() == sequences.len()).then_some(Self { times, sequences })
     }
 
+    /// Of rows with these times and sequence numbers; `None` unless they are as many.
+    #[must_use]
+    pub fn of_rows(times: Vec<i64>, sequences: Vec<u64>) -> Option<Self> {
+        Self::new(times.into(), sequences.into())
+    }
+
+    /// Of columns of timestamps and of sequence numbers, without nulls; `None` if they are none.
+    #[must_use]
+    pub fn of_columns(time: &ArrayRef, sequence: &ArrayRef) -> Option<Self> {
+        let sequences = sequence.as_primitive_opt::<UInt64Type>()?.values().clone();
+        let has_nulls = time.null_count() + sequence.null_count() > 0;
+        Self::new(times(time)?, sequences).filter(|_| !has_nulls)
+    }
+
     /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -88,7 +103,8 @@ impl Places {
     }
 
     /// As [`search`](Self::search), in time that grows with the logarithm of how far off the row is.
-    pub(super) fn gallop(&self, rows: Range<usize>, is_beyond: impl Fn(Place) -> bool) -> usize {
+    #[must_use]
+    pub fn gallop(&self, rows: Range<usize>, is_beyond: impl Fn(Place) -> bool) -> usize {
         let (mut low, mut step) = (rows.start, 1);
         while low + step <= rows.end && !is_beyond(self.get(low + step - 1)) {
             low += step;

@@ -23,7 +23,7 @@ pub(crate) struct TableEntry {
     /// The first checkpoint that has the table. Pages older than that are not the table's, whatever they say: page
     /// ids are given out again.
     pub(crate) since: u64,
-    /// The root page of the table's tree.
+    /// The page that names the table's tree.
     pub(crate) root: PageId,
     /// Rows in the tree.
     pub(crate) rows: u64,
@@ -156,20 +156,25 @@ impl Catalogue {
         self.parts.values().flat_map(|part| &part.tables)
     }
 
-    /// Adds a table whose tree begins at `root`; `since` is the checkpoint that will be the first to have it.
-    pub(crate) fn add(
-        &mut self,
-        name: &str,
-        schema: Arc<TableSchema>,
-        since: u64,
-        root: PageId,
-        sparse: Option<SparseEntry>,
-    ) -> Result<()> {
+    /// The number of the next table, which is given to no other.
+    pub(crate) fn next_id(&mut self) -> Result<TableId> {
         let id = TableId(self.next_table);
         self.next_table = self
             .next_table
             .checked_add(1)
             .ok_or_else(|| Error::schema("the store has had as many tables as it can number"))?;
+        Ok(id)
+    }
+
+    /// Adds a table whose tree begins at `root`; `since` is the checkpoint that will be the first to have it.
+    pub(crate) fn add(
+        &mut self,
+        id: TableId,
+        name: &str,
+        schema: Arc<TableSchema>,
+        (since, root): (u64, PageId),
+        sparse: Option<SparseEntry>,
+    ) {
         self.put(TableEntry {
             id,
             name: name.into(),
@@ -181,7 +186,6 @@ impl Catalogue {
             order: ArrivalMeasure::default(),
             sparse,
         });
-        Ok(())
     }
 
     /// Replaces what is known of a table, or adds it.

@@ -7,11 +7,11 @@ use bedload_trees::bplus_tree::tree_of as named_tree;
 
 use super::Engine;
 use super::catalogue::{Catalogue, TableEntry};
-use super::flush::tree_of;
 use crate::error::{Error, Result};
+use crate::indexed;
 use crate::pages::WorkingPages;
 use crate::rows::TableId;
-use crate::sparse::{SparseFlush, drop_files};
+use crate::sparse::{self, SparseFlush, drop_files};
 
 impl Engine {
     /// Drops a table and all its rows.
@@ -63,15 +63,22 @@ impl Engine {
 
 /// Whether an error is about what stands on the disk.
 fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::Corrupt { .. } | Error::Io { action: "read", .. })
+    matches!(
+        error,
+        Error::Corrupt { .. }
+            | Error::Index(bedload_pages::Error::Corrupt { .. })
+            | Error::Io { action: "read", .. }
+    )
 }
 
 /// The pages of a table's tree; none if it is damaged.
 fn sound_tree(pages: &WorkingPages, table: &TableEntry) -> Result<Option<Vec<PageId>>> {
-    let report = tree_of(pages, table).and_then(|tree| Ok(tree.verify()?));
-    match report {
-        Ok(report) if report.is_sound() => Ok(Some(report.pages.into_iter().collect())),
-        Ok(_) => Ok(None),
+    let owned = match &table.sparse {
+        Some(_) => sparse::pages_of(pages, table),
+        None => indexed::pages_of(pages, table),
+    };
+    match owned {
+        Ok(owned) => Ok(Some(owned)),
         Err(error) if is_damage(&error) => Ok(None),
         Err(error) => Err(error),
     }
@@ -101,7 +108,10 @@ fn retire_damaged(pages: &WorkingPages, catalogue: &Catalogue, table: &TableEntr
     let version = pages.published();
     let is_owned = |id: &PageId| {
         let page = version.read(*id);
-        *id == table.root || page.is_ok_and(|page| named_tree(&page) == Some(table.root))
+        let names_it = |page: &[u8]| {
+            named_tree(page) == Some(table.root) || indexed::owner_of(*id, page) == Some(table.id.0)
+        };
+        *id == table.root || page.is_ok_and(|page| names_it(&page))
     };
     let owned: Vec<PageId> = version.ids().filter(is_owned).collect();
     pages.retire(&owned);

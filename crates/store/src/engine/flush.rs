@@ -1,25 +1,20 @@
 //! Flushes: sealed generations merged into the tables' trees, and the checkpoint that makes them durable there.
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bedload_pages::PageRead;
-use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
-use bedload_trees::{Columns, Entry, EntrySource, I64Order, Position};
 use parking_lot::MutexGuard;
 
 use super::Engine;
 use super::catalogue::{Catalogue, TableEntry};
 use super::view::{Generation, View};
 use crate::error::{Error, Result};
+use crate::indexed;
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
-use crate::rows::{Deletions, Head, RowsInOrder, Stretch, TableId, TableSchema};
-use crate::sparse::{Grid, SparseEntry, SparseFlush, file_columns};
+use crate::rows::{TableId, TableSchema};
+use crate::sparse::{Grid, SparseEntry, SparseFlush, create_files};
 use crate::wal::Record;
-
-/// The tree of a table, over pages that are being changed.
-pub(super) type Tree<'p> = BPlusTree<I64Order, Columns, &'p WorkingPages>;
 
 impl Engine {
     /// Moves all rows committed so far into pages, and makes a checkpoint.
@@ -71,12 +66,13 @@ impl Engine {
         let since = self.view().pages.number() + 1;
         self.flush_sealed(None, |pages, catalogue| {
             let sparse = grid.map(|grid| SparseEntry::new(grid, schema, pages.payload_len()));
-            let columns = match &sparse {
-                Some(_) => file_columns(),
-                None => schema.layout().clone(),
+            let id = catalogue.next_id()?;
+            let root = match &sparse {
+                Some(_) => create_files(pages)?,
+                None => indexed::create(pages, id, schema)?,
             };
-            let tree = Tree::create(pages, I64Order, columns, tree_config())?;
-            catalogue.add(name, schema.clone(), since, tree.root(), sparse)
+            catalogue.add(id, name, schema.clone(), (since, root), sparse);
+            Ok(())
         })
     }
 
@@ -94,13 +90,7 @@ impl Engine {
         if let Some(sparse) = &table.sparse {
             return sparse.shape.row_limit();
         }
-        let payload_len = self.pages.payload_len();
-        Tree::row_len_max(
-            payload_len,
-            &I64Order,
-            table.schema.layout().clone(),
-            &tree_config(),
-        )
+        indexed::row_limit()
     }
 
     /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
@@ -219,24 +209,6 @@ fn is_printable(character: char) -> bool {
     !is_control && !is_direction
 }
 
-/// How the trees of tables fill and split: for rows that come nearly in order.
-pub(crate) fn tree_config() -> BPlusTreeOptions {
-    BPlusTreeOptions::new().split_percent(80)
-}
-
-pub(super) fn tree_of<'p>(pages: &'p WorkingPages, table: &TableEntry) -> Result<Tree<'p>> {
-    Ok(Tree::open(
-        pages,
-        table.root,
-        I64Order,
-        match table.sparse {
-            Some(_) => file_columns(),
-            None => table.schema.layout().clone(),
-        },
-        tree_config(),
-    )?)
-}
-
 /// Applies the rows and deletions of a sealed generation to the trees, but for those of the table `without`.
 pub(super) fn flush_generation(
     sparse: &SparseFlush<'_>,
@@ -249,98 +221,10 @@ pub(super) fn flush_generation(
         if let (Some(table), Some(head)) = (catalogue.get(id).cloned(), generation.head(id)) {
             let table = match &table.sparse {
                 Some(of_sparse) => sparse.flush(&table, of_sparse, &head)?,
-                None => flush_head(sparse.pages, &table, &head)?,
+                None => indexed::flush(sparse.pages, &table, &head)?,
             };
             catalogue.put(table);
         }
     }
     Ok(())
-}
-
-/// The head's deletions apply to what the tree has; they apply to the head's own rows as those are flushed.
-fn flush_head(pages: &WorkingPages, table: &TableEntry, head: &Head) -> Result<TableEntry> {
-    let tree = tree_of(pages, table)?;
-    let deletions = head.merged_deletions(u64::MAX).unwrap_or_default();
-    let mut table = TableEntry::clone(table);
-    for deletion in deletions.iter() {
-        if deletion.from_sequence < table.end_sequence {
-            let (from, to) = (
-                I64Order::key(*deletion.times.start()),
-                I64Order::key(*deletion.times.end()),
-            );
-            let removed = tree.remove_range_with(
-                Bound::Included(Position::of_key(&from)),
-                Bound::Included(Position {
-                    key: &to,
-                    tie: u64::MAX,
-                }),
-                |entry| (deletion.from_sequence..deletion.at).contains(&entry.tie()),
-                |_| {},
-            )?;
-            table.rows = table.rows.saturating_sub(removed);
-        }
-    }
-    let rows = head.in_order();
-    rows.arrivals().for_each(|times| table.order.observe(times));
-    table.order.note_flushed();
-    let mut entries = HeadEntries::new(&rows, &deletions);
-    tree.insert_sorted(&mut entries)?;
-    table.rows += entries.count;
-    table.end_sequence = table.end_sequence.max(entries.end_sequence);
-    Ok(table)
-}
-
-/// The rows of a head that were not deleted, as entries of a tree.
-struct HeadEntries<'h> {
-    rows: &'h RowsInOrder,
-    deletions: &'h Deletions,
-    /// The stretch of the last row that was asked about.
-    stretch: Option<Stretch>,
-    next: usize,
-    key: [u8; 8],
-    variable: Vec<&'h [u8]>,
-    count: u64,
-    end_sequence: u64,
-}
-
-impl<'h> HeadEntries<'h> {
-    fn new(rows: &'h RowsInOrder, deletions: &'h Deletions) -> Self {
-        Self {
-            rows,
-            deletions,
-            stretch: None,
-            next: 0,
-            key: [0; 8],
-            variable: Vec::new(),
-            count: 0,
-            end_sequence: 0,
-        }
-    }
-}
-
-impl EntrySource for HeadEntries<'_> {
-    fn next_entry(&mut self) -> bedload_pages::Result<Option<Entry<'_>>> {
-        while let Some((block, row)) = self.rows.get(self.next) {
-            self.next += 1;
-            let (time, tie) = (block.times()[row], block.first_sequence + row as u64);
-            if !self.deletions.is_empty() {
-                let known = self.stretch.filter(|stretch| stretch.contains(time));
-                let stretch = known.unwrap_or_else(|| self.deletions.stretch(time));
-                self.stretch = Some(stretch);
-                if self.deletions.covers_in(stretch, time, tie) {
-                    continue;
-                }
-            }
-            self.count += 1;
-            self.end_sequence = self.end_sequence.max(tie + 1);
-            self.key = I64Order::key(time);
-            let row = block.row(row, &mut self.variable);
-            return Ok(Some(Entry {
-                key: &self.key,
-                tie,
-                row,
-            }));
-        }
-        Ok(None)
-    }
 }

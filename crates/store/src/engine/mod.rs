@@ -49,7 +49,6 @@ pub(crate) use catalogue::Catalogue;
 pub(crate) use catalogue::TableEntry;
 pub use commit::Appended;
 pub use disk_counts::DiskCounts;
-pub(crate) use flush::tree_config;
 pub(crate) use flusher::Flusher;
 use lock::StoreLock;
 #[cfg(any(test, fuzzing))]

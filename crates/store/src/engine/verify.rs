@@ -1,17 +1,13 @@
 //! Verification: every page read from the disk and checked, every tree walked, the log read.
 
+use bedload_pages::PageId;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use bedload_pages::PageId;
-use bedload_trees::I64Order;
-use bedload_trees::bplus_tree::BPlusTree;
 
 use super::Engine;
-use super::flush::tree_config;
 use crate::error::{Error, Result, in_words};
+use crate::indexed;
 use crate::sparse::verify_table;
 
 /// What [`Store::verify`](crate::Store::verify) found.
@@ -141,35 +137,33 @@ impl Engine {
                 reachable.extend(found.pages);
                 continue;
             }
-            let layout = table.schema.layout().clone();
-            let pages = Arc::clone(&view.pages);
-            let verified = BPlusTree::open(pages, table.root, I64Order, layout, tree_config())
-                .and_then(|tree| tree.verify());
-            let found = match verified {
+            let found = match indexed::verify(&*view.pages, table) {
                 Ok(found) => found,
-                Err(error) => {
+                Err(Error::Index(error)) => {
                     report.note_in(&data, &format!("table {:?}", table.name), error)?;
                     continue;
                 }
+                Err(error) => {
+                    report.note(error)?;
+                    continue;
+                }
             };
-            report.rows += found.entries;
+            report.rows += found.rows.unwrap_or(found.report.entries);
             report.problems.extend(
                 found
+                    .report
                     .problems
                     .iter()
                     .filter(|found| !damaged.contains(&found.page))
-                    .map(|found| problem(place(found.page), found.reason.clone())),
+                    .map(|found| problem(place(found.page), found.what.clone())),
             );
-            if found.is_sound() && found.entries != table.rows {
-                let reason = format!(
-                    "its tree has {} rows, the catalogue says {}",
-                    found.entries, table.rows
-                );
+            if let Some(rows) = found.rows.filter(|&rows| rows != table.rows) {
+                let reason = format!("its tree has {rows} rows, the catalogue says {}", table.rows);
                 report
                     .problems
                     .push(problem(format!("table {:?}", table.name), reason));
             }
-            for page in found.pages {
+            for page in found.report.pages {
                 if !reachable.insert(page) {
                     report
                         .problems

@@ -173,6 +173,29 @@ impl Deletions {
         !self.is_empty() && self.covers_in(self.stretch(time), time, sequence)
     }
 
+    /// Whether all rows are gone whose times and sequence numbers lie in two ranges; where it is not plain to see, `false`.
+    pub(crate) fn cover_all(&self, times: RangeInclusive<i64>, sequences: RangeInclusive<u64>) -> bool {
+        let stretch = self.stretch(*times.start());
+        if stretch.contains(*times.end()) && stretch.before > *sequences.end() {
+            return true;
+        }
+        let range = self.sequences.range(..=*sequences.start()).next_back();
+        range.is_some_and(|(_, to)| to > sequences.end())
+    }
+
+    /// Whether a row may be gone whose time and sequence number lie in two ranges.
+    pub(crate) fn may_cover(&self, times: RangeInclusive<i64>, sequences: RangeInclusive<u64>) -> bool {
+        let mut stretches = self
+            .times
+            .range(..=*times.end())
+            .rev()
+            .take_while(|(_, (last, _))| last >= times.start());
+        stretches.any(|(_, (_, before))| before > sequences.start())
+            || (self.sequences.range(..=*sequences.end()).next_back())
+                .is_some_and(|(_, to)| to > sequences.start())
+            || !self.others.is_empty()
+    }
+
     /// Few deletions that remove the same rows as all of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Deletion> {
         let times = self.times.iter().map(|(&first, &(last, at))| Deletion {

@@ -4,12 +4,15 @@
 //! its place: what the rest of the store knows of it is this file.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, RangeInclusive};
+use std::ops::{Bound, Range, RangeInclusive};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 use parking_lot::{Mutex, RwLock};
 
+use super::batch_builder::{FixedColumn, RowSource};
+use super::deletion::Stretch;
 use super::{Deletion, Deletions, Place, RowBlock, TableSchema};
 use crate::sparse::BlockRef;
 
@@ -65,9 +68,84 @@ impl RowsInOrder {
         Some((&self.blocks[block as usize], row as usize))
     }
 
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The first row for whose place `is_before` does not hold, which holds for none behind it.
+    pub(crate) fn partition_point(&self, is_before: impl Fn(Place) -> bool) -> usize {
+        self.order
+            .partition_point(|&(block, row)| is_before(self.place_of(block, row)))
+    }
+
+    /// The rows that deletions leave.
+    pub(crate) fn without(mut self, deletions: &Deletions) -> Self {
+        if deletions.is_empty() {
+            return self;
+        }
+        let mut order = std::mem::take(&mut self.order);
+        let mut stretch: Option<Stretch> = None;
+        order.retain(|&(block, row)| {
+            let (time, sequence) = self.place_of(block, row);
+            // Rows of one stretch stand together.
+            let known = stretch.filter(|stretch| stretch.contains(time));
+            let of_time = known.unwrap_or_else(|| deletions.stretch(time));
+            stretch = Some(of_time);
+            !deletions.covers_in(of_time, time, sequence)
+        });
+        self.order = order;
+        self
+    }
+
+    /// Above the sequence number of each row.
+    pub(crate) fn end_sequence(&self) -> u64 {
+        let ends = self
+            .order
+            .iter()
+            .map(|&(block, row)| self.place_of(block, row).1 + 1);
+        ends.max().unwrap_or(0)
+    }
+
+    fn place_of(&self, block: u32, row: u32) -> Place {
+        let block = &self.blocks[block as usize];
+        (block.times()[row as usize], block.first_sequence + u64::from(row))
+    }
+
+    /// The blocks and places in them of some rows.
+    fn rows(&self, rows: Range<usize>) -> impl Iterator<Item = (&RowBlock, usize)> {
+        self.order[rows]
+            .iter()
+            .map(|&(block, row)| (&*self.blocks[block as usize], row as usize))
+    }
+
     /// The times of all rows, in the order in which they arrived.
     pub(crate) fn arrivals(&self) -> impl Iterator<Item = &[i64]> {
         self.blocks.iter().map(|block| block.times())
+    }
+}
+
+impl RowSource for RowsInOrder {
+    fn place(&self, row: usize) -> Place {
+        let (block, row) = self.order[row];
+        self.place_of(block, row)
+    }
+
+    fn bits(&self, _flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
+        for (block, row) in self.rows(rows) {
+            out.append(block.fixed(row)[bit / 8] >> (bit % 8) & 1 == 1);
+        }
+    }
+
+    fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer) {
+        for (block, row) in self.rows(rows) {
+            out.extend_from_slice(&block.fixed(row)[column.offset..column.offset + column.width]);
+        }
+    }
+
+    fn variable(&self, column: usize, row: usize) -> &[u8] {
+        let (block, row) = self.order[row];
+        self.blocks[block as usize].variable(row as usize, column)
     }
 }
 
@@ -218,6 +296,16 @@ impl Head {
         } else {
             range.take(limit).map(row).collect()
         }
+    }
+
+    /// How many rows between two bounds have a sequence number below `before`.
+    pub(crate) fn count(&self, bounds: (Bound<Place>, Bound<Place>), before: u64) -> u64 {
+        if is_empty(bounds) {
+            return 0;
+        }
+        let inner = self.inner.read();
+        let range = inner.index.range(bounds);
+        range.filter(|((_, sequence), _)| *sequence < before).count() as u64
     }
 
     /// All rows, to be flushed; the head is sealed.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_buffer::ScalarBuffer;
-use bedload_trees::{Row, RowLayout};
+use bedload_trees::RowLayout;
 
 use super::schema::{ColumnPlace, TableSchema};
 use crate::codec::{Reader, Writer};
@@ -206,19 +206,6 @@ impl RowBlock {
         let at = row * self.variable_columns + column;
         let begin = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         &self.bytes[begin..self.ends[at] as usize]
-    }
-
-    /// The columns of a row; `variable` is where their variable ones are listed.
-    pub(crate) fn row<'b, 'v>(&'b self, row: usize, variable: &'v mut Vec<&'b [u8]>) -> Row<'v>
-    where
-        'b: 'v,
-    {
-        variable.clear();
-        variable.extend((0..self.variable_columns).map(|column| self.variable(row, column)));
-        Row {
-            fixed: self.fixed(row),
-            variable,
-        }
     }
 
     /// Bytes of the encoded block.

@@ -46,7 +46,7 @@ fn a_store_is_opened_however_full_the_disk_is() {
     let (disk, writers) = build();
     let (mut read, mut written) = (0, 0);
     for has_reserve in [true, false] {
-        for free in (0..40).map(|step| step * 2048) {
+        for free in (0..40).map(|step| step * 8192) {
             let disk = disk.copy();
             if !has_reserve {
                 disk.remove(&Path::new(STORE).join("reserve"))

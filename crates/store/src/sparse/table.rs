@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bedload_pages::{PageId, PageRead, PageStore};
-use bedload_trees::bplus_tree::BPlusTree;
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Columns, Entry, I64Order, Row, RowLayout};
 
 use super::block::Owner;
 use super::grid::Grid;
 use super::shape::{self, Dimensions, Shape};
-use crate::engine::tree_config;
+use crate::engine::TableEntry;
 use crate::error::{Error, Result};
 use crate::rows::{TableId, TableSchema};
 
@@ -54,7 +54,7 @@ pub(crate) struct SparseRecord {
 pub(super) type FileTree<S> = BPlusTree<I64Order, Columns, S>;
 
 /// The columns of that tree.
-pub(crate) fn file_columns() -> Columns {
+fn file_columns() -> Columns {
     Columns::new(&[4], 0)
 }
 
@@ -181,6 +181,16 @@ fn read_files(pages: &impl PageRead, root: PageId, file: &Path) -> Result<BTreeM
     Ok(files)
 }
 
+/// Creates the tree of a table that has no files; returns its root.
+pub(crate) fn create_files(pages: &impl PageStore) -> Result<PageId> {
+    Ok(BPlusTree::create(pages, I64Order, file_columns(), tree_config())?.root())
+}
+
+/// How the trees of files fill and split: for files that come nearly in order.
+fn tree_config() -> BPlusTreeOptions {
+    BPlusTreeOptions::new().split_percent(80)
+}
+
 pub(super) fn open_tree<S: PageRead>(pages: S, root: PageId) -> Result<FileTree<S>> {
     Ok(BPlusTree::open(
         pages,
@@ -189,6 +199,18 @@ pub(super) fn open_tree<S: PageRead>(pages: S, root: PageId) -> Result<FileTree<
         file_columns(),
         tree_config(),
     )?)
+}
+
+/// All pages of the tree of a table's files.
+pub(crate) fn pages_of(pages: &impl PageRead, table: &TableEntry) -> Result<Vec<PageId>> {
+    let report = open_tree(pages, table.root)?.verify()?;
+    match report.problems.first() {
+        None => Ok(report.pages.into_iter().collect()),
+        Some(problem) => Err(Error::Index(bedload_pages::Error::Corrupt {
+            page: problem.page,
+            reason: "the tree of its files is damaged",
+        })),
+    }
 }
 
 /// Makes a file known.

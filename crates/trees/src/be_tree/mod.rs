@@ -85,7 +85,7 @@ pub use insert::{Pressure, SealedBatch, SortedBatch};
 pub use maintain::{Maintainer, MaintenanceWork, Progress};
 pub use options::BeTreeOptions;
 pub use retain::{EdgeRange, RunEdit};
-pub use runs::{MergeTarget, RowForm, RunMerge, RunSlice, Runs, TreeRun};
+pub use runs::{MergeTarget, RowForm, RunMerge, RunProblem, RunSlice, Runs, TreeRun};
 pub use tree::BeTree;
 pub use vacuum::BulkDelete;
 pub use verify::{BeTreeProblem, Report};

@@ -58,7 +58,16 @@ pub trait Runs<O: KeyOrder>: Clone {
         &self,
         run: &TreeRun<'_, O, S>,
         between: (Option<Position<'_>>, Option<Position<'_>>),
-    ) -> Result<Vec<String>>;
+    ) -> Result<Vec<RunProblem>>;
+}
+
+/// Something wrong with a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunProblem {
+    /// The page where it is.
+    pub page: PageId,
+    /// What is wrong.
+    pub what: String,
 }
 
 /// A merge of runs into others, one after another.
@@ -201,7 +210,7 @@ impl<O: KeyOrder, L: RowLayout> Runs<O> for L {
         &self,
         run: &TreeRun<'_, O, S>,
         between: (Option<Position<'_>>, Option<Position<'_>>),
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<RunProblem>> {
         let order = run.order;
         let point = |position: Option<Position<'_>>| {
             position
@@ -250,7 +259,11 @@ impl<O: KeyOrder, L: RowLayout> Runs<O> for L {
         if entries > run.run.entries {
             wrong = Some("its run has more entries than its node says");
         }
-        Ok(wrong.into_iter().map(String::from).collect())
+        let problem = |what: &str| RunProblem {
+            page: run.run.root,
+            what: what.into(),
+        };
+        Ok(wrong.into_iter().map(problem).collect())
     }
 }
 

@@ -1,37 +1,33 @@
 //! Salvage: what is whole in a damaged store, copied into a new one.
 //!
 //! Nothing that is read is needed for the rest to be read. Rows are taken from every leaf that is whole, whether the
-//! branches above it are or not: a leaf names its tree. They keep their sequence numbers, so the log, or what is whole
+//! nodes above it are or not: a leaf names its table. They keep their sequence numbers, so the log, or what is whole
 //! of it, is then applied as recovery does it. The new store is recovered into, and begun like any other: until it
 //! is whole there is no store.
 
 mod report;
-mod table;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use bedload_pages::PageId;
-use bedload_trees::bplus_tree::tree_of;
-
 pub use report::{Gap, SalvageReport, SalvagedTable};
-use table::TableRemains;
 
 use super::catalogue::{Catalogue, TableEntry};
 use super::directory::{
     DATA_FILE, LOG_DIR, begin_data_file, check_dirs, create_dir, draw_store_id, entries, finish_data_file,
 };
-use super::flush::{Tree, tree_config, tree_of as open_tree};
 use super::lock::{StoreLock, lock};
 use super::recovery::Recovery;
 use super::verify::Problem;
 use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::indexed::{self, TableRemains};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
-use crate::sparse::{BlockFiles, BlockRemains, SparseEntry, file_columns};
+use crate::sparse::{BlockFiles, BlockRemains, SparseEntry, create_files};
 use crate::wal::{Log, LogRemains, Record};
 
 /// Everything that is damaged in a store, which need not be in a state to be opened.
@@ -300,20 +296,16 @@ impl<'t> Target<'t> {
 
     /// Copies the rows of every leaf and every block that is whole.
     fn copy_tables(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<Vec<AnyRemains>> {
-        let payload_len = source.pages.page_bytes() - crate::pages::HEADER_BYTES;
         let mut sparse = source.sparse_remains();
         let mut tables = Vec::new();
-        let mut of_root: HashMap<PageId, usize> = HashMap::new();
+        let mut of_id: HashMap<u32, usize> = HashMap::new();
         for entry in source.catalogue.iter().filter(|table| table.sparse.is_none()) {
-            of_root.insert(entry.root, tables.len());
-            tables.push(TableRemains::new(
-                entry.clone(),
-                payload_len,
-                source.is_catalogue_current,
-            )?);
+            of_id.insert(entry.id.0, tables.len());
+            tables.push(TableRemains::new(entry.clone(), source.is_catalogue_current));
         }
         source.pages.visit_pages(problems, |found| {
-            let table = tree_of(&found.page).and_then(|root| of_root.get(&root));
+            let owner = indexed::owner_of(found.id, &found.page);
+            let table = owner.and_then(|owner| of_id.get(&owner));
             if let Some(&table) = table {
                 tables[table].visit(&found);
             }
@@ -325,12 +317,10 @@ impl<'t> Target<'t> {
         } = &mut self.recovery;
         *catalogue = source.catalogue.without_tables();
         for table in &mut tables {
-            let layout = table.entry.schema.layout().clone();
-            let tree = Tree::create(&*working, bedload_trees::I64Order, layout, tree_config())?;
-            table.copy_leaves(&source.pages, &tree, problems)?;
+            let root = table.copy(&source.pages, working, problems)?;
             catalogue.put(TableEntry {
                 since: 1,
-                root: tree.root(),
+                root,
                 rows: 0,
                 end_sequence: table.entry.end_sequence.max(table.end_sequence),
                 ..TableEntry::clone(&table.entry)
@@ -354,16 +344,11 @@ impl<'t> Target<'t> {
         problems: &mut Vec<Error>,
     ) -> Result<()> {
         let recovery = &mut self.recovery;
-        let tree = Tree::create(
-            &recovery.working,
-            bedload_trees::I64Order,
-            file_columns(),
-            tree_config(),
-        )?;
+        let root = create_files(&recovery.working)?;
         let id = table.entry.id;
         recovery.catalogue.put(TableEntry {
             since: 1,
-            root: tree.root(),
+            root,
             rows: 0,
             sparse: table.entry.sparse.as_ref().map(SparseEntry::without_files),
             ..TableEntry::clone(&table.entry)
@@ -433,10 +418,10 @@ impl<'t> Target<'t> {
                 rows.push(table.rows);
                 continue;
             }
-            let found = open_tree(&recovery.working, &table)?.verify()?;
-            rows.push(found.entries);
+            let found = indexed::count(&recovery.working, &table, (Bound::Unbounded, Bound::Unbounded))?;
+            rows.push(found);
             recovery.catalogue.put(TableEntry {
-                rows: found.entries,
+                rows: found,
                 ..TableEntry::clone(&table)
             });
         }

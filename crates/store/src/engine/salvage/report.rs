@@ -44,7 +44,7 @@ pub struct Gap {
 
 impl Gap {
     /// All times.
-    pub(super) const EVERYWHERE: Self = Self { from: None, to: None };
+    pub(crate) const EVERYWHERE: Self = Self { from: None, to: None };
 
     /// Whether a time lies in it.
     #[must_use]

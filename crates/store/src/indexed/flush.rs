@@ -1,0 +1,149 @@
+//! A head's rows and deletions on their way into the tree.
+
+use std::ops::Range;
+
+use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place};
+use bedload_pages::PageStore;
+use bedload_trees::be_tree::{LeafTarget, Progress, RunEdit};
+
+use super::body::{Body, LEAF_ENTRIES, kind_of, open};
+use crate::engine::TableEntry;
+use crate::error::{Error, Result};
+use crate::rows::{
+    BatchBuilder, BatchMemory, Deletions, Head, Place as RowPlace, Projection, RowsInOrder, Stretch,
+};
+
+/// Rows that are turned into columns at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// Of these, rows that are copied before it is asked whether there is too much text.
+const APPENDED_ROWS: usize = 1 << 10;
+
+/// Rows that maintenance may write for each row that is flushed: more than it takes in the long run, so that it never falls
+/// behind.
+const MAINTENANCE_SHARE: u64 = 8;
+
+/// Moves what a sealed head has into the tree of a table: deletions first, which are about what the tree has, then the
+/// rows they leave of the head's own; then does maintenance. Returns the table as it is afterwards.
+pub(crate) fn flush(pages: &impl PageStore, table: &TableEntry, head: &Head) -> Result<TableEntry> {
+    let tree = open(pages, table)?;
+    let kind = kind_of(table.id, &table.schema);
+    let deletions = head.merged_deletions(u64::MAX).unwrap_or_default();
+    let mut table = TableEntry::clone(table);
+    if deletions
+        .iter()
+        .any(|deletion| deletion.from_sequence < table.end_sequence)
+    {
+        let removed = delete(&tree, kind, &deletions)?;
+        table.rows = table.rows.saturating_sub(removed);
+    }
+    let rows = head.in_order();
+    rows.arrivals().for_each(|times| table.order.observe(times));
+    table.order.note_flushed();
+    let rows = rows.without(&deletions);
+    insert(&tree, kind, &table, &rows)?;
+    table.rows += rows.len() as u64;
+    table.end_sequence = table.end_sequence.max(rows.end_sequence());
+    maintain(&tree, rows.len() as u64)?;
+    Ok(table)
+}
+
+/// Takes the rows that were deleted out of every run; returns how many they were.
+fn delete<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, deletions: &Deletions) -> Result<u64> {
+    let mut removed = 0;
+    let judge = |leaf: &LeafEntry| {
+        let times = leaf.first.time..=leaf.last.time;
+        if deletions.cover_all(times.clone(), leaf.min_sequence..=leaf.max_sequence) {
+            LeafFate::Dropped
+        } else if deletions.may_cover(times, leaf.min_sequence..=leaf.max_sequence) {
+            LeafFate::Sifted
+        } else {
+            LeafFate::Kept
+        }
+    };
+    tree.edit_runs(&mut |run, visible| {
+        let (first, last) = (Place::of_edge(run.first), Place::of_edge(run.last));
+        if !deletions.may_cover(first.time..=last.time, 0..=u64::MAX) {
+            return Ok(RunEdit::Keep);
+        }
+        let mut known = None;
+        let is_gone = |place: Place| {
+            // Rows of one stretch stand together.
+            let of_time = match known.filter(|known: &Stretch| known.contains(place.time)) {
+                Some(of_time) => of_time,
+                None => deletions.stretch(place.time),
+            };
+            known = Some(of_time);
+            deletions.covers_in(of_time, place.time, place.sequence)
+        };
+        let retained = kind.retain(tree.store(), (run, visible), judge, is_gone)?;
+        Ok(retained.map_or(RunEdit::Keep, |retained| {
+            removed += retained.removed;
+            RunEdit::Replace {
+                with: retained.run,
+                retired: retained.retired,
+            }
+        }))
+    })?;
+    Ok(removed)
+}
+
+/// Writes rows as runs, and publishes them. Late rows have runs of their own, so that they do not keep the others from the
+/// right edge.
+fn insert<S: PageStore>(
+    tree: &Body<S>,
+    kind: ColumnRuns,
+    table: &TableEntry,
+    rows: &RowsInOrder,
+) -> Result<()> {
+    let edge = right_edge(tree)?;
+    let is_late = |(time, sequence): RowPlace| edge.is_some_and(|edge| Place { time, sequence } <= edge);
+    let late = rows.partition_point(is_late);
+    let memory = BatchMemory::default();
+    let columns = (0..table.schema.places().len()).collect();
+    let projection = Projection::new(table.schema.clone(), columns, true);
+    let mut runs = Vec::new();
+    for part in [0..late, late..rows.len()] {
+        for of_run in chunks(part, LEAF_ENTRIES) {
+            let mut writer = ColumnRunWriter::new(tree.store(), kind)?;
+            let mut at = of_run.start;
+            while at < of_run.end {
+                let expected = (of_run.end - at).min(BATCH_ROWS);
+                let mut builder = BatchBuilder::new(&projection, expected, &memory);
+                while at < of_run.end && !builder.is_full(BATCH_ROWS) {
+                    let end = of_run.end.min(at + APPENDED_ROWS);
+                    builder.append(rows, at..end)?;
+                    at = end;
+                }
+                let batch = builder
+                    .finish()
+                    .map_err(|error| Error::schema(error.to_string()))?;
+                writer.push(batch.columns().to_vec())?;
+            }
+            runs.extend(writer.finish()?);
+        }
+    }
+    tree.sealed(runs).publish()?;
+    Ok(())
+}
+
+/// Parts of a range, of so many each but for the last.
+fn chunks(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(len).map(move |begin| begin..end.min(begin + len))
+}
+
+/// The greatest place of a tree, or where its last leaf begins; `None` if it has no rows.
+fn right_edge<S: PageStore>(tree: &Body<S>) -> Result<Option<Place>> {
+    let interval = tree.leaf_interval(LeafTarget::Last)?;
+    let last = interval.runs.iter().map(|run| run.last).max();
+    Ok(last.or(interval.low).map(Place::of_edge))
+}
+
+/// Does what maintenance is due, for so many rows that were flushed.
+fn maintain<S: PageStore>(tree: &Body<S>, rows: u64) -> Result<()> {
+    let budget = MAINTENANCE_SHARE * rows + LEAF_ENTRIES as u64;
+    let mut maintainer = tree.maintainer();
+    while maintainer.done().entries_written < budget && maintainer.finish_one()? == Progress::Paused {}
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The rows of one run, piece by piece.
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use bedload_columns::{ColumnRuns, ColumnSet, Place, Places, RunIndex, RunLeaf};
+use bedload_trees::run::Run;
+
+use crate::error::{Error, Result};
+use crate::pages::{PageRef, PageVersion};
+
+/// Some rows of one source, ascending.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// The columns that were asked for.
+    pub(super) columns: ColumnSet,
+    pub(super) places: Places,
+    /// Those that are left.
+    pub(super) rows: Range<usize>,
+    /// About how many bytes a row has.
+    pub(super) row_bytes: usize,
+}
+
+impl Piece {
+    pub(super) fn new(columns: Vec<ArrayRef>, places: Places) -> Self {
+        let rows = places.len();
+        let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+        Self {
+            row_bytes: columns.iter().map(bytes).sum::<usize>() / rows.max(1),
+            columns: columns.into(),
+            places,
+            rows: 0..rows,
+        }
+    }
+
+    /// The place of the next row.
+    pub(super) fn next(&self, reverse: bool) -> Option<Place> {
+        let row = if reverse {
+            self.rows.clone().next_back()
+        } else {
+            self.rows.clone().next()
+        };
+        row.map(|row| self.places.get(row))
+    }
+}
+
+/// Which columns are read.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) kind: ColumnRuns,
+    /// Positions in the schema of the table.
+    pub(super) columns: Vec<usize>,
+    pub(super) with_sequence: bool,
+    pub(super) reverse: bool,
+}
+
+/// What is left of the rows of a run between two places.
+#[derive(Debug)]
+pub(super) struct RunRows {
+    pages: Arc<PageVersion>,
+    index: RunIndex,
+    bounds: (Bound<Place>, Bound<Place>),
+    /// Leaves that were not opened yet.
+    leaves: Range<usize>,
+    /// The one that was opened last, and its rows that are left.
+    leaf: Option<(RunLeaf<PageRef>, Range<usize>)>,
+}
+
+impl RunRows {
+    pub(super) fn new(
+        pages: &Arc<PageVersion>,
+        kind: ColumnRuns,
+        run: &Run,
+        bounds: (Bound<Place>, Bound<Place>),
+    ) -> Result<Self> {
+        let index = RunIndex::read(&**pages, run, kind.owner())?;
+        Ok(Self {
+            pages: pages.clone(),
+            leaves: index.between(bounds.0, bounds.1),
+            index,
+            bounds,
+            leaf: None,
+        })
+    }
+
+    /// The next rows in the direction of the scan, at most so many; `None` behind the last.
+    pub(super) fn next(&mut self, wanted: &Wanted, most: usize) -> Result<Option<Piece>> {
+        loop {
+            if let Some((leaf, rows)) = &mut self.leaf
+                && rows.start < rows.end
+            {
+                let taken = rows.len().min(most);
+                let piece = if wanted.reverse {
+                    rows.end -= taken;
+                    rows.end..rows.end + taken
+                } else {
+                    rows.start += taken;
+                    rows.start - taken..rows.start
+                };
+                return read(leaf, wanted, piece, self.pages.path()).map(Some);
+            }
+            let number = if wanted.reverse {
+                self.leaves.next_back()
+            } else {
+                self.leaves.next()
+            };
+            let Some(number) = number else {
+                return Ok(None);
+            };
+            self.leaf = Some(self.open(number, wanted)?);
+        }
+    }
+
+    fn open(&self, number: usize, wanted: &Wanted) -> Result<(RunLeaf<PageRef>, Range<usize>)> {
+        let leaf = self.index.open(&*self.pages, number)?;
+        let time = wanted.kind.time();
+        let begin = match self.bounds.0 {
+            Bound::Unbounded => 0,
+            Bound::Included(from) => leaf.search(time, |place| place >= from)?,
+            Bound::Excluded(from) => leaf.search(time, |place| place > from)?,
+        };
+        let end = match self.bounds.1 {
+            Bound::Unbounded => leaf.rows(),
+            Bound::Included(to) => leaf.search(time, |place| place > to)?,
+            Bound::Excluded(to) => leaf.search(time, |place| place >= to)?,
+        };
+        Ok((leaf, begin..end.max(begin)))
+    }
+}
+
+/// Reads rows of a leaf.
+fn read(
+    leaf: &RunLeaf<PageRef>,
+    wanted: &Wanted,
+    rows: Range<usize>,
+    path: &std::path::Path,
+) -> Result<Piece> {
+    let damaged = |reason: &str| Error::corrupt(path, format!("page {}", leaf.page()), reason);
+    let last = leaf.columns() - 1;
+    let times = leaf.decode(wanted.kind.time(), rows.clone())?;
+    let sequences = leaf.decode(last, rows.clone())?;
+    let decode = |&column: &usize| {
+        if column == wanted.kind.time() {
+            Ok(times.clone())
+        } else if column < last {
+            Ok(leaf.decode(column, rows.clone())?)
+        } else {
+            Err(damaged("its leaf has not the columns of its table"))
+        }
+    };
+    let mut columns = wanted.columns.iter().map(decode).collect::<Result<Vec<_>>>()?;
+    if wanted.with_sequence {
+        columns.push(sequences.clone());
+    }
+    let places = Places::of_columns(&times, &sequences).filter(Places::ascend);
+    let places = places.ok_or_else(|| damaged("its leaf has rows out of order, or without a place"))?;
+    Ok(Piece::new(columns, places))
+}
