@@ -65,6 +65,20 @@ pub enum Error {
         /// The newest version this release reads.
         supported: u32,
     },
+    /// The store was written in a format of before the first release, which no release reads.
+    #[error(
+        "{} has format version {found}, which was never released; this release reads version {supported}: export its \
+         rows with the program that wrote it, and ingest them into a new store",
+        path.display()
+    )]
+    OlderFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// The version found.
+        found: u32,
+        /// The version this release reads.
+        supported: u32,
+    },
     /// Another process, or another handle of this one, has the store open.
     #[error("{} is in use by {holder}", path.display())]
     Locked {

@@ -240,7 +240,7 @@ impl Scan {
 #[derive(Debug)]
 enum TableRows {
     Indexed(Box<IndexedScan>),
-    Sparse(Box<SparseScan>),
+    Sparse(SparseScan),
 }
 
 impl TableRows {
@@ -258,7 +258,7 @@ impl TableRows {
             }
             Some(_) => {
                 let rows = SparseScan::new(view, table, projection, heads, bounds, reverse)?;
-                Self::Sparse(Box::new(rows))
+                Self::Sparse(rows)
             }
         })
     }

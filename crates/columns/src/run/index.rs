@@ -17,9 +17,9 @@
 //! | 24 | 16 | time and sequence number of the last row |
 //! | 40 | 16 | least and greatest sequence number |
 
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Deref, Range};
 
-use bedload_pages::{PageId, PageRead, Result};
+use bedload_pages::{PageId, PageRead, PageStore, Result};
 use bedload_trees::run::Run;
 
 use super::corrupt;
@@ -175,11 +175,25 @@ impl RunIndex {
     /// The store failed, or the page is damaged or not that leaf.
     pub fn open<'s, S: PageRead>(&self, store: &'s S, leaf: usize) -> Result<RunLeaf<S::Guard<'s>>> {
         let entry = &self.leaves[leaf];
-        let leaf = RunLeaf::open(entry.page, store.read(entry.page)?)?;
-        if *leaf.header() != self.header(entry) {
-            return Err(corrupt(entry.page, "it is not the leaf that its run's index has"));
+        self.checked(entry, RunLeaf::open(entry.page, store.read(entry.page)?)?)
+    }
+
+    /// As [`open`](Self::open), without a latch on the page.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    pub fn pin<'s, S: PageStore>(&self, store: &'s S, leaf: usize) -> Result<RunLeaf<S::Pin<'s>>> {
+        let entry = &self.leaves[leaf];
+        self.checked(entry, RunLeaf::open(entry.page, store.pin(entry.page)?)?)
+    }
+
+    fn checked<G: Deref<Target = [u8]>>(&self, entry: &LeafEntry, leaf: RunLeaf<G>) -> Result<RunLeaf<G>> {
+        if *leaf.header() == self.header(entry) {
+            Ok(leaf)
+        } else {
+            Err(corrupt(entry.page, "it is not the leaf that its run's index has"))
         }
-        Ok(leaf)
     }
 
     /// The header that the page of a leaf has.

@@ -11,6 +11,7 @@ use bedload_trees::run::Run;
 use super::corrupt;
 use super::index::RunIndex;
 use super::kind::ColumnRuns;
+use super::leaf::RunLeaf;
 use super::place::{Place, Places};
 use super::stretches::{ColumnSet, Stretches};
 use super::writer::ColumnRunWriter;
@@ -29,16 +30,22 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
     taken: u64,
 }
 
+/// Rows of a source that are unpacked at a time, so that merging many runs takes little memory.
+const PIECE_ROWS: usize = 4096;
+
 /// What is left of a slice of a run.
-struct Source<'t, S> {
+struct Source<'t, S: PageStore + 't> {
     store: &'t S,
     kind: ColumnRuns,
     index: RunIndex,
+    /// Leaves that were not opened yet.
     leaves: Range<usize>,
     bounds: Bounds,
+    /// The present leaf, and its rows that were not unpacked yet.
+    leaf: Option<(RunLeaf<S::Pin<'t>>, Range<usize>)>,
     columns: ColumnSet,
     places: Places,
-    /// Rows of the present leaf that are left; there is one at least.
+    /// Rows that are unpacked and left; there is one at least.
     rows: Range<usize>,
 }
 
@@ -53,45 +60,55 @@ impl<'t, S: PageStore> Source<'t, S> {
             index,
             leaves,
             bounds,
+            leaf: None,
             columns: Arc::new([]),
             places: Places::none(),
             rows: 0..0,
         };
-        Ok(source.next_leaf()?.then_some(source))
+        Ok(source.unpack()?.then_some(source))
     }
 
-    /// Goes on to the next leaf that has rows of the slice; `false` if there is none.
-    fn next_leaf(&mut self) -> Result<bool> {
-        while let Some(number) = self.leaves.next() {
-            let ahead: Vec<_> = self.index.leaves()[number..]
-                .iter()
-                .take(2)
-                .map(|leaf| leaf.page)
-                .collect();
-            self.store.read_ahead(&ahead);
-            let leaf = self.index.open(self.store, number)?;
-            let all = 0..leaf.rows();
-            let columns = (0..leaf.columns()).map(|column| leaf.decode(column, all.clone()));
-            self.columns = columns.collect::<Result<_>>()?;
-            let places = self.kind.places(&self.columns);
-            self.places =
-                places.ok_or_else(|| corrupt(leaf.page(), "it has not the columns of its table"))?;
-            let begin = self.places.search(all.clone(), |place| match self.bounds.0 {
-                Bound::Unbounded => true,
-                Bound::Included(from) => place >= from,
-                Bound::Excluded(from) => place > from,
-            });
-            let end = self.places.search(begin..all.end, |place| match self.bounds.1 {
-                Bound::Unbounded => false,
-                Bound::Included(to) => place > to,
-                Bound::Excluded(to) => place >= to,
-            });
-            self.rows = begin..end;
-            if begin < end {
+    /// Unpacks the next rows of the slice; `false` if there are none.
+    fn unpack(&mut self) -> Result<bool> {
+        loop {
+            if let Some((leaf, left)) = &mut self.leaf
+                && left.start < left.end
+            {
+                let piece = left.start..left.end.min(left.start + PIECE_ROWS);
+                left.start = piece.end;
+                let columns = (0..leaf.columns()).map(|column| leaf.decode(column, piece.clone()));
+                self.columns = columns.collect::<Result<_>>()?;
+                let places = self.kind.places(&self.columns).filter(Places::ascend);
+                let damaged = || {
+                    corrupt(
+                        leaf.page(),
+                        "it has other columns than its table, or rows out of order",
+                    )
+                };
+                self.places = places.ok_or_else(damaged)?;
+                self.rows = 0..self.places.len();
                 return Ok(true);
             }
+            let Some(number) = self.leaves.next() else {
+                return Ok(false);
+            };
+            let ahead = self.index.leaves()[number..].iter().take(2);
+            self.store
+                .read_ahead(&ahead.map(|leaf| leaf.page).collect::<Vec<_>>());
+            let leaf = self.index.pin(self.store, number)?;
+            let time = self.kind.time;
+            let begin = match self.bounds.0 {
+                Bound::Unbounded => 0,
+                Bound::Included(from) => leaf.search(time, |place| place >= from)?,
+                Bound::Excluded(from) => leaf.search(time, |place| place > from)?,
+            };
+            let end = match self.bounds.1 {
+                Bound::Unbounded => leaf.rows(),
+                Bound::Included(to) => leaf.search(time, |place| place > to)?,
+                Bound::Excluded(to) => leaf.search(time, |place| place >= to)?,
+            };
+            self.leaf = Some((leaf, begin..end));
         }
-        Ok(false)
     }
 
     fn next(&self) -> Place {
@@ -164,7 +181,7 @@ impl<S: PageStore> RunMerge for ColumnMerge<'_, S> {
             source.rows.start = end;
             left -= stretch.len();
             self.taken += stretch.len() as u64;
-            if source.rows.is_empty() && !source.next_leaf()? {
+            if source.rows.is_empty() && !source.unpack()? {
                 self.sources.swap_remove(number);
             }
             if self.stretches.rows() >= self.kind.leaf_rows {

@@ -3,7 +3,7 @@
 //! A leaf says to which table it belongs and where its rows lie, so it is of use whether the index of its run and the
 //! nodes above are whole or not. A row may stand in two leaves, one of which was pushed down: it is taken once.
 //!
-//! Outdated copies of leaves that are lost only fill gaps: of them those rows are taken for which no leaf is left.
+//! Where leaves are lost, what is left of older runs fills the gaps: of them those rows are taken for which no leaf is left.
 //! Rows deleted since the copy was written come back by that; without it all rows of the leaf would be gone.
 
 use std::collections::HashSet;
@@ -37,8 +37,6 @@ pub(crate) fn owner_of(id: PageId, page: &[u8]) -> Option<u32> {
 pub(crate) struct TableRemains {
     pub(crate) entry: Arc<TableEntry>,
     leaves: Vec<LeafPlace>,
-    /// Copies of leaves that are lost.
-    outdated: Vec<LeafPlace>,
     /// Leaves as the indexes of runs have them, whether they are whole or not.
     indexed: Vec<LeafEntry>,
     /// Whether the catalogue and all pages that rows were taken from are those of the last checkpoint.
@@ -57,6 +55,8 @@ struct LeafPlace {
     header: LeafHeader,
     id: PageId,
     slot: Slot,
+    /// Not one of the last checkpoint's.
+    is_outdated: bool,
 }
 
 /// A leaf whose rows are being copied.
@@ -64,6 +64,9 @@ struct Open {
     columns: ColumnSet,
     places: Places,
     rows: Range<usize>,
+    place: LeafPlace,
+    /// Rows that were taken of it.
+    taken: u64,
 }
 
 impl Open {
@@ -77,7 +80,6 @@ impl TableRemains {
         Self {
             entry,
             leaves: Vec::new(),
-            outdated: Vec::new(),
             indexed: Vec::new(),
             is_current,
             gaps: Vec::new(),
@@ -93,17 +95,13 @@ impl TableRemains {
         }
         let is_outdated = found.standing == Standing::Outdated;
         if let Some((header, _)) = LeafHeader::parse(&found.page) {
-            let place = LeafPlace {
+            self.leaves.push(LeafPlace {
                 header,
                 id: found.id,
                 slot: found.slot,
-            };
-            if is_outdated {
-                self.outdated.push(place);
-            } else {
-                self.is_current &= found.standing == Standing::Current;
-                self.leaves.push(place);
-            }
+                is_outdated,
+            });
+            self.is_current &= is_outdated || found.standing == Standing::Current;
         } else if let Ok(index) = RunIndex::parse(found.id, &found.page)
             && !is_outdated
         {
@@ -125,39 +123,25 @@ impl TableRemains {
         let kind = kind_of(self.entry.id, &self.entry.schema);
         let tree = BeTree::create(working, I64Order, kind, options())?;
         self.gaps = self.find_gaps();
-        let whole = std::mem::take(&mut self.leaves);
         let mut copied = Copied::new(working, kind)?;
-        self.copy_leaves(whole, &[Gap::EVERYWHERE], pages, &mut copied, problems)?;
+        self.copy_leaves(pages, &mut copied, problems)?;
         tree.sealed(copied.finish()?).publish()?;
-        let outdated = std::mem::take(&mut self.outdated);
-        let gaps = self.gaps.clone();
-        for place in outdated {
-            let mut copied = Copied::new(working, kind)?;
-            let rows = self.copy_leaves(vec![place], &gaps, pages, &mut copied, problems)?;
-            tree.sealed(copied.finish()?).publish()?;
-            if rows > 0 {
-                self.is_current = false;
-                let reason =
-                    "an outdated copy of it was used: rows deleted since may be back, newer ones are missing";
-                problems.push(pages.damaged(place.id, place.slot, reason.into()));
-            }
-        }
         Ok(tree.meta())
     }
 
-    /// Copies the rows of leaves whose times lie in one of `ranges`, each row once; returns how many.
+    /// Copies the rows of all leaves, each row once; of outdated leaves those whose times lie in a gap.
     fn copy_leaves(
         &mut self,
-        mut leaves: Vec<LeafPlace>,
-        ranges: &[Gap],
         pages: &Remains,
         copied: &mut Copied<'_>,
         problems: &mut Vec<Error>,
-    ) -> Result<u64> {
+    ) -> Result<()> {
+        let mut leaves = std::mem::take(&mut self.leaves);
+        // If there is no gap, nothing of what is outdated is missing.
+        leaves.retain(|leaf| !(leaf.is_outdated && self.gaps.is_empty()));
         leaves.sort_unstable_by_key(|leaf| leaf.header.first);
         let mut waiting = leaves.into_iter().peekable();
         let mut open: Vec<Open> = Vec::new();
-        let (mut last, mut rows) = (None, 0);
         loop {
             let next = open.iter().filter_map(Open::next).min();
             // A leaf is opened once its first row may come next.
@@ -170,22 +154,41 @@ impl TableRemains {
                 continue;
             }
             let Some(next) = next else {
-                self.copied += rows;
-                return Ok(rows);
+                return Ok(());
             };
-            open.retain(|leaf| !leaf.rows.is_empty());
-            for leaf in open.iter_mut().filter(|leaf| leaf.next() == Some(next)) {
-                let row = leaf.rows.start;
-                leaf.rows.start += 1;
-                if last == Some(next) || !ranges.iter().any(|range| range.contains(next.time)) {
-                    continue;
+            self.copy_row(next, &mut open, copied)?;
+            for done in open.extract_if(.., |leaf| leaf.rows.is_empty()) {
+                let place = done.place;
+                if place.is_outdated && done.taken > 0 {
+                    self.is_current = false;
+                    let reason = "an outdated copy of it was used: rows deleted since may be back, newer ones are missing";
+                    problems.push(pages.damaged(place.id, place.slot, reason.into()));
                 }
-                last = Some(next);
-                rows += 1;
-                self.end_sequence = self.end_sequence.max(next.sequence + 1);
-                copied.push(&leaf.columns, row)?;
             }
         }
+    }
+
+    /// Copies the row of a place, from one of the leaves that have it, and passes it in all of them.
+    fn copy_row(&mut self, next: Place, open: &mut [Open], copied: &mut Copied<'_>) -> Result<()> {
+        let is_in_gap = self.gaps.iter().any(|gap| gap.contains(next.time));
+        let mut source: Option<(usize, usize)> = None;
+        for (number, leaf) in open.iter_mut().enumerate() {
+            if leaf.next() != Some(next) {
+                continue;
+            }
+            let row = leaf.rows.start;
+            leaf.rows.start += 1;
+            if !leaf.place.is_outdated || (is_in_gap && source.is_none()) {
+                source = Some((number, row));
+            }
+        }
+        if let Some((number, row)) = source {
+            open[number].taken += 1;
+            self.copied += 1;
+            self.end_sequence = self.end_sequence.max(next.sequence + 1);
+            copied.push(&open[number].columns, row)?;
+        }
+        Ok(())
     }
 
     /// Reads a leaf once more, all of it.
@@ -226,12 +229,15 @@ impl TableRemains {
             columns: columns.into(),
             rows: 0..places.len(),
             places,
+            place: *place,
+            taken: 0,
         })
     }
 
     /// Where leaves are missing: those that an index has, and nobody has found.
     fn find_gaps(&self) -> Vec<Gap> {
-        let whole: HashSet<PageId> = self.leaves.iter().map(|leaf| leaf.id).collect();
+        let whole = self.leaves.iter().filter(|leaf| !leaf.is_outdated);
+        let whole: HashSet<PageId> = whole.map(|leaf| leaf.id).collect();
         let lost = self.indexed.iter().filter(|leaf| !whole.contains(&leaf.page));
         let mut gaps: Vec<Gap> = lost
             .map(|leaf| Gap {

@@ -311,9 +311,8 @@ impl PageFile {
         let [first, second] = Superblock::offsets().map(read);
         match (first, second) {
             (Ok(a), Ok(b)) => Ok((if a.checkpoint > b.checkpoint { a } else { b }, None)),
-            (Err(error @ Error::NewerFormat { .. }), _) | (_, Err(error @ Error::NewerFormat { .. })) => {
-                Err(error)
-            }
+            (Err(error @ (Error::NewerFormat { .. } | Error::OlderFormat { .. })), _)
+            | (_, Err(error @ (Error::NewerFormat { .. } | Error::OlderFormat { .. }))) => Err(error),
             (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => {
                 let bad = Some(bad).filter(|_| good.checkpoint > 1);
                 Ok((good, bad))

@@ -180,6 +180,7 @@ impl Remains {
         problems: &mut Vec<Error>,
         mut visit: impl FnMut(FoundPage) -> Result<()>,
     ) -> Result<()> {
+        let known_before = problems.len();
         let Some(superblock) = &self.superblock else {
             let ids: Vec<u32> = self.tree_pages.keys().copied().collect();
             return self.visit_copies(ids, Standing::Newest, &mut visit);
@@ -208,7 +209,21 @@ impl Remains {
             !is_known && u64::from(*id) <= end
         };
         let lost: BTreeSet<u32> = self.tree_pages.keys().copied().filter(is_lost).collect();
-        self.visit_copies(lost, Standing::Newest, &mut visit)
+        self.visit_copies(lost.iter().copied(), Standing::Newest, &mut visit)?;
+        // Pages that were given up may have what a lost one was made of.
+        let is_named = |id: &u32| {
+            let known = leaves.range(..*id).next_back();
+            let slot = known.and_then(|(before, slots)| slots.get((id - before - 1) as usize));
+            slot.is_some_and(|slot| slot.page != 0)
+        };
+        let given_up = self.tree_pages.keys().copied();
+        let given_up: BTreeSet<u32> = given_up
+            .filter(|id| !lost.contains(id) && !is_named(id))
+            .collect();
+        if problems.len() > known_before {
+            self.visit_copies(given_up, Standing::Outdated, &mut visit)?;
+        }
+        Ok(())
     }
 
     /// Shows the newest copies of the pages `ids`, where there are any.

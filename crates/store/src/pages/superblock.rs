@@ -10,7 +10,7 @@ use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
 
 /// The newest format this release writes and reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// No store gets so far with its sequence numbers, generations, checkpoints or bytes of log: what says so is damaged.
 /// So counting on never overflows.
@@ -135,6 +135,13 @@ impl Superblock {
         }
         if version == 0 {
             return Err(damaged("its version is none that a store has"));
+        }
+        if version < FORMAT_VERSION {
+            return Err(Error::OlderFormat {
+                path: path.into(),
+                found: version,
+                supported: FORMAT_VERSION,
+            });
         }
         let counters = [
             superblock.checkpoint,

@@ -65,7 +65,7 @@ fn mortal_trace(seed: u64, operations: usize) -> (Trace, Vec<Writer>) {
         .collect();
     create_tables(&open(&disk, options()).expect("creates")).expect("fresh tables");
     while writers.iter().any(|writer| !writer.is_done()) {
-        let call = disk.calls() + 1 + rng.below(60);
+        let call = disk.calls() + 1 + rng.below(200);
         disk.set_fault(Some(Fault {
             call,
             kind: FaultKind::Death,

@@ -11,6 +11,7 @@ mod intruders;
 mod lifecycle;
 mod long_batches;
 mod order;
+mod pages;
 mod rows;
 mod salvage;
 mod space;

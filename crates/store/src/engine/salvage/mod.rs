@@ -154,7 +154,7 @@ impl<'d> Source<'d> {
                 problems.extend(damage.filter(|_| !is_newest));
                 is_newest.then_some(superblock)
             }
-            Err(error @ Error::NewerFormat { .. }) => return Err(error),
+            Err(error @ (Error::NewerFormat { .. } | Error::OlderFormat { .. })) => return Err(error),
             Err(error) => {
                 problems.push(error);
                 None

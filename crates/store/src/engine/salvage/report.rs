@@ -43,9 +43,6 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// All times.
-    pub(crate) const EVERYWHERE: Self = Self { from: None, to: None };
-
     /// Whether a time lies in it.
     #[must_use]
     pub fn contains(&self, time: i64) -> bool {
