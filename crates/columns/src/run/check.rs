@@ -50,7 +50,7 @@ pub(super) fn check<S: PageRead>(
     Ok(problems)
 }
 
-/// What is wrong with a leaf, beside what it takes to open it.
+/// Checks a leaf that could be opened; returns the first thing that is wrong.
 fn check_leaf<G: Deref<Target = [u8]>>(leaf: &RunLeaf<G>, kind: ColumnRuns) -> Result<Option<&'static str>> {
     let rows = 0..leaf.rows();
     for column in 0..leaf.columns() {

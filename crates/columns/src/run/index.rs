@@ -236,7 +236,7 @@ fn entry(fields: &mut Bytes<'_>) -> crate::Result<LeafEntry> {
     })
 }
 
-/// What a tree is to know of a run with these leaves.
+/// Describes a run with these leaves to a tree.
 pub(super) fn describe(
     root: PageId,
     first_page: PageId,

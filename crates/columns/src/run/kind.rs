@@ -43,7 +43,7 @@ pub struct ColumnRuns {
     pub(super) leaf_bytes: usize,
 }
 
-/// What the meta page of a tree of such runs has instead of columns of variable width.
+/// The mark of such runs in a tree's meta page: more columns of variable width than any row has.
 const FORM: u32 = u32::MAX;
 
 impl ColumnRuns {

@@ -33,7 +33,7 @@ const MAGIC: [u8; 4] = *b"BCR\x01";
 /// Bytes before the leaf.
 pub(super) const HEADER_BYTES: usize = 80;
 
-/// What a leaf's page says of it, before its columns.
+/// The header of a leaf's page, before its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeafHeader {
     /// The table that the rows belong to.
@@ -159,7 +159,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         self.page
     }
 
-    /// What the page says of the leaf.
+    /// The header of its page.
     pub fn header(&self) -> &LeafHeader {
         &self.header
     }

@@ -33,7 +33,7 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
 /// Rows of a source that are unpacked at a time, so that merging many runs takes little memory.
 const PIECE_ROWS: usize = 4096;
 
-/// What is left of a slice of a run.
+/// The rows of a slice of a run that were not merged yet.
 struct Source<'t, S: PageStore + 't> {
     store: &'t S,
     kind: ColumnRuns,

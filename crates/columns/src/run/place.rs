@@ -58,18 +58,18 @@ impl Places {
         }
     }
 
-    /// Of rows with these times and sequence numbers, which are as many.
+    /// The places of rows with these times and sequence numbers; `None` unless they are as many.
     pub(super) fn new(times: ScalarBuffer<i64>, sequences: ScalarBuffer<u64>) -> Option<Self> {
         (times.len() == sequences.len()).then_some(Self { times, sequences })
     }
 
-    /// Of rows with these times and sequence numbers; `None` unless they are as many.
+    /// The places of rows with these times and sequence numbers; `None` unless they are as many.
     #[must_use]
     pub fn of_rows(times: Vec<i64>, sequences: Vec<u64>) -> Option<Self> {
         Self::new(times.into(), sequences.into())
     }
 
-    /// Of columns of timestamps and of sequence numbers, without nulls; `None` if they are none.
+    /// The places in columns of timestamps and of sequence numbers; `None` if a column is something else or has nulls.
     #[must_use]
     pub fn of_columns(time: &ArrayRef, sequence: &ArrayRef) -> Option<Self> {
         let sequences = sequence.as_primitive_opt::<UInt64Type>()?.values().clone();

@@ -16,7 +16,7 @@ use super::leaf::RunLeaf;
 use super::place::{Place, Places};
 use super::writer::ColumnRunWriter;
 
-/// What is to become of a leaf.
+/// A decision about a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeafFate {
     /// It stays as it is.
@@ -42,7 +42,7 @@ pub struct Retained {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sifted {
     gone: u64,
-    /// Of these, the ones that readers looked at.
+    /// The part of them that readers looked at.
     visible: u64,
 }
 

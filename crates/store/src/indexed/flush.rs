@@ -16,7 +16,7 @@ use crate::rows::{
 /// Rows that are turned into columns at a time.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// Of these, rows that are copied before it is asked whether there is too much text.
+/// Rows that are copied between two looks at how much text there is.
 const APPENDED_ROWS: usize = 1 << 10;
 
 /// Rows that maintenance may write for each row that is flushed: more than it takes in the long run, so that it never falls

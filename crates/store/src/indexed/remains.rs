@@ -33,7 +33,7 @@ pub(crate) fn owner_of(id: PageId, page: &[u8]) -> Option<u32> {
     }
 }
 
-/// What is left of a table.
+/// The remains of a table.
 pub(crate) struct TableRemains {
     pub(crate) entry: Arc<TableEntry>,
     leaves: Vec<LeafPlace>,

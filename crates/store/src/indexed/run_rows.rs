@@ -55,7 +55,7 @@ pub(super) struct Wanted {
     pub(super) reverse: bool,
 }
 
-/// What is left of the rows of a run between two places.
+/// The rows of a run between two places that were not read yet.
 #[derive(Debug)]
 pub(super) struct RunRows {
     pages: Arc<PageVersion>,

@@ -66,7 +66,7 @@ enum Origin {
     Head(HeadPieces),
 }
 
-/// What is left of a head's rows.
+/// The rows of a head that were not read yet.
 #[derive(Debug)]
 struct HeadPieces {
     head: Arc<Head>,

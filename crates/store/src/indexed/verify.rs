@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// A table that was checked.
 pub(crate) struct Verified {
-    /// What its tree is like.
+    /// The report on its tree.
     pub(crate) report: Report,
     /// How many rows it has; not known if it is damaged.
     pub(crate) rows: Option<u64>,

@@ -9,7 +9,7 @@ use crate::codec::Reader;
 /// Bytes of the header before the payload.
 pub(crate) const HEADER_BYTES: usize = 32;
 
-/// What a page is for.
+/// The kinds of pages that a test destroys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PageKind {
@@ -132,7 +132,7 @@ impl Page {
         Self::stamp_of(&self.0).filter(|stamp| crc32c::crc32c(&self.0[4..]) == stamp.crc)
     }
 
-    /// What the beginning of a page says of the whole, which may be longer.
+    /// The stamp at the beginning of a page, which may be longer than these bytes.
     pub(crate) fn stamp_of(bytes: &[u8]) -> Option<Stamp> {
         let mut fields = Reader::new(bytes);
         let crc = fields.u32()?;

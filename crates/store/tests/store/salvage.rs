@@ -87,7 +87,7 @@ fn after(damage: impl Fn(&mut Vec<u8>)) -> (Rows, Rows, SalvageReport) {
     (built, saved, report)
 }
 
-/// What a page is for.
+/// The kinds of pages that a test destroys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Leaf,

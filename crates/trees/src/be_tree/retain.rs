@@ -8,7 +8,7 @@ use crate::point::Point;
 use crate::run::{Run, RunEdge};
 use bedload_pages::{Batch, Error, PageId, PageStore, Result};
 
-/// What is to become of a run.
+/// A decision about a run.
 #[derive(Debug)]
 pub enum RunEdit {
     /// It stays as it is.

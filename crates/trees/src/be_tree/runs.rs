@@ -1,4 +1,4 @@
-//! What a tree asks of its runs, whatever they hold.
+//! The interface between a tree and its runs, whatever they hold.
 
 use std::ops::Bound;
 
@@ -20,7 +20,7 @@ pub trait Runs<O: KeyOrder>: Clone {
         O: 't,
         S: PageStore + 't;
 
-    /// What the meta page keeps, so that a tree is not opened with runs of another kind.
+    /// The shape of rows that the meta page keeps, so that a tree is not opened with runs of another kind.
     fn form(&self) -> RowForm;
 
     /// All pages of a run.
@@ -100,7 +100,7 @@ pub trait RunMerge {
     fn finish(self) -> Result<Option<Run>>;
 }
 
-/// What of its rows a tree's meta page keeps.
+/// The shape of rows, as a tree's meta page keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowForm {
     /// Bytes of the fixed columns of a row.
