@@ -1,7 +1,7 @@
 //! Joining the entries of a leaf with those that come late.
 //!
 //! Where the processor has vectors of 512 bits, what waits for a leaf, and the few entries that are newer still, are
-//! [joined](super::wide) with it in the order in which they came. Otherwise, and where entries replace others, they are
+//! [joined](crate::search::join) with it in the order in which they came. Otherwise, and where entries replace others, they are
 //! sorted, and what lies between two late entries is copied as a whole.
 
 use std::ops::Range;
@@ -10,12 +10,12 @@ use super::late::Late;
 use super::waiting::Waiting;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::waiting::WaitingRoom;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::wide::{join_waiting, late_between};
 use crate::near_sorted::options::LEAF_ENTRIES;
 use crate::near_sorted::tree::leaf::Leaf;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::search::dispatch::Wide;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::search::join::{Lines, join_waiting, late_between};
 use crate::search::keys::{EntryColumns, EntryColumnsMut};
 
 /// Late entries that are joined at once.
@@ -94,14 +94,27 @@ impl Joining {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let Some(wide) = Wide::detect() {
             let joined = &mut **self.joined.get_or_insert_with(Joined::new);
-            let late = late_between((waiting, newer), (lower, upper), &mut joined.within, wide);
+            let late = late_between(
+                waiting.map(Waiting::unsorted),
+                newer,
+                (lower, upper),
+                joined.within.columns_mut(),
+                wide,
+            );
             if let Some(late) = late {
-                if late.len() == 0 {
+                if late.len == 0 {
                     prefetch_columns(next);
                     return visit_stored(leaf, stretch, visit);
                 }
                 let target: EntryColumnsMut<'_> = (&mut joined.keys, &mut joined.values);
-                if let Some(len) = join_waiting(leaf, stretch.clone(), late, next, target, wide) {
+                if let Some(len) = join_waiting(
+                    leaf.sampled(),
+                    stretch.clone(),
+                    late,
+                    lines_of(next),
+                    target,
+                    wide,
+                ) {
                     return visit(&joined.keys[..len], &joined.values[..len]);
                 }
             }
@@ -124,7 +137,14 @@ impl Joining {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
             let target: EntryColumnsMut<'_> = (&mut *keys, &mut *values);
-            if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, next, target, wide) {
+            if let Some(len) = join_waiting(
+                leaf.sampled(),
+                0..leaf.len(),
+                waiting.unsorted(),
+                lines_of(next),
+                target,
+                wide,
+            ) {
                 return len;
             }
         }
@@ -132,6 +152,13 @@ impl Joining {
         let late = self.late.of_leaf(waiting, (&[], &[]));
         join_sorted(leaf, 0..leaf.len(), late, (keys, values))
     }
+}
+
+/// The lines of the next leaf, to be asked for meanwhile.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn lines_of(next: Option<&Leaf>) -> Lines<'_> {
+    next.map_or((&[], &[]), Leaf::lines)
 }
 
 /// Asks for all of the next leaf at once, where no join goes on meanwhile.

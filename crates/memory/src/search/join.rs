@@ -17,13 +17,9 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::waiting::{Waiting, WaitingRoom};
-use crate::near_sorted::options::{LEAF_ENTRIES, LEAF_WAITING};
-use crate::near_sorted::tree::leaf::{Leaf, MOST, NO_SAMPLE, Sampling};
-use crate::search::dispatch::Wide;
-use crate::search::keys::{EntryColumns, EntryColumnsMut, GROUP, LANES};
-use crate::search::prefetch::prefetch;
-use crate::search::wide::load;
+use super::keys::{EntryColumns, EntryColumnsMut, FINGERPRINTS, GROUP, LANES, MOST, NO_SAMPLE};
+use super::prefetch::prefetch;
+use super::wide::{Wide, load};
 
 /// Lines of keys that are asked for with each entry that finds its place: those of a leaf with as many as wait on average.
 const ASKED: usize = 2;
@@ -31,16 +27,40 @@ const ASKED: usize = 2;
 /// Joined entries whose places have bits: a vector of them.
 const PLACES: usize = 512;
 
-const _: () = assert!(LEAF_ENTRIES + LEAF_WAITING <= PLACES, "every place has a bit");
+/// Entries that may wait.
+const LATE: usize = FINGERPRINTS;
+
 const _: () = assert!(
-    LEAF_WAITING == 4 * LANES && LEAF_WAITING * 16 == 512,
+    LATE == 4 * LANES && LATE * 16 == 512,
     "samples of what waits fill a vector"
 );
+
+/// The columns of a leaf, padded with the greatest key, and a sample of each group of keys: how far its first key lies above
+/// the base, in steps of so many bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sampled<'l, const N: usize> {
+    pub(crate) keys: &'l [u64; N],
+    pub(crate) values: &'l [u64; N],
+    pub(crate) samples: &'l [u16; GROUP],
+    pub(crate) base: u64,
+    pub(crate) step_bits: u8,
+}
+
+/// Lines of columns of keys and values, to be asked for.
+pub(crate) type Lines<'l> = (&'l [[u64; LANES]], &'l [[u64; LANES]]);
+
+/// Late entries in order of arrival, at the beginning of columns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsorted<'w> {
+    pub(crate) keys: &'w [u64; LATE],
+    pub(crate) values: &'w [u64; LATE],
+    pub(crate) len: usize,
+}
 
 /// Where what waits stands among the joined entries.
 struct Places {
     /// By order of arrival.
-    of_waiting: [usize; LEAF_WAITING],
+    of_waiting: [usize; LATE],
     /// For each eight places which of them these are.
     masks: [u8; PLACES / LANES],
 }
@@ -50,53 +70,54 @@ struct Places {
 /// first ones, and the join with them. Returns how many there are. If an entry replaces another one, or keys are too near to
 /// one another for samples to tell them apart, nothing is written.
 #[inline(always)]
-pub(crate) fn join_waiting(
-    leaf: &Leaf,
+pub(crate) fn join_waiting<const N: usize>(
+    leaf: Sampled<'_, N>,
     stretch: Range<usize>,
-    waiting: Waiting<'_>,
-    next: Option<&Leaf>,
+    waiting: Unsorted<'_>,
+    (next_keys, next_values): Lines<'_>,
     target: EntryColumnsMut<'_>,
     _: Wide,
 ) -> Option<usize> {
     // SAFETY: the processor has the features, or there were no such value.
-    unsafe { join_with_vectors(leaf, stretch, waiting, next, target) }
+    unsafe { join_with_vectors(leaf, stretch, waiting, (next_keys, next_values), target) }
 }
 
-/// What waits between the bounds, in the same order, and newer entries behind it; in `room` if it is not just what waits. Nothing
-/// if there are more than may wait.
+/// Late entries between the bounds, in the same order, and newer ones behind them; in `room` if they are not just `waiting`.
+/// Nothing if there are more than may wait.
 #[inline(always)]
 pub(crate) fn late_between<'w>(
-    late: (Option<Waiting<'w>>, EntryColumns<'_>),
+    waiting: Option<Unsorted<'w>>,
+    newer: EntryColumns<'_>,
     bounds: (u64, u64),
-    room: &'w mut WaitingRoom,
+    room: (&'w mut [u64; LATE], &'w mut [u64; LATE]),
     _: Wide,
-) -> Option<Waiting<'w>> {
+) -> Option<Unsorted<'w>> {
     // SAFETY: the processor has the features, or there were no such value.
-    unsafe { late_with_vectors(late, bounds, room) }
+    unsafe { late_with_vectors(waiting, newer, bounds, room) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-fn join_with_vectors(
-    leaf: &Leaf,
+fn join_with_vectors<const N: usize>(
+    leaf: Sampled<'_, N>,
     stretch: Range<usize>,
-    waiting: Waiting<'_>,
-    next: Option<&Leaf>,
+    waiting: Unsorted<'_>,
+    (next_keys, next_values): Lines<'_>,
     target: EntryColumnsMut<'_>,
 ) -> Option<usize> {
-    let (next_keys, next_values) = next.map_or((&[][..], &[][..]), Leaf::lines);
+    const { assert!(N + LATE <= PLACES, "every place has a bit") };
     let mut places = Places {
-        of_waiting: [0; LEAF_WAITING],
+        of_waiting: [0; LATE],
         masks: [0; PLACES / LANES],
     };
     if !places.find(leaf, stretch.start, waiting, next_keys) {
         return None;
     }
-    let len = stretch.len() + waiting.len();
+    let len = stretch.len() + waiting.len;
     let columns = (target.0.as_chunks_mut().0, target.1.as_chunks_mut().0);
     let masks = &places.masks[..len.div_ceil(LANES)];
     spread(leaf, stretch.start, masks, columns, next_values);
-    let (keys, values) = waiting.columns();
-    for ((&key, &value), &place) in keys.iter().zip(values).zip(&places.of_waiting) {
+    let late = waiting.keys.iter().zip(waiting.values).take(waiting.len);
+    for ((&key, &value), &place) in late.zip(&places.of_waiting) {
         target.0[place] = key;
         target.1[place] = value;
     }
@@ -108,18 +129,24 @@ impl Places {
     /// samples tell all of them apart. Asks for the next lines meanwhile.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-    fn find(&mut self, leaf: &Leaf, start: usize, waiting: Waiting<'_>, next: &[[u64; LANES]]) -> bool {
+    fn find<const N: usize>(
+        &mut self,
+        leaf: Sampled<'_, N>,
+        start: usize,
+        waiting: Unsorted<'_>,
+        next: &[[u64; LANES]],
+    ) -> bool {
         let samples = samples_of_waiting(leaf, waiting);
-        let mut each_sample = [0_u16; LEAF_WAITING];
+        let mut each_sample = [0_u16; LATE];
         // SAFETY: there are as many as the vector has.
         unsafe { _mm512_storeu_epi16(each_sample.as_mut_ptr().cast(), samples) };
         // SAFETY: as many are read as there are.
-        let of_groups = unsafe { _mm256_loadu_epi16(leaf.sampling().samples.as_ptr().cast()) };
-        let (groups, _) = leaf.all_keys().as_chunks::<GROUP>();
+        let of_groups = unsafe { _mm256_loadu_epi16(leaf.samples.as_ptr().cast()) };
+        let (groups, _) = leaf.keys.as_chunks::<GROUP>();
         let firsts = _mm512_setr_epi64(0, 64, 128, 192, 256, 320, 384, 448);
         let mut masks = _mm512_setzero_si512();
         let (mut is_there, mut before_others) = (false, 0);
-        let (keys, _) = waiting.columns();
+        let keys = &waiting.keys[..waiting.len];
         let mut next = next.iter();
         for ((&key, &sample), place) in keys.iter().zip(&each_sample).zip(&mut self.of_waiting) {
             next.by_ref().take(ASKED).for_each(prefetch);
@@ -134,9 +161,9 @@ impl Places {
             }
             let mut rank = group * GROUP + below.count_ones() as usize;
             if below == 0 && group > 0 {
-                rank = rank_before(leaf, key);
+                rank = rank_before(leaf.keys, key);
             }
-            is_there |= leaf.all_keys()[rank % LEAF_ENTRIES] == key;
+            is_there |= leaf.keys[rank % N] == key;
             before_others += waiting_below;
             *place = rank + waiting_below - start;
             // A shift by 64 or more, or by a negative number, leaves nothing.
@@ -147,7 +174,7 @@ impl Places {
         // SAFETY: there are as many bytes as the vector has.
         unsafe { _mm512_storeu_epi64(self.masks.as_mut_ptr().cast(), masks) };
         // Of each two one is before the other.
-        let are_apart = before_others == waiting.len() * (waiting.len().saturating_sub(1)) / 2;
+        let are_apart = before_others == waiting.len * (waiting.len.saturating_sub(1)) / 2;
         are_apart && !is_there
     }
 }
@@ -155,23 +182,21 @@ impl Places {
 /// The rank of a key that belongs before the group that its sample says.
 #[cold]
 #[inline(never)]
-fn rank_before(leaf: &Leaf, key: u64) -> usize {
-    leaf.rank(key)
+fn rank_before(keys: &[u64], key: u64) -> usize {
+    keys.partition_point(|&stored| stored < key)
 }
 
 /// What the samples of the keys that wait would be, and behind them [`NO_SAMPLE`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-fn samples_of_waiting(leaf: &Leaf, waiting: Waiting<'_>) -> __m512i {
-    let Sampling { base, step_bits, .. } = leaf.sampling();
-    let base = _mm512_set1_epi64(base.cast_signed());
-    let step_bits = _mm_set_epi64x(0, step_bits.into());
+fn samples_of_waiting<const N: usize>(leaf: Sampled<'_, N>, waiting: Unsorted<'_>) -> __m512i {
+    let base = _mm512_set1_epi64(leaf.base.cast_signed());
+    let step_bits = _mm_set_epi64x(0, leaf.step_bits.into());
     let most = _mm_set1_epi16(MOST.cast_signed());
-    let (keys, _) = waiting.all();
     // Lines behind the last entry may be far away.
-    let last = waiting.len().saturating_sub(1) / LANES % (LEAF_WAITING / LANES);
+    let last = waiting.len.saturating_sub(1) / LANES % (LATE / LANES);
     let sample = |group: usize| {
-        let eight = load(&keys.as_chunks().0[group.min(last)]);
+        let eight = load(&waiting.keys.as_chunks().0[group.min(last)]);
         let distances = _mm512_sub_epi64(_mm512_max_epu64(eight, base), base);
         let steps = _mm512_cvtusepi64_epi16(_mm512_srl_epi64(distances, step_bits));
         _mm_min_epu16(steps, most)
@@ -180,7 +205,7 @@ fn samples_of_waiting(leaf: &Leaf, waiting: Waiting<'_>) -> __m512i {
     let high = _mm256_set_m128i(sample(3), sample(2));
     let samples = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
     _mm512_mask_blend_epi16(
-        lowest_bits(waiting.len()),
+        lowest_bits(waiting.len),
         _mm512_set1_epi16(NO_SAMPLE.cast_signed()),
         samples,
     )
@@ -214,19 +239,18 @@ const SPREAD: [[u8; LANES]; 256] = {
 /// others, and behind the last one. Asks for the next lines meanwhile.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-fn spread(
-    leaf: &Leaf,
+fn spread<const N: usize>(
+    leaf: Sampled<'_, N>,
     start: usize,
     masks: &[u8],
     (keys, values): (&mut [[u64; LANES]], &mut [[u64; LANES]]),
     next: &[[u64; LANES]],
 ) {
     let mut from = start;
-    let (stored_keys, stored_values) = (leaf.all_keys(), leaf.all_values());
     let mut next = next.iter();
     for (&mask, (keys, values)) in masks.iter().zip(keys.iter_mut().zip(values)) {
         next.next().into_iter().for_each(prefetch);
-        let (eight_keys, eight_values) = (eight_from(stored_keys, from), eight_from(stored_values, from));
+        let (eight_keys, eight_values) = (eight_from(leaf.keys, from), eight_from(leaf.values, from));
         // SAFETY: as many bytes are read as there are.
         let lanes = unsafe { _mm_loadl_epi64(SPREAD[usize::from(mask)].as_ptr().cast()) };
         let lanes = _mm512_cvtepu8_epi64(lanes);
@@ -240,7 +264,7 @@ fn spread(
 /// Eight entries of a column from this one on, or as many as there are.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn eight_from(column: &[u64; LEAF_ENTRIES], from: usize) -> __m512i {
+fn eight_from<const N: usize>(column: &[u64; N], from: usize) -> __m512i {
     match column.get(from..).and_then(|column| column.first_chunk()) {
         Some(eight) => load(eight),
         None => load(&last_from(column, from)),
@@ -248,9 +272,9 @@ fn eight_from(column: &[u64; LEAF_ENTRIES], from: usize) -> __m512i {
 }
 
 #[cold]
-fn last_from(column: &[u64; LEAF_ENTRIES], from: usize) -> [u64; LANES] {
+fn last_from<const N: usize>(column: &[u64; N], from: usize) -> [u64; LANES] {
     let mut eight = [0; LANES];
-    for (entry, &stored) in eight.iter_mut().zip(&column[from.min(LEAF_ENTRIES)..]) {
+    for (entry, &stored) in eight.iter_mut().zip(&column[from.min(N)..]) {
         *entry = stored;
     }
     eight
@@ -265,51 +289,54 @@ fn store(eight: &mut [u64; LANES], entries: __m512i) {
 
 #[target_feature(enable = "avx512f,bmi1,bmi2,popcnt")]
 fn late_with_vectors<'w>(
-    (waiting, newer): (Option<Waiting<'w>>, EntryColumns<'_>),
+    waiting: Option<Unsorted<'w>>,
+    newer: EntryColumns<'_>,
     bounds: (u64, u64),
-    room: &'w mut WaitingRoom,
-) -> Option<Waiting<'w>> {
+    (keys, values): (&'w mut [u64; LATE], &'w mut [u64; LATE]),
+) -> Option<Unsorted<'w>> {
     let mut len = 0;
     if let Some(waiting) = waiting {
         let inside = inside(waiting, bounds);
-        if newer.0.is_empty() && inside == lowest_bits(waiting.len()) {
+        if newer.0.is_empty() && inside == lowest_bits(waiting.len) {
             return Some(waiting);
         }
-        len = copy_inside(waiting, inside, room);
+        len = copy_inside(waiting, inside, keys, values);
     }
-    let (late_keys, late_values) = room.columns_mut();
     for (&key, &value) in newer.0.iter().zip(newer.1) {
-        *late_keys.get_mut(len)? = key;
-        *late_values.get_mut(len)? = value;
+        *keys.get_mut(len)? = key;
+        *values.get_mut(len)? = value;
         len += 1;
     }
-    Some(room.waiting(len))
+    Some(Unsorted { keys, values, len })
 }
 
 /// Bits of those that wait with keys between the bounds.
 #[inline]
 #[target_feature(enable = "avx512f,bmi2")]
-fn inside(waiting: Waiting<'_>, (lower, upper): (u64, u64)) -> u32 {
-    let (keys, _) = waiting.all();
-    let groups = waiting.len().div_ceil(LANES).min(LEAF_WAITING / LANES);
+fn inside(waiting: Unsorted<'_>, (lower, upper): (u64, u64)) -> u32 {
+    let groups = waiting.len.div_ceil(LANES).min(LATE / LANES);
     let below = _mm512_set1_epi64(lower.cast_signed());
     let width = _mm512_set1_epi64(upper.wrapping_sub(lower).cast_signed());
     let mut inside = 0;
-    for keys in keys.as_chunks().0[..groups].iter().rev() {
+    for keys in waiting.keys.as_chunks().0[..groups].iter().rev() {
         let distances = _mm512_sub_epi64(load(keys), below);
         inside = inside << LANES | u32::from(_mm512_cmple_epu64_mask(distances, width));
     }
-    inside & lowest_bits(waiting.len())
+    inside & lowest_bits(waiting.len)
 }
 
 /// Copies those that wait and have bits, in the same order; returns how many there are.
 #[inline]
 #[target_feature(enable = "avx512f,popcnt")]
-fn copy_inside(waiting: Waiting<'_>, mut inside: u32, room: &mut WaitingRoom) -> usize {
-    let (keys, values) = waiting.all();
-    let (keys_inside, values_inside) = room.columns_mut();
+fn copy_inside(
+    waiting: Unsorted<'_>,
+    mut inside: u32,
+    keys_inside: &mut [u64; LATE],
+    values_inside: &mut [u64; LATE],
+) -> usize {
     let mut len = 0;
-    for (keys, values) in keys.as_chunks().0.iter().zip(values.as_chunks().0) {
+    let (keys, values) = (waiting.keys.as_chunks().0, waiting.values.as_chunks().0);
+    for (keys, values) in keys.iter().zip(values) {
         let [mask, ..] = inside.to_le_bytes();
         inside >>= LANES;
         // No more are written before the last ones than there are in all groups before these.
