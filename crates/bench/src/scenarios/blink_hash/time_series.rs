@@ -114,7 +114,7 @@ pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
     rounds("timeseries-mixed", plan, INDEXES, |subject, threads, round| {
         let stamps = Stamps::new();
         let (keys, _) = load(subject, threads, plan.entries(), &stamps, round);
-        mixes(plan, subject, threads, round, (&keys, &stamps)).to_vec()
+        mixes(plan, subject, threads, round, &keys, &stamps).to_vec()
     })
 }
 
@@ -141,7 +141,7 @@ pub(super) fn one_after_another(
     figures.push(lookups(plan, subject, threads, &keys));
     if subject.answers() == Answers::Scans {
         figures.push(scans(plan, subject, threads, round, &keys));
-        figures.extend(mixes(plan, subject, threads, round, (&keys, &stamps)));
+        figures.extend(mixes(plan, subject, threads, round, &keys, &stamps));
     }
     figures
 }
@@ -172,7 +172,8 @@ fn mixes(
     subject: &dyn Subject,
     threads: usize,
     round: u64,
-    (keys, stamps): (&[u64], &Stamps),
+    keys: &[u64],
+    stamps: &Stamps,
 ) -> [Figure; 2] {
     let share = plan.share(keys.len() / 2, threads);
     [

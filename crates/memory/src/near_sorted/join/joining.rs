@@ -30,6 +30,13 @@ const _: () = assert!(
     "joined columns are written eight entries at a time"
 );
 
+/// Late entries of a leaf: those that wait for it, in order of arrival, and newer ones, which ascend.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LateEntries<'l> {
+    pub(crate) waiting: Option<Waiting<'l>>,
+    pub(crate) newer: EntryColumns<'l>,
+}
+
 /// Joins leaves with what is late for them.
 #[derive(Debug)]
 pub(crate) struct Joining {
@@ -74,15 +81,15 @@ impl Joining {
         }
     }
 
-    /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with what waits for
-    /// it and with newer ones, which ascend and lie between the bounds. Meanwhile the next leaf is asked for, if it is to be
+    /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with late ones, of
+    /// which the newer lie between the bounds. Meanwhile the next leaf is asked for, if it is to be
     /// joined.
     #[inline(always)]
     pub(crate) fn visit(
         &mut self,
         leaf: &Leaf,
         (lower, upper): (u64, u64),
-        (waiting, newer): (Option<Waiting<'_>>, EntryColumns<'_>),
+        LateEntries { waiting, newer }: LateEntries<'_>,
         next: Option<&Leaf>,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
@@ -383,7 +390,7 @@ mod tests {
             joining.visit(
                 &leaf,
                 (lower, upper),
-                (waiting, newer),
+                LateEntries { waiting, newer },
                 next,
                 &mut |keys, values| {
                     visited.extend(keys.iter().copied().zip(values.iter().copied()));
