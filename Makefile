@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint soak fuzz loom race miri pg-costs pg-install pg-lint pg-test
+.PHONY: help demo test lint features bench-test soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-test
 
 help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -22,6 +22,12 @@ lint: ## Check format, lints and documentation
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p bedload-bench --features coherence --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked
+
+features: ## Check each crate alone, with each of its features
+	./scripts/features
+
+bench-test: ## Run every scenario of the benchmarks, tiny, with every subject
+	$(CARGO) test -p bedload-bench --locked
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
 	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_HOSTILE_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
@@ -59,6 +65,11 @@ PG_COSTS ?= 400000,3
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release --features harness --locked
 	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked costs -- --nocapture
+
+FUZZ_RUNS ?= 5000
+
+fuzz-test: ## Build each fuzz target, and run it on its corpus and FUZZ_RUNS inputs (needs no nightly toolchain)
+	FUZZ_RUNS=$(FUZZ_RUNS) ./scripts/fuzz-test
 
 FUZZ_SECONDS ?= 300
 

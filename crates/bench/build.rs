@@ -3,9 +3,9 @@
 fn main() {
     #[cfg(feature = "wiredtiger")]
     {
-        println!("cargo::rerun-if-changed=src/stores/wiredtiger.c");
+        println!("cargo::rerun-if-changed=src/subjects/wiredtiger.c");
         cc::Build::new()
-            .file("src/stores/wiredtiger.c")
+            .file("src/subjects/wiredtiger.c")
             .compile("buckets");
         println!("cargo::rustc-link-lib=wiredtiger");
     }

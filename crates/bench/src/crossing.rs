@@ -10,7 +10,9 @@ use std::thread;
 
 use quanta::Instant;
 
-use crate::runner::{Figure, median, on_threads};
+use crate::record::Figure;
+use crate::runner::median;
+use crate::threads::on_threads;
 
 /// Times that the line goes there and back in one measurement, and measurements: over before the threads are moved, and most
 /// of them while both run.
@@ -56,10 +58,6 @@ pub(crate) fn beside(threads: usize, measure: impl FnOnce() -> Vec<Figure>) -> V
     }
     let before = crossing_ns();
     let mut figures = measure();
-    figures.push(Figure {
-        metric: "a line goes across".to_owned(),
-        unit: "ns",
-        value: before.max(crossing_ns()),
-    });
+    figures.push(Figure::new("a line goes across", "ns", before.max(crossing_ns())));
     figures
 }

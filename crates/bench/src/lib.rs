@@ -5,11 +5,11 @@
 //! and the ratio to a baseline of the same run.
 
 mod crossing;
-pub mod near_sorted;
+mod latencies;
+pub mod plan;
 pub mod record;
-#[cfg(feature = "rocksdb")]
-pub(crate) mod rocksdb;
 pub mod runner;
 pub mod scenarios;
-pub mod stores;
+pub mod stamps;
 pub mod subjects;
+pub mod threads;

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use bedload_bench::plan::{Plan, Scale};
 use bedload_bench::record::Record;
-use bedload_bench::runner::{Plan, Scale};
 use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
@@ -75,7 +75,7 @@ fn perform(command: Command) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match command {
         Command::List => {
-            for scenario in scenarios::ALL {
+            for scenario in scenarios::all() {
                 writeln!(out, "{:20} {}", scenario.name, scenario.about)?;
             }
             Ok(())

@@ -57,3 +57,25 @@ impl fmt::Display for Record {
         )
     }
 }
+
+/// One figure of one round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// What was measured.
+    pub metric: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The value.
+    pub value: f64,
+}
+
+impl Figure {
+    /// A figure of these.
+    pub fn new(metric: impl Into<String>, unit: &'static str, value: f64) -> Self {
+        Self {
+            metric: metric.into(),
+            unit,
+            value,
+        }
+    }
+}

@@ -7,7 +7,8 @@ use std::thread;
 use bedload_testkit::Rng;
 
 use super::error::Result;
-use super::page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter};
+use super::page_id::PageId;
+use super::page_store::{Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunWriter};
 
 /// Checks that the stores that `make` makes, each of them empty, keep the rules of
 /// [`page_store`](super::page_store::PageStore).

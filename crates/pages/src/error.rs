@@ -1,6 +1,6 @@
 //! What can go wrong in a paged index, separated by what the caller can do about it.
 
-use super::page_store::PageId;
+use super::page_id::PageId;
 
 /// The result of an operation on a paged index or a page store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::error::{Error, Result};
-use super::page_store::{Batch, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
+use super::page_id::PageId;
+use super::page_store::{Batch, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
 
 /// What is to go wrong. Calls of each kind are counted from 1; several plans may be combined.
 ///

@@ -19,9 +19,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::error::{Error, Result};
-use super::page_store::{
-    Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore,
-};
+use super::page_id::PageId;
+use super::page_store::{Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
 
 /// Slots in the first segment; each further segment has twice as many as the one before.
 const FIRST_SEGMENT_PAGES: u32 = 64;

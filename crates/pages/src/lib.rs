@@ -18,6 +18,7 @@ mod faulty_pages;
 mod heap_pages;
 #[cfg(feature = "contract")]
 mod mimic_pages;
+mod page_id;
 mod page_store;
 mod read_ahead;
 
@@ -27,5 +28,6 @@ pub use faulty_pages::{Calls, Fault, FaultyBatch, FaultyPages, FaultyRunWriter, 
 pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, HeapRunWriter};
 #[cfg(feature = "contract")]
 pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter};
-pub use page_store::{Batch, MAX_BATCH_PAGES, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
+pub use page_id::PageId;
+pub use page_store::{Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
 pub use read_ahead::ReadAhead;

@@ -18,7 +18,8 @@ use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockWriteGuard};
 use super::error::Result;
 use super::heap_pages::Frame;
 use super::heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapRunWriter};
-use super::page_store::{Batch, PageId, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
+use super::page_id::PageId;
+use super::page_store::{Batch, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
 
 /// A page store in heap memory that recycles pages eagerly and at random, from a seed.
 ///

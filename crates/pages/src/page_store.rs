@@ -27,42 +27,14 @@
 //!    so a page that is free, or has begun another life, may be latched: the store answers with whatever the page
 //!    holds, or with an error.
 
-use std::fmt;
-use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::error::Result;
+use super::page_id::PageId;
 
 /// The most pages one batch may latch: parent, child, sibling, meta.
 pub const MAX_BATCH_PAGES: usize = 4;
-
-/// The stable name of a page within its store: a positive 32-bit number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageId(NonZeroU32);
-
-impl PageId {
-    /// The page with number `raw`; `None` for zero, which pages store where there is no page.
-    #[must_use]
-    pub const fn new(raw: u32) -> Option<Self> {
-        match NonZeroU32::new(raw) {
-            Some(raw) => Some(Self(raw)),
-            None => None,
-        }
-    }
-
-    /// The number of the page.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0.get()
-    }
-}
-
-impl fmt::Display for PageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// A fresh page that no tree names yet (rule 4): put it into a batch, or give it back with
 /// [`PageStore::release`]. Its payload is unspecified until a batch has written it.

@@ -82,33 +82,6 @@ impl U64Order {
     }
 }
 
-impl KeyOrder for U64Order {
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        a.cmp(b)
-    }
-
-    fn prefix(&self, key: &[u8]) -> u64 {
-        leading_u64(key)
-    }
-
-    fn prefix_is_exact(&self) -> bool {
-        true
-    }
-
-    fn key_of_prefix(&self, prefix: u64, key: &mut Vec<u8>) {
-        key.clear();
-        key.extend_from_slice(&prefix.to_be_bytes());
-    }
-
-    fn fixed_width(&self) -> Option<usize> {
-        Some(8)
-    }
-
-    fn hash(&self, key: &[u8]) -> Option<u64> {
-        Some(mix(leading_u64(key)))
-    }
-}
-
 /// Signed 64-bit integers, time stamps among them. Keys are their big-endian bytes with the sign bit flipped, so
 /// that byte order is numeric order; they are made by [`I64Order::key`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -148,32 +121,39 @@ impl I64Order {
     }
 }
 
-impl KeyOrder for I64Order {
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        a.cmp(b)
-    }
+/// Orders of words, whose key bytes sort as they do.
+macro_rules! orders_of_words {
+    ($($order:ident),*) => {$(
+        impl KeyOrder for $order {
+            fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+                a.cmp(b)
+            }
 
-    fn prefix(&self, key: &[u8]) -> u64 {
-        leading_u64(key)
-    }
+            fn prefix(&self, key: &[u8]) -> u64 {
+                leading_u64(key)
+            }
 
-    fn prefix_is_exact(&self) -> bool {
-        true
-    }
+            fn prefix_is_exact(&self) -> bool {
+                true
+            }
 
-    fn key_of_prefix(&self, prefix: u64, key: &mut Vec<u8>) {
-        key.clear();
-        key.extend_from_slice(&prefix.to_be_bytes());
-    }
+            fn key_of_prefix(&self, prefix: u64, key: &mut Vec<u8>) {
+                key.clear();
+                key.extend_from_slice(&prefix.to_be_bytes());
+            }
 
-    fn fixed_width(&self) -> Option<usize> {
-        Some(8)
-    }
+            fn fixed_width(&self) -> Option<usize> {
+                Some(8)
+            }
 
-    fn hash(&self, key: &[u8]) -> Option<u64> {
-        Some(mix(leading_u64(key)))
-    }
+            fn hash(&self, key: &[u8]) -> Option<u64> {
+                Some(mix(leading_u64(key)))
+            }
+        }
+    )*};
 }
+
+orders_of_words!(U64Order, I64Order);
 
 /// Byte strings in the order of `memcmp`, a prefix before its extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,7 +10,7 @@ use bedload_memory::BlinkTree;
 use parking_lot::{Mutex, RwLock};
 use scc::HashMap;
 
-use super::{AnyKey, Entrant, Subject, count_and_sum};
+use super::contract::{AnyKey, Subject, count_and_sum};
 
 /// Entries of 16 bytes in 512 KiB.
 const BUFFER_ENTRIES: usize = (512 << 10) / 16;
@@ -107,18 +107,10 @@ impl Subject for Buffered {
     }
 }
 
-pub(super) const fn flush_on_late() -> Entrant {
-    Entrant {
-        name: "flush-on-late",
-        is_peer: true,
-        make: || Box::new(Buffered::new(Late::Flush)),
-    }
+pub(super) fn flush_on_late() -> Box<dyn Subject> {
+    Box::new(Buffered::new(Late::Flush))
 }
 
-pub(super) const fn insert_late() -> Entrant {
-    Entrant {
-        name: "insert-late",
-        is_peer: true,
-        make: || Box::new(Buffered::new(Late::Insert)),
-    }
+pub(super) fn insert_late() -> Box<dyn Subject> {
+    Box::new(Buffered::new(Late::Insert))
 }

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use scc::HashMap;
 use thread_local::ThreadLocal;
 
-use super::{Answers, Entrant, Subject};
+use super::contract::{Answers, Subject};
 
 /// Entries after which a thread overwrites its memory, so that it stays in the cache.
 const KEPT: usize = 4096;
@@ -41,12 +41,8 @@ impl Subject for Ceiling {
     }
 }
 
-pub(super) const fn ceiling() -> Entrant {
-    Entrant {
-        name: "ceiling",
-        is_peer: true,
-        make: || Box::<Ceiling>::default(),
-    }
+pub(super) fn ceiling() -> Box<dyn Subject> {
+    Box::<Ceiling>::default()
 }
 
 impl Subject for HashMap<u64, u64> {
@@ -67,10 +63,6 @@ impl Subject for HashMap<u64, u64> {
     }
 }
 
-pub(super) const fn hash_table() -> Entrant {
-    Entrant {
-        name: "scc-map",
-        is_peer: true,
-        make: || Box::new(HashMap::<u64, u64>::new()),
-    }
+pub(super) fn hash_table() -> Box<dyn Subject> {
+    Box::new(HashMap::<u64, u64>::new())
 }

@@ -12,18 +12,10 @@ use parking_lot::RwLock;
 use scc::{Guard, TreeIndex};
 use thread_local::ThreadLocal;
 
-use super::{AnyKey, Entrant, SCAN_MAX, Subject, count_and_sum};
+use super::contract::{AnyKey, SCAN_MAX, Subject, count_and_sum};
 
-const fn peer<K>(name: &'static str, make: fn() -> Box<dyn Subject<K>>) -> Entrant<K> {
-    Entrant {
-        name,
-        is_peer: true,
-        make,
-    }
-}
-
-pub(super) const fn bplustree<K: AnyKey>() -> Entrant<K> {
-    peer("bplustree", || Box::new(BPlusTree::<K, u64>::new()))
+pub(super) fn bplustree<K: AnyKey>() -> Box<dyn Subject<K>> {
+    Box::new(BPlusTree::<K, u64>::new())
 }
 
 impl<K: AnyKey> Subject<K> for BPlusTree<K, u64> {
@@ -48,8 +40,8 @@ impl<K: AnyKey> Subject<K> for BPlusTree<K, u64> {
     }
 }
 
-pub(super) const fn scc_tree<K: AnyKey>() -> Entrant<K> {
-    peer("scc-tree", || Box::new(TreeIndex::<K, u64>::new()))
+pub(super) fn scc_tree<K: AnyKey>() -> Box<dyn Subject<K>> {
+    Box::new(TreeIndex::<K, u64>::new())
 }
 
 impl<K: AnyKey> Subject<K> for TreeIndex<K, u64> {
@@ -70,8 +62,8 @@ impl<K: AnyKey> Subject<K> for TreeIndex<K, u64> {
     }
 }
 
-pub(super) const fn skip_map<K: AnyKey>() -> Entrant<K> {
-    peer("skip-map", || Box::new(SkipMap::<K, u64>::new()))
+pub(super) fn skip_map<K: AnyKey>() -> Box<dyn Subject<K>> {
+    Box::new(SkipMap::<K, u64>::new())
 }
 
 impl<K: AnyKey> Subject<K> for SkipMap<K, u64> {
@@ -88,8 +80,8 @@ impl<K: AnyKey> Subject<K> for SkipMap<K, u64> {
     }
 }
 
-pub(super) const fn btree_map<K: AnyKey>() -> Entrant<K> {
-    peer("btree-map", || Box::new(RwLock::new(BTreeMap::<K, u64>::new())))
+pub(super) fn btree_map<K: AnyKey>() -> Box<dyn Subject<K>> {
+    Box::new(RwLock::new(BTreeMap::<K, u64>::new()))
 }
 
 impl<K: AnyKey> Subject<K> for RwLock<BTreeMap<K, u64>> {
@@ -119,12 +111,10 @@ impl<K: AnyKey> Handles<K> {
     }
 }
 
-pub(super) const fn concurrent_map<K: AnyKey>() -> Entrant<K> {
-    peer("concurrent-map", || {
-        Box::new(Handles::<K> {
-            first: Mutex::new(ConcurrentMap::new()),
-            of_threads: ThreadLocal::new(),
-        })
+pub(super) fn concurrent_map<K: AnyKey>() -> Box<dyn Subject<K>> {
+    Box::new(Handles::<K> {
+        first: Mutex::new(ConcurrentMap::new()),
+        of_threads: ThreadLocal::new(),
     })
 }
 
@@ -142,10 +132,8 @@ impl<K: AnyKey> Subject<K> for Handles<K> {
     }
 }
 
-pub(super) const fn congee() -> Entrant {
-    peer("congee", || {
-        Box::new(Congee::<usize, usize>::new(DefaultAllocator {}))
-    })
+pub(super) fn congee() -> Box<dyn Subject> {
+    Box::new(Congee::<usize, usize>::new(DefaultAllocator {}))
 }
 
 impl Subject for Congee<usize, usize> {

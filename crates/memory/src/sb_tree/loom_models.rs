@@ -450,7 +450,7 @@ fn loom_an_append_to_a_lane_is_counted_before_a_seal_or_refused() {
             let (tree, has_changed) = (Arc::clone(&tree), Arc::clone(&has_changed));
             thread::spawn(move || {
                 let may = || has_changed.load(Ordering::Acquire) == 0;
-                tree.append_as(0, ([3], 30), None, may)
+                tree.append_as(0, ([3], 30), may)
             })
         };
         has_changed.store(1, Ordering::Release);

@@ -24,6 +24,12 @@ pub(crate) const LANES: usize = 8;
 /// Fingerprints compared at once.
 pub(crate) const FINGERPRINTS: usize = 32;
 
+/// Stands where there is no group: greater than every sample, and than what keys are taken for.
+pub(crate) const NO_SAMPLE: u16 = u16::MAX;
+
+/// The greatest sample.
+pub(crate) const MOST: u16 = NO_SAMPLE - 1;
+
 /// How many keys of the column lie below `probe`.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(column: &[u64; N], probe: u64) -> usize {

@@ -22,15 +22,9 @@ use crate::sync::primitive::{AtomicU64, Ordering};
 pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {
     // A model of cache lines sees no vector loads.
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if !cfg!(feature = "coherence") {
-        if std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has the feature.
-            return unsafe { x86_64::lower_bound_avx512(column, probe) };
-        }
-        if std::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has the feature.
-            return unsafe { x86_64::lower_bound_avx2(column, probe) };
-        }
+    if !cfg!(feature = "coherence") && std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has the feature.
+        return unsafe { x86_64::lower_bound_avx2(column, probe) };
     }
     lower_bound_scalar(column, probe)
 }
@@ -202,8 +196,8 @@ fn lower_bound_scalar(column: &[AtomicU64], probe: u64) -> usize {
 mod x86_64 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __m256i, __m512i, _mm256_castsi256_pd, _mm256_cmpgt_epi64, _mm256_movemask_pd, _mm256_set1_epi64x,
-        _mm256_xor_si256, _mm512_mask_cmplt_epu64_mask, _mm512_set1_epi64,
+        __m256i, _mm256_castsi256_pd, _mm256_cmpgt_epi64, _mm256_movemask_pd, _mm256_set1_epi64x,
+        _mm256_xor_si256,
     };
 
     use super::{AtomicU32, AtomicU64, Ordering};
@@ -244,29 +238,6 @@ mod x86_64 {
         count
     }
 
-    #[target_feature(enable = "avx512f")]
-    pub(crate) fn lower_bound_avx512(column: &[AtomicU64], probe: u64) -> usize {
-        const LANES: usize = 8;
-        let probes = _mm512_set1_epi64(probe.cast_signed());
-        let mut below = 0;
-        for chunk in column.chunks(LANES) {
-            let lanes = u8::MAX >> (LANES - chunk.len());
-            let words: __m512i;
-            // SAFETY: only lanes of the chunk are read; masked-off lanes touch no memory.
-            unsafe {
-                asm!(
-                    "vmovdqu64 {words}{{{lanes}}}{{z}}, [{chunk}]",
-                    words = lateout(zmm_reg) words,
-                    lanes = in(kreg) lanes,
-                    chunk = in(reg) chunk.as_ptr(),
-                    options(nostack, readonly, preserves_flags)
-                );
-            }
-            below += _mm512_mask_cmplt_epu64_mask(lanes, words, probes).count_ones();
-        }
-        below as usize
-    }
-
     #[target_feature(enable = "avx2")]
     pub(crate) fn lower_bound_avx2(column: &[AtomicU64], probe: u64) -> usize {
         const LANES: usize = 4;
@@ -298,10 +269,6 @@ mod x86_64 {
     #[cfg(test)]
     pub(crate) fn every_path() -> Vec<fn(&[AtomicU64], u64) -> usize> {
         let mut paths: Vec<fn(&[AtomicU64], u64) -> usize> = Vec::new();
-        if std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has the feature.
-            paths.push(|column, probe| unsafe { lower_bound_avx512(column, probe) });
-        }
         if std::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has the feature.
             paths.push(|column, probe| unsafe { lower_bound_avx2(column, probe) });

@@ -1,6 +1,7 @@
 //! Buckets: a few dozen entries in no order, found by one-byte fingerprints.
 
-use super::fingerprints::{BUCKET_CAP, Fingerprint, Fingerprints, Seen, Slots};
+use super::fingerprints::{BUCKET_CAP, Fingerprint, Fingerprints};
+use crate::search::bytes::{Seen, Slots};
 use crate::search::columns::Words;
 use crate::search::prefetch::prefetch;
 use crate::sync::primitive::{AtomicU32, AtomicU64, Ordering};

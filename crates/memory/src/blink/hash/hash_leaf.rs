@@ -9,11 +9,12 @@ use crossbeam_epoch::Guard;
 
 use super::BlinkHashOptions;
 use super::bucket::{Bits, Bucket, Line, free_slot};
-use super::fingerprints::{BUCKET_CAP, Fingerprint, Seen};
+use super::fingerprints::{BUCKET_CAP, Fingerprint};
 use super::ordered_view;
 use super::ordered_view::OrderedView;
 use crate::blink::node::{Header, Kind, Node, NodePtr};
 use crate::map::memory_use::MemoryUse;
+use crate::search::bytes::Seen;
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use crate::sync::version_latch::{Latched, Version, Writer};

@@ -1,7 +1,7 @@
 //! Joining the entries of a leaf with those that come late.
 //!
 //! Where the processor has vectors of 512 bits, what waits for a leaf, and the few entries that are newer still, are
-//! [joined](super::wide) with it in the order in which they came. Otherwise, and where entries replace others, they are
+//! [joined](crate::search::join) with it in the order in which they came. Otherwise, and where entries replace others, they are
 //! sorted, and what lies between two late entries is copied as a whole.
 
 use std::ops::Range;
@@ -10,12 +10,12 @@ use super::late::Late;
 use super::waiting::Waiting;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::waiting::WaitingRoom;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::wide::{join_waiting, late_between};
 use crate::near_sorted::options::LEAF_ENTRIES;
 use crate::near_sorted::tree::leaf::Leaf;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::search::dispatch::Wide;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::search::join::{Lines, join_waiting, late_between};
 use crate::search::keys::{EntryColumns, EntryColumnsMut};
 
 /// Late entries that are joined at once.
@@ -29,6 +29,13 @@ const _: () = assert!(
     JOINED.is_multiple_of(8),
     "joined columns are written eight entries at a time"
 );
+
+/// Late entries of a leaf: those that wait for it, in order of arrival, and newer ones, which ascend.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LateEntries<'l> {
+    pub(crate) waiting: Option<Waiting<'l>>,
+    pub(crate) newer: EntryColumns<'l>,
+}
 
 /// Joins leaves with what is late for them.
 #[derive(Debug)]
@@ -74,15 +81,15 @@ impl Joining {
         }
     }
 
-    /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with what waits for
-    /// it and with newer ones, which ascend and lie between the bounds. Meanwhile the next leaf is asked for, if it is to be
+    /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with late ones, of
+    /// which the newer lie between the bounds. Meanwhile the next leaf is asked for, if it is to be
     /// joined.
     #[inline(always)]
     pub(crate) fn visit(
         &mut self,
         leaf: &Leaf,
         (lower, upper): (u64, u64),
-        (waiting, newer): (Option<Waiting<'_>>, EntryColumns<'_>),
+        LateEntries { waiting, newer }: LateEntries<'_>,
         next: Option<&Leaf>,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
@@ -94,14 +101,27 @@ impl Joining {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let Some(wide) = Wide::detect() {
             let joined = &mut **self.joined.get_or_insert_with(Joined::new);
-            let late = late_between((waiting, newer), (lower, upper), &mut joined.within, wide);
+            let late = late_between(
+                waiting.map(Waiting::unsorted),
+                newer,
+                (lower, upper),
+                joined.within.columns_mut(),
+                wide,
+            );
             if let Some(late) = late {
-                if late.len() == 0 {
+                if late.len == 0 {
                     prefetch_columns(next);
                     return visit_stored(leaf, stretch, visit);
                 }
                 let target: EntryColumnsMut<'_> = (&mut joined.keys, &mut joined.values);
-                if let Some(len) = join_waiting(leaf, stretch.clone(), late, next, target, wide) {
+                if let Some(len) = join_waiting(
+                    leaf.sampled(),
+                    stretch.clone(),
+                    late,
+                    lines_of(next),
+                    target,
+                    wide,
+                ) {
                     return visit(&joined.keys[..len], &joined.values[..len]);
                 }
             }
@@ -124,7 +144,14 @@ impl Joining {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let (Some(waiting), Some(wide)) = (waiting, Wide::detect()) {
             let target: EntryColumnsMut<'_> = (&mut *keys, &mut *values);
-            if let Some(len) = join_waiting(leaf, 0..leaf.len(), waiting, next, target, wide) {
+            if let Some(len) = join_waiting(
+                leaf.sampled(),
+                0..leaf.len(),
+                waiting.unsorted(),
+                lines_of(next),
+                target,
+                wide,
+            ) {
                 return len;
             }
         }
@@ -132,6 +159,13 @@ impl Joining {
         let late = self.late.of_leaf(waiting, (&[], &[]));
         join_sorted(leaf, 0..leaf.len(), late, (keys, values))
     }
+}
+
+/// The lines of the next leaf, to be asked for meanwhile.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn lines_of(next: Option<&Leaf>) -> Lines<'_> {
+    next.map_or((&[], &[]), Leaf::lines)
 }
 
 /// Asks for all of the next leaf at once, where no join goes on meanwhile.
@@ -356,7 +390,7 @@ mod tests {
             joining.visit(
                 &leaf,
                 (lower, upper),
-                (waiting, newer),
+                LateEntries { waiting, newer },
                 next,
                 &mut |keys, values| {
                     visited.extend(keys.iter().copied().zip(values.iter().copied()));

@@ -3,5 +3,3 @@
 pub(crate) mod joining;
 mod late;
 pub(crate) mod waiting;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod wide;

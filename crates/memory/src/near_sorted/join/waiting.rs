@@ -2,6 +2,8 @@
 
 use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LEAF_WAITING;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::search::join::Unsorted;
 use crate::search::keys::{EntryColumns, LANES, Vectors};
 use crate::search::prefetch::prefetch;
 
@@ -132,6 +134,17 @@ impl<'b> Waiting<'b> {
     #[inline(always)]
     pub(crate) fn all(self) -> (&'b [u64; LEAF_WAITING], &'b [u64; LEAF_WAITING]) {
         (&self.room.keys, &self.room.values)
+    }
+
+    /// The whole columns, as they are joined with a leaf.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    pub(crate) fn unsorted(self) -> Unsorted<'b> {
+        Unsorted {
+            keys: &self.room.keys,
+            values: &self.room.values,
+            len: self.len,
+        }
     }
 
     /// What does not hold of the fingerprints.

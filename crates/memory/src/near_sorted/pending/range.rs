@@ -6,7 +6,7 @@ use std::cell::Cell;
 use super::by_leaf::PendingByLeaf;
 use super::stage::Stage;
 use super::tree::PendingTree;
-use crate::near_sorted::join::joining::Joining;
+use crate::near_sorted::join::joining::{Joining, LateEntries};
 use crate::near_sorted::run::SortedRun;
 use crate::near_sorted::run::collecting;
 use crate::near_sorted::tree::branch::Branch;
@@ -63,7 +63,11 @@ fn visit_place(
     visit: &mut impl FnMut(&[u64], &[u64]),
 ) {
     if let Some(leaf) = branch.leaves().get(place) {
-        joining.visit(leaf, bounds, (branch.waiting_for(place), staged), next, visit);
+        let late = LateEntries {
+            waiting: branch.waiting_for(place),
+            newer: staged,
+        };
+        joining.visit(leaf, bounds, late, next, visit);
     } else if !staged.0.is_empty() {
         visit(staged.0, staged.1);
     }

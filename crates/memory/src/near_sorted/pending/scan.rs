@@ -6,8 +6,9 @@
 //! twice what they cost who knows it (Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
 
 use super::tree::PendingTree;
+use crate::near_sorted::join::joining::LateEntries;
 use crate::search::dispatch::{Searching, vectorised};
-use crate::search::keys::{EntryColumns, NO_KEY};
+use crate::search::keys::NO_KEY;
 
 /// So many scans join what waits for a leaf before one merges it. Where it has no room its neighbours are written anew with it,
 /// which takes as long as a few joins; where a scan needs a part of it, merging takes as long as two.
@@ -86,7 +87,10 @@ impl PendingTree {
                 }
             }
             let branch = &self.packed.branches[at];
-            let late: (_, EntryColumns<'_>) = (branch.waiting_for(place), (&[], &[]));
+            let late = LateEntries {
+                waiting: branch.waiting_for(place),
+                newer: (&[], &[]),
+            };
             let next = branch.leaves().get(place + 1).filter(|_| joins_next);
             self.scratch
                 .joining

@@ -10,6 +10,7 @@ use std::ops::Range;
 use super::by_leaf::PendingByLeaf;
 use super::scratch::{Packed, Scratch};
 use super::tree::PendingTree;
+use crate::near_sorted::join::joining::LateEntries;
 use crate::near_sorted::tree::branch::Branch;
 use crate::near_sorted::tree::spare::SpareLeaves;
 use crate::search::keys::{EntryColumns, NO_KEY};
@@ -186,7 +187,10 @@ impl PendingTree {
             newer = (more_keys, more_values);
             let leaf = &branch.leaves()[place];
             entries += leaf.len();
-            let late = (branch.waiting_for(place), (keys, values));
+            let late = LateEntries {
+                waiting: branch.waiting_for(place),
+                newer: (keys, values),
+            };
             joining.visit(leaf, (0, NO_KEY - 1), late, next, &mut |keys, values| {
                 packer.copy((keys, values));
             });

@@ -4,17 +4,16 @@ use std::ops::Range;
 
 use super::leaf_pages::LeafPage;
 use crate::near_sorted::options::LEAF_ENTRIES;
-use crate::search::keys::{Compiled, EntryColumns, GROUP, LANES, NO_KEY, Vectors, count_below};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::search::join::{Lines, Sampled};
+use crate::search::keys::{
+    Compiled, EntryColumns, GROUP, LANES, MOST, NO_KEY, NO_SAMPLE, Vectors, count_below,
+};
 use crate::search::prefetch::prefetch;
 
 const GROUPS: usize = LEAF_ENTRIES / GROUP;
 
 const _: () = assert!(GROUP == 2 * LANES, "a group has two lines");
-
-/// Stands where there is no group: greater than every sample, and than what keys are taken for.
-pub(crate) const NO_SAMPLE: u16 = u16::MAX;
-/// The greatest sample.
-pub(crate) const MOST: u16 = NO_SAMPLE - 1;
 
 /// Entries with ascending keys.
 ///
@@ -37,15 +36,6 @@ pub(crate) struct Leaf {
     len: u16,
     /// Bits of a distance from the base that a sample leaves out.
     step_bits: u8,
-}
-
-/// How keys of a leaf are sampled.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sampling<'l> {
-    pub(crate) samples: &'l [u16; GROUPS],
-    pub(crate) base: u64,
-    pub(crate) step_bits: u8,
 }
 
 const _: () = assert!(size_of::<Leaf>() == 64, "what is known of a leaf is one line");
@@ -114,11 +104,13 @@ impl Leaf {
         (distance >> self.step_bits).min(MOST.into()) as u16
     }
 
-    /// How samples are taken.
+    /// The columns and samples, as they are joined with late entries.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
-    pub(crate) fn sampling(&self) -> Sampling<'_> {
-        Sampling {
+    pub(crate) fn sampled(&self) -> Sampled<'_, LEAF_ENTRIES> {
+        Sampled {
+            keys: &self.page.keys,
+            values: &self.page.values,
             samples: &self.samples,
             base: self.base,
             step_bits: self.step_bits,
@@ -228,7 +220,7 @@ impl Leaf {
     /// The lines of both columns that have entries.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
-    pub(crate) fn lines(&self) -> (&[[u64; LANES]], &[[u64; LANES]]) {
+    pub(crate) fn lines(&self) -> Lines<'_> {
         let lines = self.len().div_ceil(LANES);
         let (keys, values) = (self.page.keys.as_chunks().0, self.page.values.as_chunks().0);
         (&keys[..lines], &values[..lines])

@@ -1,0 +1,144 @@
+//! Keys by degree of order.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+
+use bedload_testkit::workload::{NearlySorted, scattered, scrambled};
+use tpchgen::generators::LineItemGenerator;
+
+/// A degree of order: K and L of the generator in percent, or none at all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Degree {
+    /// K and L: the share of keys that are swapped, and by how much at most.
+    Nearly(f64, f64),
+    /// In random order.
+    Scrambled,
+    /// The departures of a year from New York, in the order in which they were scheduled, and again for the years that
+    /// follow: 328,521 of them a year, K 47.8 and L 0.23 %.
+    Flights,
+    /// The receipt dates of TPC-H's `lineitem` in the order of its ship dates.
+    ReceiptDates,
+}
+
+/// The degrees of the scenarios.
+pub(super) const DEGREES: [Degree; 8] = [
+    Degree::Nearly(0.0, 0.0),
+    Degree::Nearly(10.0, 5.0),
+    Degree::Nearly(20.0, 10.0),
+    Degree::Nearly(50.0, 25.0),
+    Degree::Nearly(5.0, 95.0),
+    Degree::Nearly(100.0, 50.0),
+    Degree::Scrambled,
+    Degree::Flights,
+];
+
+impl fmt::Display for Degree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nearly(k, l) => write!(f, "{k}/{l}"),
+            Self::Scrambled => write!(f, "scrambled"),
+            Self::Flights => write!(f, "flights"),
+            Self::ReceiptDates => write!(f, "receipt-dates"),
+        }
+    }
+}
+
+/// Distinct keys in the order in which they are inserted; the value of a key follows from it.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// Sparse keys.
+    pub(super) keys: Vec<u64>,
+}
+
+impl Input {
+    /// So many keys, or about as many of receipt dates.
+    ///
+    /// # Panics
+    ///
+    /// If the flights in `examples/data` cannot be read.
+    #[must_use]
+    pub(super) fn new(degree: Degree, len: usize, seed: u64) -> Self {
+        let keys_of = |ranks: Vec<u64>| ranks.into_iter().map(key_of).collect();
+        let keys = match degree {
+            Degree::Scrambled => keys_of(scrambled(len, seed)),
+            Degree::Nearly(k, l) => {
+                let spec = NearlySorted {
+                    swapped_percent: k,
+                    displacement_percent: l,
+                    ..NearlySorted::new(len, seed)
+                };
+                keys_of(spec.generate().keys)
+            }
+            Degree::Flights => distinct(flights(len)),
+            Degree::ReceiptDates => distinct(receipt_dates(len)),
+        };
+        Self { keys }
+    }
+
+    /// The keys in order.
+    #[must_use]
+    pub(super) fn sorted(&self) -> Vec<u64> {
+        let mut sorted = self.keys.clone();
+        sorted.sort_unstable();
+        sorted
+    }
+}
+
+/// Equal times become distinct keys, in the order in which they came.
+fn distinct(times: Vec<u64>) -> Vec<u64> {
+    times
+        .into_iter()
+        .zip(0..)
+        .map(|(time, arrival)| time << 32 | arrival)
+        .collect()
+}
+
+/// Minutes of departure.
+fn flights(len: usize) -> Vec<u64> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(File::open(path).expect("the flights are part of the repository"))
+        .read_to_string(&mut text)
+        .expect("they are compressed text");
+    let year: Vec<u64> = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| minutes(line.split(',').nth(1)?))
+        .collect();
+    let span = year
+        .iter()
+        .max()
+        .zip(year.iter().min())
+        .map(|(max, min)| max - min + 1);
+    (0..)
+        .flat_map(|number: u64| year.iter().map(move |minute| minute + number * span.unwrap_or(0)))
+        .take(len)
+        .collect()
+}
+
+/// Minutes, months taken for 31 days, of a time such as `2013-01-01T10:17:00Z`: in the order of times.
+fn minutes(time: &str) -> Option<u64> {
+    let field = |range: Range<usize>| time.get(range)?.parse::<u64>().ok();
+    let days = (field(0..4)? * 12 + field(5..7)?) * 31 + field(8..10)?;
+    Some((days * 24 + field(11..13)?) * 60 + field(14..16)?)
+}
+
+/// Days of receipt.
+fn receipt_dates(len: usize) -> Vec<u64> {
+    const ROWS_AT_SCALE_1: f64 = 6_001_215.0;
+    let rows = LineItemGenerator::new(len as f64 / ROWS_AT_SCALE_1, 1, 1);
+    let mut dates: Vec<(i32, i32)> = rows
+        .iter()
+        .map(|row| (row.l_shipdate.into_inner(), row.l_receiptdate.into_inner()))
+        .collect();
+    dates.sort_by_key(|dates| dates.0);
+    let days = |date: i32| u64::try_from(date).expect("dates are counted from 1992 on");
+    dates.into_iter().map(|dates| days(dates.1)).collect()
+}
+
+/// The key of a rank: keys keep the order of ranks, and their distances vary.
+const fn key_of(rank: u64) -> u64 {
+    rank << 20 | scattered(rank) & 0xf_ffff
+}

@@ -1,0 +1,115 @@
+//! Nearly sorted keys: ingest against the floor, and queries with whatever is buffered still in its buffer.
+
+use std::collections::BTreeMap;
+
+use bedload_memory::near_sorted::{BPlusTree, TreeOptions};
+use bedload_testkit::Rng;
+
+use super::by_degree::{
+    ByDegree, PLAIN, Turn, Work, buffered, entrant, near_sorted, paper, plain, plain_again,
+};
+use super::floor;
+use super::input::{DEGREES, Input};
+use super::turns::{INGEST, per_entry};
+use crate::plan::Plan;
+use crate::record::{Figure, Record};
+use crate::runner::Entrant;
+#[cfg(feature = "rocksdb")]
+use crate::subjects::RocksDbMap;
+use crate::subjects::{Fjall, LmdbMap, Redb, names};
+
+/// The fastest way to sort everything and pack it.
+const FLOOR: &str = "floor";
+
+fn entrants(work: Work) -> Vec<Entrant<Turn>> {
+    vec![
+        near_sorted(work),
+        plain(work),
+        plain_again(work),
+        entrant("fast path", work, |_| {
+            BPlusTree::with_options(TreeOptions::new().split_percent(80))
+        }),
+        entrant("sware", work, |entries| buffered(paper(entries))),
+        entrant("btree-map", work, |_| BTreeMap::<u64, u64>::new()),
+        entrant("lmdb", work, |_| LmdbMap::new()),
+        entrant("redb", work, |_| Redb::new()),
+        entrant("fjall", work, |_| Fjall::new()),
+        #[cfg(feature = "rocksdb")]
+        entrant("rocksdb", work, |_| RocksDbMap::new()),
+    ]
+}
+
+fn floor_entrant() -> Entrant<Turn> {
+    Entrant {
+        name: FLOOR,
+        is_peer: false,
+        make: Box::new(|input, _| floor_figures(input)),
+    }
+}
+
+fn floor_figures(input: &Input) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = floor::seconds(&input.keys)
+        .into_iter()
+        .map(|(way, seconds)| per_entry(&format!("ingest: {way}"), seconds, input.keys.len()))
+        .collect();
+    let fastest = figures
+        .iter()
+        .map(|figure| figure.value)
+        .fold(f64::INFINITY, f64::min);
+    figures.push(Figure::new(INGEST, "ns", fastest));
+    figures
+}
+
+/// The subjects of these scenarios; ingest has [`FLOOR`] too.
+pub(super) fn subjects() -> Vec<&'static str> {
+    names(&entrants(Work::Ingest))
+}
+
+/// Rounds of all subjects at every degree of order. Before the first one counts one has run, so that every subject finds memory that the process has used before.
+fn run(
+    scenario: &'static str,
+    plan: &Plan,
+    baseline: &'static str,
+    entrants: Vec<Entrant<Turn>>,
+) -> Vec<Record> {
+    let by_degree = ByDegree {
+        scenario,
+        baseline,
+        plan,
+        entries: plan.entries_of(5_000_000, 50_000_000),
+    };
+    let mut is_first = true;
+    let mut records = Vec::new();
+    for degree in DEGREES {
+        records.extend(by_degree.at(
+            degree,
+            |trial, _| trial,
+            &entrants,
+            |entrant, input, rng| {
+                if std::mem::take(&mut is_first) {
+                    (entrant.make)(input, &mut Rng::new(0));
+                }
+                (entrant.make)(input, rng)
+            },
+        ));
+    }
+    records
+}
+
+pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
+    let mut all = entrants(Work::Ingest);
+    all.push(floor_entrant());
+    run("near-sorted-ingest", plan, FLOOR, all)
+}
+
+pub(super) fn lookup(plan: &Plan) -> Vec<Record> {
+    run("near-sorted-lookup", plan, PLAIN, entrants(Work::Lookup))
+}
+
+pub(super) fn scan(plan: &Plan) -> Vec<Record> {
+    run("near-sorted-scan", plan, PLAIN, entrants(Work::Scan))
+}
+
+pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
+    run("near-sorted-mixed", plan, PLAIN, entrants(Work::Mixed))
+}

@@ -1,0 +1,284 @@
+//! RocksDB: as a durable store of rows, and as a map of one thread, without its log. (Feature `rocksdb`.)
+//!
+//! Through the C interface, as distributions ship it: `librocksdb-dev` of Debian 12 is 7.8.
+
+#![expect(unsafe_code, reason = "RocksDB is called through C")]
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one argument holds for all calls with a handle"
+)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
+use std::path::Path;
+use std::ptr::{null_mut, slice_from_raw_parts};
+
+use arrow_array::RecordBatch;
+use tempfile::TempDir;
+
+use super::contract::{CACHE_BYTES, RowStore, SerialSubject, add_entry, key_of_time, time_of_key, word};
+use super::row_batches::{Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
+
+/// Room for all blocks of a map, as the other engines have the system's.
+const MAP_CACHE_BYTES: usize = 2 << 30;
+
+/// What C keeps to itself.
+#[repr(C)]
+struct Opaque([u8; 0]);
+
+type Handle = *mut Opaque;
+type Bytes = *const c_char;
+
+#[link(name = "rocksdb")]
+unsafe extern "C" {
+    fn rocksdb_options_create() -> Handle;
+    fn rocksdb_options_set_create_if_missing(options: Handle, is_set: c_uchar);
+    fn rocksdb_options_set_compression(options: Handle, kind: c_int);
+    fn rocksdb_options_set_block_based_table_factory(options: Handle, table: Handle);
+    fn rocksdb_block_based_options_create() -> Handle;
+    fn rocksdb_block_based_options_set_block_cache(options: Handle, cache: Handle);
+    fn rocksdb_cache_create_lru(capacity: usize) -> Handle;
+    fn rocksdb_open(options: Handle, name: Bytes, error: *mut *mut c_char) -> Handle;
+    fn rocksdb_close(db: Handle);
+    fn rocksdb_writeoptions_create() -> Handle;
+    fn rocksdb_writeoptions_set_sync(options: Handle, is_set: c_uchar);
+    fn rocksdb_writeoptions_disable_WAL(options: Handle, is_set: c_int);
+    fn rocksdb_put(
+        db: Handle,
+        options: Handle,
+        key: Bytes,
+        key_len: usize,
+        value: Bytes,
+        value_len: usize,
+        error: *mut *mut c_char,
+    );
+    fn rocksdb_writebatch_create() -> Handle;
+    fn rocksdb_writebatch_put(batch: Handle, key: Bytes, key_len: usize, value: Bytes, value_len: usize);
+    fn rocksdb_writebatch_destroy(batch: Handle);
+    fn rocksdb_write(db: Handle, options: Handle, batch: Handle, error: *mut *mut c_char);
+    fn rocksdb_readoptions_create() -> Handle;
+    fn rocksdb_readoptions_destroy(options: Handle);
+    fn rocksdb_readoptions_set_iterate_upper_bound(options: Handle, key: Bytes, len: usize);
+    fn rocksdb_get_pinned(
+        db: Handle,
+        options: Handle,
+        key: Bytes,
+        len: usize,
+        error: *mut *mut c_char,
+    ) -> Handle;
+    fn rocksdb_pinnableslice_value(slice: Handle, len: *mut usize) -> Bytes;
+    fn rocksdb_pinnableslice_destroy(slice: Handle);
+    fn rocksdb_create_iterator(db: Handle, options: Handle) -> Handle;
+    fn rocksdb_iter_seek(iterator: Handle, key: Bytes, len: usize);
+    fn rocksdb_iter_valid(iterator: Handle) -> c_uchar;
+    fn rocksdb_iter_next(iterator: Handle);
+    fn rocksdb_iter_key(iterator: Handle, len: *mut usize) -> Bytes;
+    fn rocksdb_iter_value(iterator: Handle, len: *mut usize) -> Bytes;
+    fn rocksdb_iter_destroy(iterator: Handle);
+    fn rocksdb_flushoptions_create() -> Handle;
+    fn rocksdb_flushoptions_destroy(options: Handle);
+    fn rocksdb_flush(db: Handle, options: Handle, error: *mut *mut c_char);
+}
+
+/// An open database that compresses nothing, and how it is written and read.
+#[derive(Debug)]
+pub(super) struct RocksDb {
+    db: Handle,
+    writing: Handle,
+    reading: Handle,
+}
+
+impl RocksDb {
+    /// Makes a database in a directory. Each write is synced, or the log is left out.
+    fn create(dir: &Path, cache_bytes: usize, syncs: bool) -> Self {
+        let name = CString::new(dir.to_str().expect("a path of this run")).expect("no zeros");
+        let mut error = null_mut();
+        // SAFETY: every handle was just made by RocksDB, and the name ends with a zero.
+        let database = unsafe {
+            let (options, table) = (rocksdb_options_create(), rocksdb_block_based_options_create());
+            rocksdb_options_set_create_if_missing(options, 1);
+            rocksdb_options_set_compression(options, 0);
+            rocksdb_block_based_options_set_block_cache(table, rocksdb_cache_create_lru(cache_bytes));
+            rocksdb_options_set_block_based_table_factory(options, table);
+            let writing = rocksdb_writeoptions_create();
+            rocksdb_writeoptions_set_sync(writing, syncs.into());
+            rocksdb_writeoptions_disable_WAL(writing, (!syncs).into());
+            Self {
+                db: rocksdb_open(options, name.as_ptr(), &mut error),
+                writing,
+                reading: rocksdb_readoptions_create(),
+            }
+        };
+        check(error);
+        database
+    }
+
+    /// What is read of the value of a key, if it is there.
+    fn read<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let (mut error, mut len) = (null_mut(), 0);
+        // SAFETY: the handles are those of the open database; the value is read before it is given back.
+        unsafe {
+            let found = rocksdb_get_pinned(self.db, self.reading, key.as_ptr().cast(), key.len(), &mut error);
+            check(error);
+            if found.is_null() {
+                return None;
+            }
+            let value = read(lent(rocksdb_pinnableslice_value(found, &mut len), len));
+            rocksdb_pinnableslice_destroy(found);
+            Some(value)
+        }
+    }
+
+    /// Shows the entries from a key on, before another one.
+    fn scan(&self, from: &[u8], to: &[u8], mut show: impl FnMut(&[u8], &[u8])) {
+        let mut len = 0;
+        // SAFETY: the handles are those of the open database, the bound outlives the iterator, and what the iterator lends is
+        // used before it moves on.
+        unsafe {
+            let options = rocksdb_readoptions_create();
+            rocksdb_readoptions_set_iterate_upper_bound(options, to.as_ptr().cast(), to.len());
+            let iterator = rocksdb_create_iterator(self.db, options);
+            rocksdb_iter_seek(iterator, from.as_ptr().cast(), from.len());
+            while rocksdb_iter_valid(iterator) != 0 {
+                let key = lent(rocksdb_iter_key(iterator, &mut len), len);
+                show(key, lent(rocksdb_iter_value(iterator, &mut len), len));
+                rocksdb_iter_next(iterator);
+            }
+            rocksdb_iter_destroy(iterator);
+            rocksdb_readoptions_destroy(options);
+        }
+    }
+
+    /// An empty durable store in a directory.
+    pub(super) fn rows(dir: &Path) -> Box<dyn RowStore> {
+        Box::new(Self::create(&dir.join("rocks"), CACHE_BYTES, true))
+    }
+
+    /// Writes what is in memory to its tables.
+    fn flush(&self) {
+        let mut error = null_mut();
+        // SAFETY: as above.
+        unsafe {
+            let options = rocksdb_flushoptions_create();
+            rocksdb_flush(self.db, options, &mut error);
+            rocksdb_flushoptions_destroy(options);
+        }
+        check(error);
+    }
+}
+
+impl Drop for RocksDb {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the handle afterwards.
+        unsafe { rocksdb_close(self.db) };
+    }
+}
+
+/// Fails with what RocksDB says, if it says anything.
+fn check(error: *mut c_char) {
+    if !error.is_null() {
+        // SAFETY: RocksDB sets the pointer to a text that ends with a zero.
+        panic!("RocksDB: {}", unsafe { CStr::from_ptr(error) }.to_string_lossy());
+    }
+}
+
+/// Bytes that RocksDB lends until the next call with the same handle.
+fn lent<'b>(bytes: Bytes, len: usize) -> &'b [u8] {
+    // SAFETY: RocksDB gives a pointer to `len` bytes; they are used before the next call.
+    unsafe { &*slice_from_raw_parts(bytes.cast(), len) }
+}
+
+impl RowStore for RocksDb {
+    fn append(&mut self, rows: &Rows) {
+        let mut error = null_mut();
+        // SAFETY: the handles are those of the open store; keys and rows are copied by each call.
+        unsafe {
+            let batch = rocksdb_writebatch_create();
+            for (&time, row) in rows.times.iter().zip(rows.bytes.chunks_exact(ROW_BYTES)) {
+                let key = key_of_time(time);
+                rocksdb_writebatch_put(
+                    batch,
+                    key.as_ptr().cast(),
+                    key.len(),
+                    row.as_ptr().cast(),
+                    row.len(),
+                );
+            }
+            rocksdb_write(self.db, self.writing, batch, &mut error);
+            rocksdb_writebatch_destroy(batch);
+        }
+        check(error);
+    }
+
+    fn settle(&mut self) {
+        self.flush();
+    }
+
+    fn get(&self, time: i64) -> Option<u64> {
+        self.read(&key_of_time(time), |row| fold(row.chunks_exact(VALUE_BYTES)))
+    }
+
+    fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch)) {
+        let mut columns = Columns::between(from, to);
+        self.scan(&key_of_time(from), &key_of_time(to), |key, row| {
+            if let Some(batch) = columns.push(time_of_key(key), row.chunks_exact(VALUE_BYTES)) {
+                show(&batch);
+            }
+        });
+        columns.finish().iter().for_each(show);
+    }
+}
+
+/// The same as a map of one thread, in a directory that goes with it.
+#[derive(Debug)]
+pub(crate) struct RocksDbMap {
+    database: RocksDb,
+    _dir: TempDir,
+}
+
+impl RocksDbMap {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self {
+            database: RocksDb::create(dir.path(), MAP_CACHE_BYTES, false),
+            _dir: dir,
+        }
+    }
+}
+
+impl SerialSubject for RocksDbMap {
+    fn insert(&mut self, key: u64, value: u64) {
+        let (key, value, mut error) = (key.to_be_bytes(), value.to_be_bytes(), null_mut());
+        // SAFETY: the handles are those of the open database; key and value are copied by the call.
+        unsafe {
+            rocksdb_put(
+                self.database.db,
+                self.database.writing,
+                key.as_ptr().cast(),
+                key.len(),
+                value.as_ptr().cast(),
+                value.len(),
+                &mut error,
+            );
+        }
+        check(error);
+    }
+
+    fn get(&mut self, key: u64) -> Option<u64> {
+        self.database.read(&key.to_be_bytes(), word)
+    }
+
+    fn drain(&mut self) {
+        self.database.flush();
+    }
+
+    fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
+        let mut all = (0, 0);
+        // A key of nine bytes lies behind all of eight that do not exceed it.
+        let mut end = upper.to_be_bytes().to_vec();
+        end.push(0);
+        self.database.scan(&lower.to_be_bytes(), &end, |key, value| {
+            all = add_entry(all, (word(key), word(value)));
+        });
+        all
+    }
+}
