@@ -31,18 +31,21 @@
 //! 5. Readers hold the head page's latch while they read full pages, and removal from the directory takes it
 //!    exclusively. So no page that a reader has found in the directory is retired meanwhile, nor used again on a standby.
 //! 6. Latches are taken in the order head page, full page.
+//! 7. A scan that has found the row of an entry dead to everybody marks the entry, and later scans pass over it; scans on a
+//!    standby, where older snapshots may see the row, do not. Sealing takes marked entries along without their marks.
 //!
 //! # Invariants
 //!
 //! 1. `entries` is at most [`HEAD_ENTRIES`], `full` at most [`SLOTS`], the entries of a full page 1 to [`FULL_ENTRIES`].
 //! 2. The entries of a full page ascend strictly, and their keys lie between the two in its slot.
-//! 3. A full page is never changed.
+//! 3. A full page is never changed, but that entries are marked.
 //! 4. `deletions` counts bulk deletions that have ended; it is counted up before the server is told of the end.
 
 use std::ops::Range;
 
 use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 
+use crate::index::Dead;
 use crate::key::Entry;
 use crate::pages::{PAYLOAD, PgPages};
 
@@ -117,6 +120,9 @@ pub(crate) struct Sealable {
     pub(crate) is_all: bool,
 }
 
+/// Set in the tie of a marked entry as it is stored (rule 7).
+const DEAD: u64 = 1 << 63;
+
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
@@ -140,6 +146,11 @@ fn data(payload: &[u8], page: PageId, tag: [u8; 4], data_at: usize) -> Result<&[
     Ok(&payload[data_at..data_at + count * ENTRY_LEN])
 }
 
+/// Whether an entry, as it is stored, is marked.
+fn is_marked(bytes: &[u8; ENTRY_LEN]) -> bool {
+    long(bytes, 8) & DEAD != 0
+}
+
 fn entries_of(data: &[u8]) -> impl Iterator<Item = Entry> {
     data.chunks_exact(ENTRY_LEN).map(entry_of)
 }
@@ -147,7 +158,7 @@ fn entries_of(data: &[u8]) -> impl Iterator<Item = Entry> {
 fn entry_of(bytes: &[u8]) -> Entry {
     Entry {
         prefix: long(bytes, 0),
-        tie: long(bytes, 8),
+        tie: long(bytes, 8) & !DEAD,
     }
 }
 
@@ -326,11 +337,14 @@ impl Head {
         pages: &PgPages,
         from: Entry,
         to: Entry,
+        dead: Dead,
         found: &mut Vec<Entry>,
     ) -> Result<()> {
+        let is_shown = |bytes: &&[u8; ENTRY_LEN]| dead == Dead::Shown || !is_marked(bytes);
         let head = pages.read(self.page)?;
-        let data_of_head = data(&head, self.page, HEAD, HEAD_DATA_AT)?;
-        found.extend(entries_of(data_of_head).filter(|entry| (from..=to).contains(entry)));
+        let (chunks, _) = data(&head, self.page, HEAD, HEAD_DATA_AT)?.as_chunks::<ENTRY_LEN>();
+        let of_head = chunks.iter().filter(is_shown).map(|bytes| entry_of(bytes));
+        found.extend(of_head.filter(|entry| (from..=to).contains(entry)));
         for slot in slots(&head, self.page)? {
             if slot.keys.0 > to.prefix || slot.keys.1 < from.prefix {
                 continue;
@@ -345,8 +359,62 @@ impl Head {
                     .get(range)
                     .into_iter()
                     .flatten()
+                    .filter(is_shown)
                     .map(|entry| entry_of(entry)),
             );
+        }
+        Ok(())
+    }
+
+    /// Marks entries, ascending, that are in the head, unless a bulk deletion has ended since there were `deletions` of them
+    /// (rule 7).
+    pub(crate) fn hint_dead(self, pages: &PgPages, dead: &[Entry], deletions: u64) -> Result<()> {
+        let marks = |payload: &[u8], page, tag, data_at| -> Result<Vec<usize>> {
+            let (chunks, _) = data(payload, page, tag, data_at)?.as_chunks::<ENTRY_LEN>();
+            let is_to_mark =
+                |bytes: &[u8; ENTRY_LEN]| !is_marked(bytes) && dead.binary_search(&entry_of(bytes)).is_ok();
+            let marked = (0..chunks.len()).filter(|&at| is_to_mark(&chunks[at]));
+            Ok(marked.map(|at| data_at + at * ENTRY_LEN).collect())
+        };
+        let mark = |payload: &mut [u8], ats: &[usize]| {
+            for &at in ats {
+                payload[at + ENTRY_LEN - 1] |= DEAD.to_be_bytes()[0];
+            }
+        };
+        let (Some(first), Some(last)) = (dead.first(), dead.last()) else {
+            return Ok(());
+        };
+        let listed = slots(&pages.read(self.page)?, self.page)?;
+        let may_have = |slot: &Slot| slot.keys.0 <= last.prefix && first.prefix <= slot.keys.1;
+        for slot in listed
+            .iter()
+            .filter(|slot| may_have(slot))
+            .map(Some)
+            .chain([None])
+        {
+            let mut batch = pages.batch(&[self.page])?;
+            if long(batch.page(0), DELETIONS_AT) != deletions {
+                return Ok(());
+            }
+            let Some(slot) = slot else {
+                let ats = marks(batch.page(0), self.page, HEAD, HEAD_DATA_AT)?;
+                if !ats.is_empty() {
+                    batch.commit(|payloads| mark(payloads[0], &ats));
+                }
+                return Ok(());
+            };
+            // Sealing may have taken it off the directory.
+            if !slots(batch.page(0), self.page)?
+                .iter()
+                .any(|other| other.page == slot.page)
+            {
+                continue;
+            }
+            batch.add(slot.page)?;
+            let ats = marks(batch.page(1), slot.page, FULL, FULL_DATA_AT)?;
+            if !ats.is_empty() {
+                batch.commit(|payloads| mark(payloads[1], &ats));
+            }
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::key::Entry;
 use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// The design of the tree: a Bε-tree.
 const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";
@@ -48,6 +48,13 @@ type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
 pub(crate) enum Way {
     Up,
     Down,
+}
+
+/// Whether to show entries that are known to be of dead rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dead {
+    Shown,
+    Skipped,
 }
 
 /// An open index.
@@ -201,12 +208,32 @@ impl Index {
     }
 
     /// The entries of the head between two, inclusively and ascending. To be called before the tree is read.
-    pub(crate) fn head_between(&self, from: Entry, to: Entry) -> Vec<Entry> {
+    pub(crate) fn head_between(&self, from: Entry, to: Entry, dead: Dead) -> Vec<Entry> {
         let mut found = Vec::new();
-        self.done(self.head.between(&self.pages, from, to, &mut found));
+        self.done(self.head.between(&self.pages, from, to, dead, &mut found));
         found.sort_unstable();
         found.dedup();
         found
+    }
+
+    /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so many bulk deletions had
+    /// ended, or later.
+    ///
+    /// Another row may get the address of one of them only when one more has ended. So what is marked while none has is
+    /// of a dead row.
+    pub(crate) fn hint_dead(&self, in_head: &[Entry], in_tree: &[Entry], deletions: u64) {
+        if !in_head.is_empty() {
+            self.done(self.head.hint_dead(&self.pages, in_head, deletions));
+        }
+        if in_tree.is_empty() {
+            return;
+        }
+        let keys: Vec<[u8; 8]> = in_tree.iter().map(|entry| entry.prefix.to_be_bytes()).collect();
+        let dead: Vec<Position<'_>> = (keys.iter().zip(in_tree))
+            .map(|(key, entry)| Position { key, tie: entry.tie })
+            .collect();
+        let mut is_current = || Ok(self.head.deletions(&self.pages)? == deletions);
+        self.done(self.tree().hint_dead(&dead, &mut is_current));
     }
 
     /// Inserts entries that ascend strictly as a run, calls `published` as soon as the tree has them, then does what maintenance
@@ -283,6 +310,7 @@ impl Index {
         &self,
         range: (Bound<Entry>, Bound<Entry>),
         way: Way,
+        dead: Dead,
         len: usize,
         window: &mut Vec<Entry>,
     ) {
@@ -295,6 +323,9 @@ impl Index {
             Way::Up => tree.range(from, to),
             Way::Down => tree.range_back(from, to),
         });
+        if dead == Dead::Skipped {
+            cursor.skip_dead();
+        }
         while window.len() - start < len
             && let Some(entry) = self.done(cursor.next_entry())
         {
@@ -311,7 +342,7 @@ impl Index {
     /// Shows all entries to `visit`, ascending.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
         let mut head = self
-            .head_between(Entry::FIRST, Entry::LAST)
+            .head_between(Entry::FIRST, Entry::LAST, Dead::Shown)
             .into_iter()
             .peekable();
         let tree = self.tree();

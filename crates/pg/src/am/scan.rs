@@ -17,7 +17,7 @@ use pgrx::{IntoDatum, PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use super::build::is_ordered_backwards;
 use crate::error::fail;
-use crate::index::{Index, Way};
+use crate::index::{Dead, Index, Way};
 use crate::key::{Entry, column_len, integer_of, len_of};
 use crate::pending;
 
@@ -33,8 +33,14 @@ struct Scan {
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
-    /// How many bulk deletions had ended when the scan began.
+    /// How many bulk deletions had ended when the scan began, and when its present window was read.
     deletions: u64,
+    deletions_of_window: u64,
+    /// Whether to pass over entries that are known to be of dead rows: not in a transaction that began on a standby, whose
+    /// snapshot may be older than those that were asked.
+    dead: Dead,
+    /// Entries of the present window whose rows were found dead to everybody.
+    killed: Vec<Entry>,
     /// The page of the visibility map that an index-only scan looked at last, pinned.
     map: pg_sys::Buffer,
     /// What an index-only scan returned last, and where it looks rows up; null if there is none yet.
@@ -82,6 +88,8 @@ impl Scan {
     ///
     /// The index is open and locked.
     unsafe fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
+        // SAFETY: the caller's.
+        unsafe { self.hint_killed(index) };
         self.range = range;
         let mut recent = Vec::new();
         if let Some((from, to)) = range {
@@ -89,7 +97,7 @@ impl Scan {
             // SAFETY: the caller's.
             let index = unsafe { Index::open(index) };
             self.deletions = index.deletions();
-            recent.extend(index.head_between(from, to));
+            recent.extend(index.head_between(from, to, self.dead));
             recent.sort();
             recent.dedup();
         }
@@ -97,6 +105,25 @@ impl Scan {
         self.position = Position::new(Place::Unbegun);
         self.marked = None;
         self.window_len = WINDOW_LEN_MIN;
+    }
+
+    /// Has later scans pass over the entries whose rows this one has found dead.
+    ///
+    /// # Safety
+    ///
+    /// The index is open and locked.
+    unsafe fn hint_killed(&mut self, index: pg_sys::Relation) {
+        if self.killed.is_empty() {
+            return;
+        }
+        let mut killed = std::mem::take(&mut self.killed);
+        killed.sort_unstable();
+        let (in_head, in_tree): (Vec<Entry>, Vec<Entry>) = killed
+            .into_iter()
+            .partition(|entry| self.pending.binary_search(entry).is_ok());
+        // SAFETY: the caller's.
+        let index = unsafe { Index::open(index) };
+        index.hint_dead(&in_head, &in_tree, self.deletions_of_window);
     }
 
     /// The next entry in the direction; `None` behind the last. `table` is null but for index-only scans.
@@ -120,14 +147,18 @@ impl Scan {
             (place, way) => {
                 // SAFETY: the caller's.
                 let (window, is_visible) = unsafe {
-                    if table.is_null() {
-                        (self.window(index, range, place, way), Vec::new())
+                    self.hint_killed(index);
+                    self.deletions_of_window = match place {
+                        Place::Unbegun => self.deletions,
+                        _ => Index::open(index).deletions(),
+                    };
+                    let window = self.window(index, range, place, way);
+                    let is_visible = if table.is_null() {
+                        Vec::new()
                     } else {
-                        let deletions = Index::open(index).deletions();
-                        let window = self.window(index, range, place, way);
-                        let is_visible = self.visible_to_all(index, table, deletions, &window);
-                        (window, is_visible)
-                    }
+                        self.visible_to_all(index, table, self.deletions_of_window, &window)
+                    };
+                    (window, is_visible)
                 };
                 let position = &mut self.position;
                 position.is_visible = is_visible.into();
@@ -171,7 +202,7 @@ impl Scan {
         }
         let mut window = Vec::new();
         // SAFETY: the caller's.
-        unsafe { Index::open(index) }.window((from, to), way, self.window_len, &mut window);
+        unsafe { Index::open(index) }.window((from, to), way, self.dead, self.window_len, &mut window);
         self.window_len = (self.window_len * 4).min(WINDOW_LEN_MAX);
         if self.pending.is_empty() {
             return window;
@@ -269,6 +300,13 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             marked: None,
             window_len: WINDOW_LEN_MIN,
             deletions: 0,
+            deletions_of_window: 0,
+            dead: if (*descriptor).ignore_killed_tuples {
+                Dead::Skipped
+            } else {
+                Dead::Shown
+            },
+            killed: Vec::new(),
             map: pg_sys::InvalidBuffer.cast_signed(),
             tuple: std::ptr::null_mut(),
             slot: std::ptr::null_mut(),
@@ -336,6 +374,11 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
         (*descriptor).xs_recheck = false;
+        if (*descriptor).kill_prior_tuple
+            && let Place::At(entry) = scan.position.place
+        {
+            scan.killed.push(entry);
+        }
         let is_index_only = (*descriptor).xs_want_itup;
         let table = if is_index_only {
             (*descriptor).heapRelation
@@ -351,6 +394,9 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             if is_visible || scan.sees_row(descriptor) {
                 scan.form_tuple(descriptor, entry);
                 return true;
+            }
+            if (*descriptor).kill_prior_tuple {
+                scan.killed.push(entry);
             }
         }
         false
@@ -475,7 +521,9 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDesc) {
     // SAFETY: PostgreSQL passes a scan under way. What it holds goes now; the rest with its memory.
-    let (scan, _) = unsafe { parts(descriptor) };
+    let (scan, index) = unsafe { parts(descriptor) };
+    // SAFETY: the index is open and locked.
+    unsafe { scan.hint_killed(index) };
     scan.pending = Rc::new([]);
     scan.position = Position::new(Place::Unbegun);
     scan.marked = None;

@@ -90,8 +90,6 @@ impl PgPages {
             let image = pg_sys::GenericXLogRegisterBuffer(record, latch.buffer(), 0);
             (record, slice::from_raw_parts_mut(image.cast::<u8>(), PAGE_LEN))
         };
-        // What is deleted may be noted behind what was written.
-        set_used(image, PAYLOAD_LEN);
         let deleted = delete(&mut image[PAYLOAD]);
         // SAFETY: begun above.
         unsafe {
@@ -102,6 +100,21 @@ impl PgPages {
             }
         }
         deleted.map(|_| ())
+    }
+
+    /// Lets `hint` change what lies behind the used part of a page of a run, unless somebody has it latched.
+    pub(super) fn hint_in_page(
+        &self,
+        id: PageId,
+        hint: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(mut latch) = self.pin_page(id)?.try_latch() else {
+            return Ok(());
+        };
+        if life_of(latch.page(), id)?.state == State::Run && hint(&mut latch.page_mut()[PAYLOAD])? {
+            latch.mark_dirty_unlogged();
+        }
+        Ok(())
     }
 
     /// Makes an empty page anew, with `payload` in its payload, and logs it as a whole.

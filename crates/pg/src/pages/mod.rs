@@ -14,6 +14,9 @@
 //!    pinned until it is written, as a reservation by `VACUUM`, which has no transaction id, may look like one of those.
 //! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A batch that names them
 //!    is logged behind them.
+//!    A hint is written to the page without a log record, behind its `pd_lower`: what lies there is in no image of the
+//!    page in the log, and zero after a vacuum has changed the page. So pages with hints are equal to those of a standby
+//!    in all that the log has of them.
 //! 6. *Retirement.* A page is stamped with the next full transaction id, and handed out again when no snapshot is
 //!    older than that, and nobody has it pinned.
 //! 7. *State.* The store itself remembers nothing but the length of the file.
@@ -304,6 +307,10 @@ impl PageStore for PgPages {
 impl VacuumStore for PgPages {
     fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
         self.delete_in_page(page, delete)
+    }
+
+    fn hint_in_run(&self, page: PageId, hint: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        self.hint_in_page(page, hint)
     }
 
     fn run_pages(&self) -> Result<Vec<PageId>> {

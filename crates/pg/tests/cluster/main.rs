@@ -9,6 +9,7 @@ mod contract;
 mod costs;
 mod crash;
 mod damage;
+mod dead;
 mod files;
 mod flushes;
 mod head;

@@ -57,6 +57,11 @@
 //!     child has not its slice of is on the way to that child. Entries keep their place in the order and only ever move
 //!     down, and what moves is as old as where it comes from: so nothing older gets behind it.
 //!
+//! # Hints
+//!
+//! 14. A reader may note that entries are dead ([`BeTree::hint_dead`]), and readers that ask for it pass them over. Merges
+//!     do not look at hints.
+//!
 //! # Settings
 //!
 //! The law of parameters is told at [`BeTreeOptions`].
@@ -65,6 +70,7 @@ mod bytes;
 mod cursor;
 mod descend;
 mod due;
+mod hint;
 mod insert;
 mod job;
 mod lookup;
