@@ -17,8 +17,9 @@
 //!    A hint is written to the page without a log record, behind its `pd_lower`: what lies there is in no image of the
 //!    page in the log, and zero after a vacuum has changed the page. So pages with hints are equal to those of a standby
 //!    in all that the log has of them.
-//! 6. *Retirement.* A page is stamped with the next full transaction id, and handed out again when no snapshot is
-//!    older than that, and nobody has it pinned.
+//! 6. *Retirement.* A page is handed out again when nobody has it pinned. It may still be named by a list of runs that a
+//!    reader has copied, on this server or, as replay waits for no reader, on a standby: what it finds there says to which
+//!    run it belongs.
 //! 7. *State.* The store itself remembers nothing but the length of the file.
 //!
 //! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an error of the
@@ -276,9 +277,7 @@ impl PageStore for PgPages {
     }
 
     fn retire(&self, pages: &[PageId]) {
-        for &id in pages {
-            self.retire_page(id);
-        }
+        self.retire_pages(pages);
     }
 
     fn reclaim(&self) -> Result<usize> {

@@ -8,9 +8,6 @@
     reason = "it calls the free space map and generic WAL of PostgreSQL"
 )]
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-
 use bedload_pages::{PageId, Reserved, Result};
 use pgrx::pg_sys;
 
@@ -22,41 +19,6 @@ use crate::error::error_point;
 /// Pages that the free space map names in vain before the file is extended instead.
 const STALE_HINTS_MAX: usize = 4;
 
-/// Tablespace, database and file of a relation.
-type File = (u32, u32, u32);
-
-/// Retired pages that this process remembers of one file; beyond that they wait for VACUUM.
-const REMEMBERED_MAX: usize = 1 << 16;
-/// Files of which it remembers any.
-const FILES_MAX: usize = 64;
-
-thread_local! {
-    /// Pages that this process has retired, with their stamps, which ascend: merging takes from the pages that earlier
-    /// merging has left, without waiting for VACUUM. A hint like the free space map.
-    static RETIRED: RefCell<BTreeMap<File, VecDeque<(PageId, u64)>>> = const { RefCell::new(BTreeMap::new()) };
-}
-
-fn remember_retired(file: File, id: PageId, stamp: u64) {
-    RETIRED.with_borrow_mut(|retired| {
-        if !retired.contains_key(&file) && retired.len() == FILES_MAX {
-            retired.pop_first();
-        }
-        let pages = retired.entry(file).or_default();
-        if pages.len() < REMEMBERED_MAX {
-            pages.push_back((id, stamp));
-        }
-    });
-}
-
-/// The page of a file that was retired first, if its stamp `is_over`.
-fn take_retired(file: File, is_over: impl Fn(u64) -> bool) -> Option<PageId> {
-    RETIRED.with_borrow_mut(|retired| {
-        let pages = retired.get_mut(&file)?;
-        let (id, _) = pages.pop_front_if(|&mut (_, stamp)| is_over(stamp))?;
-        Some(id)
-    })
-}
-
 impl PgPages {
     pub(super) fn reserve_page(&self) -> Result<Reserved> {
         error_point();
@@ -65,13 +27,6 @@ impl PgPages {
                 break;
             };
             if let Some(reserved) = self.try_reserve(id) {
-                return Ok(reserved);
-            }
-        }
-        while let Some(id) = take_retired(self.file(), |stamp| self.is_over(stamp)) {
-            if self.has_block(id.get())
-                && let Some(reserved) = self.try_reserve(id)
-            {
                 return Ok(reserved);
             }
         }
@@ -111,13 +66,17 @@ impl PgPages {
             return true;
         }
         match life(page) {
+            // Nobody takes what a retired page holds, or begins to hold, for what it was: a page of a run says to which run it
+            // belongs, in each of its lives to another, and a reader that misses its run descends again. Pages of the head are
+            // read under a latch that retiring them takes first. So no snapshot keeps a page from being used again.
             Some(Life {
-                state: State::Free, ..
+                state: State::Free | State::Retired | State::RetiredRun,
+                ..
             }) => true,
             // A writer has a transaction id, is alone at the index, or is `VACUUM`, which keeps its reserved pages pinned.
             // So when no snapshot is older than the stamp of a reservation, its transaction has ended.
             Some(Life {
-                state: State::Retired | State::RetiredRun | State::Reserved,
+                state: State::Reserved,
                 stamp,
                 ..
             }) => self.is_over(stamp),
@@ -147,13 +106,6 @@ impl PgPages {
         let stamp = pg_sys::FullTransactionId { value: stamp };
         // SAFETY: the relation is open.
         unsafe { pg_sys::GlobalVisCheckRemovableFullXid(self.relation(), stamp) }
-    }
-
-    /// The file of the index.
-    fn file(&self) -> File {
-        // SAFETY: the relation is open.
-        let node = unsafe { (*self.relation()).rd_node };
-        (node.spcNode.to_u32(), node.dbNode.to_u32(), node.relNode.to_u32())
     }
 
     /// Reserves a new page at the end of the file.
@@ -209,16 +161,34 @@ impl PgPages {
         self.released.borrow_mut().push(reserved.id);
     }
 
+    /// Retires pages that were made unreachable, and tells the free space map of them.
+    pub(super) fn retire_pages(&self, pages: &[PageId]) {
+        let Some((first, last)) = pages.iter().min().zip(pages.iter().max()) else {
+            return;
+        };
+        for &id in pages {
+            self.retire_page(id);
+        }
+        if self.is_initial() {
+            return;
+        }
+        // SAFETY: the relation is open. The map's upper pages are told last, or nobody would look at the lower ones.
+        unsafe {
+            for id in pages {
+                pg_sys::RecordFreeIndexPage(self.relation(), id.get());
+            }
+            pg_sys::FreeSpaceMapVacuumRange(self.relation(), first.get(), last.get().saturating_add(1));
+        }
+    }
+
     /// Stamps a page that was made unreachable. Its payload stays as it is.
-    pub(super) fn retire_page(&self, id: PageId) {
+    fn retire_page(&self, id: PageId) {
         if !self.has_block(id.get()) {
             return;
         }
         let latch = self.pin_block(id.get()).latch(Mode::Exclusive);
         let Some(life) = life(latch.page()) else { return };
         error_point();
-        // Taken under the latch, and after the batch that unlinked the page: who reached it has an older snapshot, or
-        // has it pinned.
         let retired = Life {
             stamp: next_transaction(),
             state: if life.state.is_run() {
@@ -239,8 +209,6 @@ impl PgPages {
             );
             pg_sys::GenericXLogFinish(record);
         }
-        drop(latch);
-        remember_retired(self.file(), id, retired.stamp);
     }
 
     /// Tells the free space map of every page that can be handed out; returns how many there are. O(pages).
