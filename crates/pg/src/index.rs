@@ -8,14 +8,16 @@
 use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
-use bedload_trees::be_tree::{BeTree, BeTreeOptions, BeTreeProblem, Progress, Report, SealedBatch};
+use bedload_trees::be_tree::{
+    BeTree, BeTreeOptions, BeTreeProblem, PageVisitor, Progress, Report, SealedBatch,
+};
 use bedload_trees::{I64Order, NoRow, Position, Row};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{error_point, fail, fail_with, name_of};
 use crate::head::{Appended, Head};
 use crate::key::Entry;
-use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
+use crate::pages::{self, Life, Mode, Named, PAYLOAD, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
 const FORMAT: u32 = 3;
@@ -394,6 +396,30 @@ impl Index {
         (report, problems)
     }
 
+    /// Tells the free space map of all pages that are free or lost, at VACUUM's pace; returns how many there are.
+    pub(crate) fn reclaim(&self) -> usize {
+        let named = self.named();
+        self.pages.reclaim_pages(Some(&named))
+    }
+
+    /// The pages that the index is made of.
+    fn named(&self) -> Named {
+        let mut named = Named::begin();
+        for page in self.done(self.head.pages(&self.pages)) {
+            named.add(page);
+        }
+        named.add_maintained(self.head.page());
+        self.done(self.tree().visit_pages(&mut named));
+        named
+    }
+
+    /// How many pages are lost; to be called while nobody writes.
+    #[cfg(feature = "harness")]
+    pub(crate) fn lost(&self) -> usize {
+        let named = self.named();
+        self.pages.lost_pages(&named)
+    }
+
     /// Makes pages that were lost in a crash available again; to be called while nobody writes. Returns how many.
     pub(crate) fn sweep(&self) -> usize {
         let (report, problems) = self.verify();
@@ -402,6 +428,21 @@ impl Index {
         }
         self.done(self.pages.sweep(&|page| report.pages.contains(&page)))
             .len()
+    }
+}
+
+impl PageVisitor for Named {
+    fn node(&mut self, page: PageId) {
+        self.add_maintained(page);
+    }
+
+    fn page(&mut self, page: PageId) {
+        self.add(page);
+    }
+
+    fn pause(&mut self) {
+        // SAFETY: no latch is held; may sleep, or be cancelled.
+        unsafe { pg_sys::vacuum_delay_point() };
     }
 }
 

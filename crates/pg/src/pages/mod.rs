@@ -52,6 +52,7 @@ pub(crate) use buffer::Mode;
 use buffer::{Latch, Pin};
 use header::PAYLOAD_LEN;
 pub(crate) use header::{Life, PAYLOAD, State, life};
+pub(crate) use recycle::Named;
 use run_writer::PgRunWriter;
 
 const INVALID_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
@@ -281,7 +282,7 @@ impl PageStore for PgPages {
     }
 
     fn reclaim(&self) -> Result<usize> {
-        Ok(self.reclaim_pages())
+        Ok(self.reclaim_pages(None))
     }
 
     fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>> {

@@ -13,11 +13,70 @@ use pgrx::pg_sys;
 
 use super::buffer::{Latch, Mode};
 use super::header::{LIFE_LEN, PAGE_LEN, PAYLOAD_LEN, State, is_new, life, set_life, set_used};
-use super::{Life, PgPages, next_transaction};
+use super::{Life, MAINTENANCE_LOCK, PgPages, next_transaction};
 use crate::error::error_point;
 
 /// Pages that the free space map names in vain before the file is extended instead.
 const STALE_HINTS_MAX: usize = 4;
+
+/// The pages that an index is made of, to find those that are lost.
+///
+/// A page is lost if it was written by a transaction that has ended, and nobody names it: a crash or an error came between
+/// the writing and the naming, or between the unlinking and the retiring.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// A bit for each block.
+    pages: Vec<u64>,
+    /// Pages whose right to maintain is held by who unlinks a page, until it is retired.
+    maintained: Vec<PageId>,
+    /// Writers with lesser transaction ids had ended when the naming began.
+    limit: u64,
+}
+
+impl Named {
+    /// To be called before it is found out which pages are named.
+    pub(crate) fn begin() -> Self {
+        Self {
+            pages: Vec::new(),
+            maintained: Vec::new(),
+            limit: oldest_writer(),
+        }
+    }
+
+    fn bit(id: PageId) -> (usize, u64) {
+        let block = id.get() as usize;
+        (block / 64, 1 << (block % 64))
+    }
+
+    pub(crate) fn add(&mut self, id: PageId) {
+        let (word, bit) = Self::bit(id);
+        if word >= self.pages.len() {
+            self.pages.resize(word + 1, 0);
+        }
+        self.pages[word] |= bit;
+    }
+
+    pub(crate) fn add_maintained(&mut self, id: PageId) {
+        self.add(id);
+        self.maintained.push(id);
+    }
+
+    /// Whether a page seems to be lost, unless it is about to be retired.
+    fn lacks(&self, id: PageId, life: Life) -> bool {
+        let (word, bit) = Self::bit(id);
+        let is_named = self.pages.get(word).is_some_and(|bits| bits & bit != 0);
+        matches!(life.state, State::Node | State::Run) && life.stamp < self.limit && !is_named
+    }
+}
+
+/// The full id of the oldest transaction that may be writing.
+fn oldest_writer() -> u64 {
+    let next = next_transaction();
+    // SAFETY: reads shared memory under its own lock. The result is at most the next id, and less than 2^31 older.
+    let oldest = unsafe { pg_sys::GetOldestActiveTransactionId() }.into_inner();
+    let [_, _, _, _, low @ ..] = next.to_be_bytes();
+    next.saturating_sub(u32::from_be_bytes(low).wrapping_sub(oldest).into())
+}
 
 impl PgPages {
     pub(super) fn reserve_page(&self) -> Result<Reserved> {
@@ -167,7 +226,7 @@ impl PgPages {
             return;
         };
         for &id in pages {
-            self.retire_page(id);
+            self.retire_page(id, None);
         }
         if self.is_initial() {
             return;
@@ -181,13 +240,19 @@ impl PgPages {
         }
     }
 
-    /// Stamps a page that was made unreachable. Its payload stays as it is.
-    fn retire_page(&self, id: PageId) {
+    /// Declares a page unreachable, if its life is still the one that is `expected`; whether it did. Its payload stays as
+    /// it is.
+    fn retire_page(&self, id: PageId, expected: Option<Life>) -> bool {
         if !self.has_block(id.get()) {
-            return;
+            return false;
         }
         let latch = self.pin_block(id.get()).latch(Mode::Exclusive);
-        let Some(life) = life(latch.page()) else { return };
+        let Some(life) = life(latch.page()) else {
+            return false;
+        };
+        if expected.is_some_and(|expected| expected != life) {
+            return false;
+        }
         error_point();
         let retired = Life {
             stamp: next_transaction(),
@@ -209,27 +274,67 @@ impl PgPages {
             );
             pg_sys::GenericXLogFinish(record);
         }
+        true
     }
 
-    /// Tells the free space map of every page that can be handed out; returns how many there are. O(pages).
-    pub(super) fn reclaim_pages(&self) -> usize {
+    /// Tells the free space map of every page that can be handed out, and of every page that is lost; returns how many there
+    /// are. O(pages).
+    pub(crate) fn reclaim_pages(&self, named: Option<&Named>) -> usize {
         let mut reclaimed = 0;
-        for block in 1..self.block_count() {
-            let is_free = {
-                let latch = self.pin_block(block).latch(Mode::Shared);
-                self.is_free(latch.page())
+        let mut suspects = Vec::new();
+        for id in (1..self.block_count()).filter_map(PageId::new) {
+            let (is_free, life) = {
+                let latch = self.pin_block(id.get()).latch(Mode::Shared);
+                (self.is_free(latch.page()), life(latch.page()))
             };
             if is_free {
                 // SAFETY: the relation is open.
-                unsafe { pg_sys::RecordFreeIndexPage(self.relation(), block) };
+                unsafe { pg_sys::RecordFreeIndexPage(self.relation(), id.get()) };
                 reclaimed += 1;
+            } else if let (Some(named), Some(life)) = (named, life)
+                && named.lacks(id, life)
+            {
+                suspects.push((id, life));
             }
             // SAFETY: no latch is held; may sleep, or be cancelled.
             unsafe { pg_sys::vacuum_delay_point() };
         }
+        if !suspects.is_empty() {
+            let maintained = named.into_iter().flat_map(|named| &named.maintained);
+            maintained.for_each(|&id| self.await_maintenance(id));
+        }
+        for (id, life) in suspects {
+            if self.retire_page(id, Some(life)) {
+                // SAFETY: the relation is open.
+                unsafe { pg_sys::RecordFreeIndexPage(self.relation(), id.get()) };
+                reclaimed += 1;
+            }
+        }
         // SAFETY: the relation is open.
         unsafe { pg_sys::IndexFreeSpaceMapVacuum(self.relation()) };
         reclaimed
+    }
+
+    /// The pages that are lost. To be called while nobody writes.
+    #[cfg(feature = "harness")]
+    pub(crate) fn lost_pages(&self, named: &Named) -> usize {
+        let is_lost = |&id: &PageId| {
+            let latch = self.pin_block(id.get()).latch(Mode::Shared);
+            life(latch.page()).is_some_and(|life| named.lacks(id, life))
+        };
+        (1..self.block_count())
+            .filter_map(PageId::new)
+            .filter(is_lost)
+            .count()
+    }
+
+    /// Waits until nobody maintains a node who has begun to before the call.
+    fn await_maintenance(&self, node: PageId) {
+        // SAFETY: the relation is open; the lock is given back at once. The wait can be cancelled.
+        unsafe {
+            pg_sys::LockPage(self.relation(), node.get(), MAINTENANCE_LOCK);
+            pg_sys::UnlockPage(self.relation(), node.get(), MAINTENANCE_LOCK);
+        }
     }
 
     /// Every page that holds what a run writer has written. O(pages).
@@ -253,10 +358,10 @@ impl PgPages {
                 matches!(state, Some(State::Node | State::Run))
             };
             if is_used && !reachable(id) {
-                self.retire_page(id);
                 leaked.push(id);
             }
         }
+        self.retire_pages(&leaked);
         leaked
     }
 }
