@@ -209,13 +209,14 @@ impl Index {
         self.done(self.head.deletions(&self.pages))
     }
 
-    /// The entries of the head between two, inclusively and ascending. To be called before the tree is read.
-    pub(crate) fn head_between(&self, from: Entry, to: Entry, dead: Dead) -> Vec<Entry> {
+    /// The entries of the head between two, inclusively and ascending, and how many bulk deletions had ended by then. To be
+    /// called before the tree is read.
+    pub(crate) fn head_between(&self, from: Entry, to: Entry, dead: Dead) -> (Vec<Entry>, u64) {
         let mut found = Vec::new();
-        self.done(self.head.between(&self.pages, from, to, dead, &mut found));
+        let deletions = self.done(self.head.between(&self.pages, from, to, dead, &mut found));
         found.sort_unstable();
         found.dedup();
-        found
+        (found, deletions)
     }
 
     /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so many bulk deletions had
@@ -343,10 +344,8 @@ impl Index {
 
     /// Shows all entries to `visit`, ascending.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
-        let mut head = self
-            .head_between(Entry::FIRST, Entry::LAST, Dead::Shown)
-            .into_iter()
-            .peekable();
+        let (head, _) = self.head_between(Entry::FIRST, Entry::LAST, Dead::Shown);
+        let mut head = head.into_iter().peekable();
         let tree = self.tree();
         let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
         let mut count = 0;

@@ -96,10 +96,13 @@ impl Scan {
             recent = pending::between(index, from, to);
             // SAFETY: the caller's.
             let index = unsafe { Index::open(index) };
-            self.deletions = index.deletions();
-            recent.extend(index.head_between(from, to, self.dead));
-            recent.sort();
-            recent.dedup();
+            let (in_head, deletions) = index.head_between(from, to, self.dead);
+            self.deletions = deletions;
+            if !in_head.is_empty() {
+                recent.extend(in_head);
+                recent.sort();
+                recent.dedup();
+            }
         }
         self.pending = recent.into();
         self.position = Position::new(Place::Unbegun);

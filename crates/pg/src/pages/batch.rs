@@ -24,6 +24,7 @@ pub(crate) struct PgBatch<'s> {
     /// Dropped, and so unlatched, in the order in which they were latched; that order matters to nobody.
     pages: [Option<(PageId, Latch)>; MAX_BATCH_PAGES],
     len: usize,
+    used: [Option<usize>; MAX_BATCH_PAGES],
 }
 
 impl<'s> PgBatch<'s> {
@@ -32,11 +33,18 @@ impl<'s> PgBatch<'s> {
             store,
             pages: [const { None }; MAX_BATCH_PAGES],
             len: 0,
+            used: [None; MAX_BATCH_PAGES],
         };
         for &id in ids {
             batch.add(id)?;
         }
         Ok(batch)
+    }
+
+    /// Declares that only the first `len` bytes of the payload of the `index`-th page are in use from this commit on, until
+    /// another says otherwise: a record compares what is in use byte by byte.
+    pub(crate) fn set_used(&mut self, index: usize, len: usize) {
+        self.used[index] = Some(len);
     }
 
     fn latches(&self) -> impl Iterator<Item = &Latch> {
@@ -185,7 +193,7 @@ impl Batch for PgBatch<'_> {
         let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
         // SAFETY: the relation is open. What an error leaves behind is memory of the transaction's.
         let record = unsafe { pg_sys::GenericXLogStart(self.store.relation) };
-        for (payload, latch) in payloads.iter_mut().zip(self.latches()) {
+        for ((payload, latch), used) in payloads.iter_mut().zip(self.latches()).zip(self.used) {
             // A standby may have anything in the place of a page that no batch has written in this life: the record
             // brings the whole page.
             let is_first = life(latch.page()).is_some_and(|life| life.state != State::Node);
@@ -200,6 +208,9 @@ impl Batch for PgBatch<'_> {
             // SAFETY: the image is a copy of the page, one for each buffer, and lives until the record is finished.
             let image = unsafe { slice::from_raw_parts_mut(image.cast::<u8>(), PAGE_LEN) };
             begin_life(image, stamp);
+            if let Some(len) = used {
+                set_used(image, len);
+            }
             *payload = &mut image[PAYLOAD];
         }
         apply(&mut payloads[..self.len]);

@@ -17,6 +17,7 @@ mod installation;
 mod refusals;
 mod rows;
 mod scans;
+mod small;
 mod standby;
 mod transactions;
 mod trunk;
