@@ -13,18 +13,19 @@ use std::ffi::c_int;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use pgrx::{IntoDatum, PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
+use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use super::build::is_ordered_backwards;
 use crate::error::fail;
 use crate::index::{Dead, Index, Way};
-use crate::key::{Entry, column_len, integer_of, len_of};
+use crate::key::{Entry, Kind};
 use crate::pending;
 
 /// A scan under way.
 struct Scan {
     /// Whether "forward" is towards lesser entries.
     is_backward: bool,
+    kind: Kind,
     /// The first and last entry there may be; `None` if there is none.
     range: Option<(Entry, Entry)>,
     /// What waits in this process and what the head of the index has, as it was when the scan began, within the range.
@@ -240,8 +241,12 @@ impl Scan {
 ///
 /// # Safety
 ///
-/// The keys are on the index's column, by the operators of its family.
-unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Entry, Entry)> {
+/// The index is open. The keys are on its column, by the operators of its family.
+unsafe fn range_of(
+    index: pg_sys::Relation,
+    keys: &[pg_sys::ScanKeyData],
+    kind: Kind,
+) -> Option<(Entry, Entry)> {
     let (mut from, mut to) = (Entry::FIRST, Entry::LAST);
     for key in keys {
         let flags = key.sk_flags.cast_unsigned();
@@ -257,8 +262,12 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Ent
         if flags & pg_sys::SK_ISNULL != 0 {
             return None;
         }
-        let value = argument_of(key, column_len);
+        // SAFETY: the caller's.
+        let value = unsafe { kind.argument_of(index, key) };
         let (least, greatest) = match u32::from(key.sk_strategy) {
+            // Of equal entries some may be of lesser or greater values.
+            pg_sys::BTLessStrategyNumber if kind.is_lossy() => (i64::MIN, value),
+            pg_sys::BTGreaterStrategyNumber if kind.is_lossy() => (value, i64::MAX),
             pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),
             pg_sys::BTLessEqualStrategyNumber => (i64::MIN, value),
             pg_sys::BTEqualStrategyNumber => (value, value),
@@ -274,11 +283,6 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Ent
         to = to.min(Entry::last_of(greatest));
     }
     (from <= to).then_some((from, to))
-}
-
-/// What a column of values of so many bytes is compared with.
-fn argument_of(key: &pg_sys::ScanKeyData, column_len: i16) -> i64 {
-    integer_of(key.sk_argument, len_of(key.sk_subtype).unwrap_or(column_len))
 }
 
 #[pg_guard]
@@ -297,6 +301,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
         let descriptor = pg_sys::RelationGetIndexScan(index, keys, order_bys);
         let scan = Scan {
             is_backward: is_ordered_backwards(*(*index).rd_indoption),
+            kind: Kind::of_index(index).unwrap_or(Kind::Signed(8)),
             range: None,
             pending: Rc::new([]),
             position: Position::new(Place::Unbegun),
@@ -347,7 +352,8 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
             pending::flush(index);
         }
-        scan.begin(index, range_of(keys, column_len(index)));
+        let range = range_of(index, keys, scan.kind);
+        scan.begin(index, range);
     }
 }
 
@@ -376,7 +382,7 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let (scan, index) = parts(descriptor);
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
-        (*descriptor).xs_recheck = false;
+        (*descriptor).xs_recheck = scan.kind.is_lossy();
         if (*descriptor).kill_prior_tuple
             && let Place::At(entry) = scan.position.place
         {
@@ -481,9 +487,11 @@ impl Scan {
     /// As for [`Scan::sees_row`].
     unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: Entry) {
         let value = entry.value();
-        let mut datum = value.unwrap_or(0).into_datum().unwrap_or(pg_sys::Datum::null());
-        let mut is_null = value.is_none();
-        // SAFETY: the caller's; the index has one column, which holds its integers by value.
+        // Of kinds that cannot be returned no column is asked for.
+        let is_returnable = self.kind.is_returnable();
+        let mut datum = self.kind.datum_of(value.unwrap_or(0));
+        let mut is_null = value.is_none() || !is_returnable;
+        // SAFETY: the caller's; the index has one column, whose values are passed by value if they are returned.
         unsafe {
             if !self.tuple.is_null() {
                 pg_sys::pfree(self.tuple.cast());
@@ -514,7 +522,7 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
             addresses.clear();
             addresses.extend(window.iter().map(|entry| entry.address()));
             let len = c_int::try_from(addresses.len()).expect("a window is a few pages");
-            pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, false);
+            pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, scan.kind.is_lossy());
             count += i64::from(len);
             pgrx::check_for_interrupts!();
         }
