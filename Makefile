@@ -64,7 +64,7 @@ PG_COSTS ?= 400000,3
 
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release --features harness --locked
-	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked costs -- --nocapture
+	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture
 
 FUZZ_RUNS ?= 5000
 

@@ -168,6 +168,15 @@ pub trait VacuumStore: PageStore {
     /// The page could not be read or published, or `delete` failed.
     fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()>;
 
+    /// As [`delete_in_run`](Self::delete_in_run), for a change that may get lost, and need not be published: a hint.
+    ///
+    /// # Errors
+    ///
+    /// The page could not be read, or `hint` failed.
+    fn hint_in_run(&self, page: PageId, hint: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        self.delete_in_run(page, hint)
+    }
+
     /// Every page that was written by a [`RunWriter`] and is not reclaimed: those of runs that a tree names, of runs that
     /// are retired, and leaks. Others may be among them.
     ///
@@ -324,6 +333,14 @@ macro_rules! forward_vacuum_to_shared_store {
                 delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
             ) -> Result<()> {
                 (**self).delete_in_run(page, delete)
+            }
+
+            fn hint_in_run(
+                &self,
+                page: PageId,
+                hint: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
+            ) -> Result<()> {
+                (**self).hint_in_run(page, hint)
             }
 
             fn run_pages(&self) -> Result<Vec<PageId>> {

@@ -40,6 +40,46 @@ CREATE OPERATOR CLASS timestamp_ops DEFAULT FOR TYPE timestamp USING bedload AS
 CREATE OPERATOR CLASS timestamptz_ops DEFAULT FOR TYPE timestamptz USING bedload AS
     OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
 
+CREATE OPERATOR CLASS char_ops DEFAULT FOR TYPE "char" USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS oid_ops DEFAULT FOR TYPE oid USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS money_ops DEFAULT FOR TYPE money USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS pg_lsn_ops DEFAULT FOR TYPE pg_lsn USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+-- Floating-point numbers, in the server's order: both zeros are equal, and NaN is greater than all others.
+CREATE OPERATOR FAMILY float_ops USING bedload;
+
+CREATE OPERATOR CLASS float8_ops DEFAULT FOR TYPE float8 USING bedload FAMILY float_ops AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+CREATE OPERATOR CLASS float4_ops DEFAULT FOR TYPE float4 USING bedload FAMILY float_ops AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+ALTER OPERATOR FAMILY float_ops USING bedload ADD
+    OPERATOR 1 < (float8, float4), OPERATOR 2 <= (float8, float4), OPERATOR 3 = (float8, float4), OPERATOR 4 >= (float8, float4), OPERATOR 5 > (float8, float4),
+    OPERATOR 1 < (float4, float8), OPERATOR 2 <= (float4, float8), OPERATOR 3 = (float4, float8), OPERATOR 4 >= (float4, float8), OPERATOR 5 > (float4, float8);
+
+-- Entries have the first half of an identifier. Without the operator < the planner takes the index for one without order,
+-- which it is where halves are equal; rows are looked at again.
+CREATE OPERATOR CLASS uuid_ops DEFAULT FOR TYPE uuid USING bedload AS
+    OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+-- Entries have a hash, which answers for equality alone; rows are looked at again. To be asked for by name.
+CREATE OPERATOR CLASS text_hash_ops FOR TYPE text USING bedload AS
+    OPERATOR 3 =, FUNCTION 1 hashtextextended(text, int8);
+
+CREATE OPERATOR CLASS bytea_hash_ops FOR TYPE bytea USING bedload AS
+    OPERATOR 3 =, FUNCTION 1 hashvarlenaextended(internal, int8);
+
+CREATE OPERATOR CLASS numeric_hash_ops FOR TYPE numeric USING bedload AS
+    OPERATOR 3 =, FUNCTION 1 hash_numeric_extended(numeric, int8);
+
 -- Everything that is wrong with an index, a line each. Writers wait meanwhile.
 CREATE FUNCTION bedload_check(index regclass) RETURNS SETOF text
     AS 'MODULE_PATHNAME', 'bedload_check_wrapper' LANGUAGE C STRICT VOLATILE;

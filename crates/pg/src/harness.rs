@@ -19,6 +19,7 @@ use pgrx::{
 };
 
 use crate::error::fail;
+use crate::index::Index;
 use crate::pages::PgPages;
 
 /// What numbers of entries in the settings of trees are divided by: capacities shrink, so that rare paths become common.
@@ -242,6 +243,18 @@ fn harness_reservation_is_kept(index: pg_sys::Oid) -> bool {
     }
     close(&pages);
     is_kept
+}
+
+/// How many pages are lost. Writers wait.
+#[pg_extern(sql = false)]
+fn harness_lost(index: pg_sys::Oid) -> i64 {
+    // SAFETY: opened and locked here, and closed.
+    unsafe {
+        let index = pg_sys::index_open(index, pg_sys::AccessExclusiveLock.cast_signed());
+        let lost = Index::open(index).lost();
+        pg_sys::index_close(index, pg_sys::NoLock.cast_signed());
+        i64::try_from(lost).unwrap_or(i64::MAX)
+    }
 }
 
 /// Whether the root could be maintained now.

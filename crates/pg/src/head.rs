@@ -7,14 +7,15 @@
 //!
 //! ```text
 //! head page    the newest entries, in the order of their arrival; a directory of full pages
-//! full page    entries, sorted; up to SLOTS of them
+//! full page    stretches of sorted entries; up to SLOTS of these pages, of which the last one may be open
 //! ```
 //!
-//! A batch that does not fit into the head page is sorted together with what the page has: the lesser entries become a
-//! full page, the rest stays. The directory has the least and the greatest key of each full page. A lookup reads the
-//! head page, then only full pages whose keys may match, each by binary search.
+//! A batch that does not fit into the head page is sorted together with what the page has, which becomes a stretch of the
+//! open page or, if it does not fit there, of a new one. The head page is kept short, as a WAL record of a change compares
+//! all that is in use of a page. The directory has the least and the greatest key of each full page. A lookup reads the
+//! head page, then only full pages whose keys may match, each stretch by binary search.
 //!
-//! From [`SEAL_SLOTS`] full pages on, the session that has filled the last one *seals* them: it publishes their entries as a
+//! From [`SEAL_SLOTS`] pages on that are not open, the session that has filled the last one *seals* them: it publishes their entries as a
 //! run of the tree, then takes the pages off the directory.
 //!
 //! # Rules
@@ -31,18 +32,19 @@
 //! 5. Readers hold the head page's latch while they read full pages, and removal from the directory takes it
 //!    exclusively. So no page that a reader has found in the directory is retired meanwhile, nor used again on a standby.
 //! 6. Latches are taken in the order head page, full page.
+//! 7. A scan that has found the row of an entry dead to everybody marks the entry, and later scans pass over it; scans on a
+//!    standby, where older snapshots may see the row, do not. Sealing takes marked entries along without their marks.
 //!
 //! # Invariants
 //!
 //! 1. `entries` is at most [`HEAD_ENTRIES`], `full` at most [`SLOTS`], the entries of a full page 1 to [`FULL_ENTRIES`].
-//! 2. The entries of a full page ascend strictly, and their keys lie between the two in its slot.
-//! 3. A full page is never changed.
+//! 2. The entries of a stretch ascend strictly, and their keys lie between the two in the slot of their page.
+//! 3. A full page that is not open is never changed, but that entries are marked.
 //! 4. `deletions` counts bulk deletions that have ended; it is counted up before the server is told of the end.
-
-use std::ops::Range;
 
 use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 
+use crate::index::Dead;
 use crate::key::Entry;
 use crate::pages::{PAYLOAD, PgPages};
 
@@ -55,33 +57,39 @@ const FULL: [u8; 4] = *b"bhf1";
 /// Where things lie in a head page.
 const ENTRIES_AT: usize = 4;
 const FULL_AT: usize = 8;
+/// 1 if the last full page is open, else 0.
+const OPEN_AT: usize = 12;
 const DELETIONS_AT: usize = 16;
 const SLOTS_AT: usize = 24;
 const SLOT_LEN: usize = 24;
 const HEAD_DATA_AT: usize = SLOTS_AT + SLOTS * SLOT_LEN;
-const FULL_DATA_AT: usize = 8;
+/// Where stretches end in a full page: [`STRETCHES`] numbers of two bytes, zero for those that it has not got.
+const ENDS_AT: usize = 8;
+const FULL_DATA_AT: usize = ENDS_AT + 2 * STRETCHES;
 
 /// The most full pages.
 const SLOTS: usize = 16;
 /// Full pages from which on they are sealed.
 const SEAL_SLOTS: usize = 8;
 /// The most entries of the head page, and of a full page.
-const HEAD_ENTRIES: usize = (PAYLOAD_LEN - HEAD_DATA_AT) / ENTRY_LEN;
+const HEAD_ENTRIES: usize = 120;
 const FULL_ENTRIES: usize = (PAYLOAD_LEN - FULL_DATA_AT) / ENTRY_LEN;
+/// The most stretches of a full page.
+const STRETCHES: usize = 8;
 /// The most entries of a batch that goes to the head; a longer one is a run of its own.
-const APPEND_MAX: usize = HEAD_ENTRIES;
+const APPEND_MAX: usize = 480;
 
 const _: () = assert!(
-    APPEND_MAX <= FULL_ENTRIES,
-    "two pages hold what the head page has and a batch"
+    APPEND_MAX <= FULL_ENTRIES && HEAD_DATA_AT + HEAD_ENTRIES * ENTRY_LEN <= PAYLOAD_LEN,
+    "a full page and the head page hold what the head page has and a batch"
 );
 
-/// The most entries of a head page, and of a batch that goes to it.
-fn capacity() -> usize {
+/// A number of entries; less in tests.
+fn shrunk(entries: usize) -> usize {
     #[cfg(feature = "harness")]
-    return (HEAD_ENTRIES / usize::try_from(crate::harness::shrunk()).unwrap_or(1)).max(8);
+    return (entries / usize::try_from(crate::harness::shrunk()).unwrap_or(1)).max(8);
     #[cfg(not(feature = "harness"))]
-    HEAD_ENTRIES
+    entries
 }
 
 /// The head of an index.
@@ -117,6 +125,9 @@ pub(crate) struct Sealable {
     pub(crate) is_all: bool,
 }
 
+/// Set in the tie of a marked entry as it is stored (rule 7).
+const DEAD: u64 = 1 << 63;
+
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
@@ -140,6 +151,11 @@ fn data(payload: &[u8], page: PageId, tag: [u8; 4], data_at: usize) -> Result<&[
     Ok(&payload[data_at..data_at + count * ENTRY_LEN])
 }
 
+/// Whether an entry, as it is stored, is marked.
+fn is_marked(bytes: &[u8; ENTRY_LEN]) -> bool {
+    long(bytes, 8) & DEAD != 0
+}
+
 fn entries_of(data: &[u8]) -> impl Iterator<Item = Entry> {
     data.chunks_exact(ENTRY_LEN).map(entry_of)
 }
@@ -147,7 +163,7 @@ fn entries_of(data: &[u8]) -> impl Iterator<Item = Entry> {
 fn entry_of(bytes: &[u8]) -> Entry {
     Entry {
         prefix: long(bytes, 0),
-        tie: long(bytes, 8),
+        tie: long(bytes, 8) & !DEAD,
     }
 }
 
@@ -159,33 +175,83 @@ fn put_entries(data: &mut [u8], entries: &[Entry]) {
 }
 
 /// The full pages that a head page names.
-fn slots(payload: &[u8], page: PageId) -> Result<Vec<Slot>> {
-    let damaged = || Error::Corrupt {
-        page,
-        reason: "its directory of full pages is impossible",
-    };
-    let full = usize::try_from(word(payload, FULL_AT)).unwrap_or(usize::MAX);
-    if full > SLOTS {
-        return Err(damaged());
-    }
-    let slots = payload[SLOTS_AT..][..full * SLOT_LEN].chunks_exact(SLOT_LEN);
-    let decoded = slots.map(|slot| {
-        Ok(Slot {
-            page: PageId::new(word(slot, 0)).ok_or_else(damaged)?,
-            keys: (long(slot, 8), long(slot, 16)),
-        })
-    });
-    decoded.collect()
+struct Directory {
+    slots: Vec<Slot>,
+    /// Whether the last one is open.
+    is_open: bool,
 }
 
-fn put_slots(payload: &mut [u8], slots: &[Slot]) {
-    put_word(payload, FULL_AT, slots.len());
-    for (bytes, slot) in payload[SLOTS_AT..].chunks_exact_mut(SLOT_LEN).zip(slots) {
-        bytes[..4].copy_from_slice(&slot.page.get().to_le_bytes());
-        bytes[4..8].fill(0);
-        bytes[8..16].copy_from_slice(&slot.keys.0.to_le_bytes());
-        bytes[16..].copy_from_slice(&slot.keys.1.to_le_bytes());
+impl Directory {
+    fn read(payload: &[u8], page: PageId) -> Result<Self> {
+        let damaged = || Error::Corrupt {
+            page,
+            reason: "its directory of full pages is impossible",
+        };
+        let full = usize::try_from(word(payload, FULL_AT)).unwrap_or(usize::MAX);
+        if full > SLOTS {
+            return Err(damaged());
+        }
+        let slots = payload[SLOTS_AT..][..full * SLOT_LEN].chunks_exact(SLOT_LEN);
+        let decoded = slots.map(|slot| {
+            Ok(Slot {
+                page: PageId::new(word(slot, 0)).ok_or_else(damaged)?,
+                keys: (long(slot, 8), long(slot, 16)),
+            })
+        });
+        Ok(Self {
+            slots: decoded.collect::<Result<_>>()?,
+            is_open: full > 0 && word(payload, OPEN_AT) == 1,
+        })
     }
+
+    fn put(&self, payload: &mut [u8]) {
+        put_word(payload, FULL_AT, self.slots.len());
+        put_word(
+            payload,
+            OPEN_AT,
+            usize::from(self.is_open && !self.slots.is_empty()),
+        );
+        for (bytes, slot) in payload[SLOTS_AT..].chunks_exact_mut(SLOT_LEN).zip(&self.slots) {
+            bytes[..4].copy_from_slice(&slot.page.get().to_le_bytes());
+            bytes[4..8].fill(0);
+            bytes[8..16].copy_from_slice(&slot.keys.0.to_le_bytes());
+            bytes[16..].copy_from_slice(&slot.keys.1.to_le_bytes());
+        }
+    }
+
+    /// The pages that are not open.
+    fn sealable(&self) -> &[Slot] {
+        &self.slots[..self.slots.len() - usize::from(self.is_open)]
+    }
+}
+
+/// Where the stretches of a full page end.
+fn ends_of(payload: &[u8], page: PageId) -> Result<Vec<usize>> {
+    let count = data(payload, page, FULL, FULL_DATA_AT)?.len() / ENTRY_LEN;
+    let (ends, _) = payload[ENDS_AT..FULL_DATA_AT].as_chunks::<2>();
+    let ends = ends.iter().map(|&end| usize::from(u16::from_le_bytes(end)));
+    let ends: Vec<usize> = ends.take_while(|&end| end > 0).collect();
+    if !ends.is_sorted() || ends.last().copied().unwrap_or(0) != count {
+        let reason = "its stretches are not those of its entries";
+        return Err(Error::Corrupt { page, reason });
+    }
+    Ok(ends)
+}
+
+fn put_ends(payload: &mut [u8], ends: &[usize]) {
+    for (bytes, &end) in payload[ENDS_AT..FULL_DATA_AT].chunks_exact_mut(2).zip(ends) {
+        bytes.copy_from_slice(&u16::try_from(end).unwrap_or(u16::MAX).to_le_bytes());
+    }
+}
+
+/// The stretches of a full page, as they are stored.
+fn stretches(payload: &[u8], page: PageId) -> Result<impl Iterator<Item = &[[u8; ENTRY_LEN]]>> {
+    let (chunks, _) = data(payload, page, FULL, FULL_DATA_AT)?.as_chunks::<ENTRY_LEN>();
+    let mut begin = 0;
+    let ends = ends_of(payload, page)?;
+    Ok(ends
+        .into_iter()
+        .map(move |end| &chunks[std::mem::replace(&mut begin, end)..end]))
 }
 
 impl Head {
@@ -200,7 +266,9 @@ impl Head {
     /// Creates an empty head.
     pub(crate) fn create(pages: &PgPages) -> Result<Self> {
         let page = pages.reserve()?.id;
-        pages.batch(&[page])?.commit(|payloads| {
+        let mut batch = pages.batch(&[page])?;
+        batch.set_used(0, HEAD_DATA_AT);
+        batch.commit(|payloads| {
             payloads[0].fill(0);
             payloads[0][..4].copy_from_slice(&HEAD);
         });
@@ -209,7 +277,7 @@ impl Head {
 
     /// Whether a batch is small enough to be appended.
     pub(crate) fn takes(len: usize) -> bool {
-        len <= capacity()
+        len <= shrunk(APPEND_MAX)
     }
 
     /// Appends a batch; `published` is called as soon as it is there.
@@ -220,84 +288,111 @@ impl Head {
         published: impl FnOnce(),
     ) -> Result<Appended> {
         let mut batch = pages.batch(&[self.page])?;
-        let payload = batch.page(0);
-        let mut slots = slots(payload, self.page)?;
-        let data = data(payload, self.page, HEAD, HEAD_DATA_AT)?;
+        let data = data(batch.page(0), self.page, HEAD, HEAD_DATA_AT)?;
         let count = data.len() / ENTRY_LEN;
-        if count + entries.len() <= capacity() {
+        if count + entries.len() <= shrunk(HEAD_ENTRIES) {
+            let end = count + entries.len();
+            batch.set_used(0, HEAD_DATA_AT + end * ENTRY_LEN);
             batch.commit(|payloads| {
                 put_entries(&mut payloads[0][HEAD_DATA_AT + count * ENTRY_LEN..], entries);
-                put_word(payloads[0], ENTRIES_AT, count + entries.len());
+                put_word(payloads[0], ENTRIES_AT, end);
             });
             published();
             return Ok(Appended::Done);
-        }
-        if slots.len() == SLOTS {
-            return Ok(Appended::Full);
         }
         let mut all: Vec<Entry> = entries_of(data).chain(entries.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
         let rest = all.split_off(all.len().min(FULL_ENTRIES));
-        slots.push(self.write_full(pages, &mut batch, &all)?);
-        batch.commit(|payloads| {
-            let [head, full] = payloads else { return };
-            put_full(full, &all);
-            put_slots(head, &slots);
-            put_entries(&mut head[HEAD_DATA_AT..], &rest);
-            put_word(head, ENTRIES_AT, rest.len());
-        });
+        let Some(directory) = self.write_stretch(pages, batch, &all, &rest, true)? else {
+            return Ok(Appended::Full);
+        };
         published();
-        let is_due = slots.len() >= SEAL_SLOTS;
+        let is_due = directory.sealable().len() >= SEAL_SLOTS;
         Ok(if is_due { Appended::Due } else { Appended::Done })
     }
 
-    /// Adds a fresh page for sorted entries to a batch.
-    fn write_full<'s>(
+    /// Makes a stretch of sorted entries, and leaves `rest` in the head page; `None` if there is no room. `batch` has the
+    /// head page.
+    fn write_stretch(
         self,
-        pages: &'s PgPages,
-        batch: &mut <PgPages as PageStore>::Batch<'s>,
-        entries: &[Entry],
-    ) -> Result<Slot> {
-        let page = pages.reserve()?.id;
-        batch.add(page)?;
-        let key = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.prefix);
-        Ok(Slot {
-            page,
-            keys: (key(entries.first()), key(entries.last())),
-        })
+        pages: &PgPages,
+        mut batch: <PgPages as PageStore>::Batch<'_>,
+        all: &[Entry],
+        rest: &[Entry],
+        stays_open: bool,
+    ) -> Result<Option<Directory>> {
+        let mut directory = Directory::read(batch.page(0), self.page)?;
+        let mut full_at = 0;
+        let mut ends = Vec::new();
+        if let (true, Some(open)) = (directory.is_open, directory.slots.last()) {
+            batch.add(open.page)?;
+            full_at += 1;
+            ends = ends_of(batch.page(1), open.page)?;
+            if ends.len() == STRETCHES || ends.last().unwrap_or(&0) + all.len() > FULL_ENTRIES {
+                ends.clear();
+            }
+        }
+        let begin = ends.last().copied().unwrap_or(0);
+        let (first, last) = match (all.first(), all.last()) {
+            (Some(first), Some(last)) => (first.prefix, last.prefix),
+            _ => (u64::MAX, 0),
+        };
+        if ends.is_empty() && !all.is_empty() {
+            if directory.slots.len() == SLOTS {
+                return Ok(None);
+            }
+            let page = pages.reserve()?.id;
+            batch.add(page)?;
+            full_at += 1;
+            let keys = (first, last);
+            directory.slots.push(Slot { page, keys });
+        } else if let Some(open) = directory.slots.last_mut() {
+            open.keys = (open.keys.0.min(first), open.keys.1.max(last));
+        }
+        directory.is_open = stays_open;
+        ends.push(begin + all.len());
+        batch.set_used(0, HEAD_DATA_AT + rest.len() * ENTRY_LEN);
+        batch.commit(|payloads| {
+            directory.put(payloads[0]);
+            put_entries(&mut payloads[0][HEAD_DATA_AT..], rest);
+            put_word(payloads[0], ENTRIES_AT, rest.len());
+            if all.is_empty() {
+                return;
+            }
+            let full = &mut *payloads[full_at];
+            if begin == 0 {
+                full.fill(0);
+                full[..4].copy_from_slice(&FULL);
+            }
+            put_word(full, ENTRIES_AT, begin + all.len());
+            put_ends(full, &ends);
+            put_entries(&mut full[FULL_DATA_AT + begin * ENTRY_LEN..], all);
+        });
+        Ok(Some(directory))
     }
 
-    /// Makes a full page of the entries of the head page, if there are any; `false` if the directory has no room.
+    /// Makes a stretch of the entries of the head page, if there are any, and has no page be open; `false` if there is no
+    /// room.
     fn spill(self, pages: &PgPages) -> Result<bool> {
-        let mut batch = pages.batch(&[self.page])?;
-        let payload = batch.page(0);
-        let mut slots = slots(payload, self.page)?;
-        let mut all: Vec<Entry> = entries_of(data(payload, self.page, HEAD, HEAD_DATA_AT)?).collect();
-        if all.is_empty() {
+        let batch = pages.batch(&[self.page])?;
+        let mut all: Vec<Entry> = entries_of(data(batch.page(0), self.page, HEAD, HEAD_DATA_AT)?).collect();
+        if all.is_empty() && word(batch.page(0), OPEN_AT) == 0 {
             return Ok(true);
-        }
-        if slots.len() == SLOTS {
-            return Ok(false);
         }
         all.sort_unstable();
         all.dedup();
-        slots.push(self.write_full(pages, &mut batch, &all)?);
-        batch.commit(|payloads| {
-            let [head, full] = payloads else { return };
-            put_full(full, &all);
-            put_slots(head, &slots);
-            put_word(head, ENTRIES_AT, 0);
-        });
-        Ok(true)
+        Ok(self.write_stretch(pages, batch, &all, &[], false)?.is_some())
     }
 
-    /// What is to be sealed; with `all`, also what the head page has. The caller has the right to seal (rule 3).
+    /// What is to be sealed; with `all`, also what the head page and the open page have. The caller has the right to seal
+    /// (rule 3).
     pub(crate) fn sealable(self, pages: &PgPages, all: bool) -> Result<Sealable> {
         let is_all = !all || self.spill(pages)?;
-        let slots = slots(&pages.read(self.page)?, self.page)?;
+        let directory = Directory::read(&pages.read(self.page)?, self.page)?;
+        let slots = directory.sealable();
         let mut entries = Vec::with_capacity(slots.len() * FULL_ENTRIES);
-        for slot in &slots {
+        for slot in slots {
             let guard = pages.read(slot.page)?;
             entries.extend(entries_of(data(&guard, slot.page, FULL, FULL_DATA_AT)?));
         }
@@ -313,40 +408,92 @@ impl Head {
     /// Takes pages off the directory, whose entries the tree has by now. They are the first ones.
     pub(crate) fn remove(self, pages: &PgPages, sealed: &[PageId]) -> Result<()> {
         let batch = pages.batch(&[self.page])?;
-        let mut slots = slots(batch.page(0), self.page)?;
-        slots.retain(|slot| !sealed.contains(&slot.page));
-        batch.commit(|payloads| put_slots(payloads[0], &slots));
+        let mut directory = Directory::read(batch.page(0), self.page)?;
+        directory.slots.retain(|slot| !sealed.contains(&slot.page));
+        batch.commit(|payloads| directory.put(payloads[0]));
         pages.retire(sealed);
         Ok(())
     }
 
-    /// Appends to `found` the entries between two, inclusively, in no particular order.
+    /// Appends to `found` the entries between two, inclusively, in no particular order; returns how many bulk deletions had
+    /// ended by then.
     pub(crate) fn between(
         self,
         pages: &PgPages,
         from: Entry,
         to: Entry,
+        dead: Dead,
         found: &mut Vec<Entry>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
+        let is_shown = |bytes: &&[u8; ENTRY_LEN]| dead == Dead::Shown || !is_marked(bytes);
         let head = pages.read(self.page)?;
-        let data_of_head = data(&head, self.page, HEAD, HEAD_DATA_AT)?;
-        found.extend(entries_of(data_of_head).filter(|entry| (from..=to).contains(entry)));
-        for slot in slots(&head, self.page)? {
+        let (chunks, _) = data(&head, self.page, HEAD, HEAD_DATA_AT)?.as_chunks::<ENTRY_LEN>();
+        let of_head = chunks.iter().filter(is_shown).map(|bytes| entry_of(bytes));
+        found.extend(of_head.filter(|entry| (from..=to).contains(entry)));
+        for slot in Directory::read(&head, self.page)?.slots {
             if slot.keys.0 > to.prefix || slot.keys.1 < from.prefix {
                 continue;
             }
             let full = pages.read(slot.page)?;
-            let data = data(&full, slot.page, FULL, FULL_DATA_AT)?;
-            let (chunks, _) = data.as_chunks::<ENTRY_LEN>();
-            let range: Range<usize> = chunks.partition_point(|entry| entry_of(entry) < from)
-                ..chunks.partition_point(|entry| entry_of(entry) <= to);
-            found.extend(
-                chunks
-                    .get(range)
-                    .into_iter()
-                    .flatten()
-                    .map(|entry| entry_of(entry)),
-            );
+            for stretch in stretches(&full, slot.page)? {
+                let begin = stretch.partition_point(|entry| entry_of(entry) < from);
+                let within = stretch[begin..].iter().take_while(|entry| entry_of(*entry) <= to);
+                found.extend(within.filter(is_shown).map(|entry| entry_of(entry)));
+            }
+        }
+        Ok(long(&head, DELETIONS_AT))
+    }
+
+    /// Marks entries, ascending, that are in the head, unless a bulk deletion has ended since there were `deletions` of them
+    /// (rule 7).
+    pub(crate) fn hint_dead(self, pages: &PgPages, dead: &[Entry], deletions: u64) -> Result<()> {
+        let marks = |payload: &[u8], page, tag, data_at| -> Result<Vec<usize>> {
+            let (chunks, _) = data(payload, page, tag, data_at)?.as_chunks::<ENTRY_LEN>();
+            let is_to_mark =
+                |bytes: &[u8; ENTRY_LEN]| !is_marked(bytes) && dead.binary_search(&entry_of(bytes)).is_ok();
+            let marked = (0..chunks.len()).filter(|&at| is_to_mark(&chunks[at]));
+            Ok(marked.map(|at| data_at + at * ENTRY_LEN).collect())
+        };
+        let mark = |payload: &mut [u8], ats: &[usize]| {
+            for &at in ats {
+                payload[at + ENTRY_LEN - 1] |= DEAD.to_be_bytes()[0];
+            }
+        };
+        let (Some(first), Some(last)) = (dead.first(), dead.last()) else {
+            return Ok(());
+        };
+        let listed = Directory::read(&pages.read(self.page)?, self.page)?.slots;
+        let may_have = |slot: &Slot| slot.keys.0 <= last.prefix && first.prefix <= slot.keys.1;
+        for slot in listed
+            .iter()
+            .filter(|slot| may_have(slot))
+            .map(Some)
+            .chain([None])
+        {
+            let mut batch = pages.batch(&[self.page])?;
+            if long(batch.page(0), DELETIONS_AT) != deletions {
+                return Ok(());
+            }
+            let Some(slot) = slot else {
+                let ats = marks(batch.page(0), self.page, HEAD, HEAD_DATA_AT)?;
+                if !ats.is_empty() {
+                    batch.commit(|payloads| mark(payloads[0], &ats));
+                }
+                return Ok(());
+            };
+            // Sealing may have taken it off the directory.
+            if !Directory::read(batch.page(0), self.page)?
+                .slots
+                .iter()
+                .any(|other| other.page == slot.page)
+            {
+                continue;
+            }
+            batch.add(slot.page)?;
+            let ats = marks(batch.page(1), slot.page, FULL, FULL_DATA_AT)?;
+            if !ats.is_empty() {
+                batch.commit(|payloads| mark(payloads[1], &ats));
+            }
         }
         Ok(())
     }
@@ -356,16 +503,18 @@ impl Head {
         let head = pages.read(self.page)?;
         data(&head, self.page, HEAD, HEAD_DATA_AT)?;
         let mut found = vec![self.page];
-        for slot in slots(&head, self.page)? {
+        for slot in Directory::read(&head, self.page)?.slots {
             let full = pages.read(slot.page)?;
-            let entries: Vec<Entry> = entries_of(data(&full, slot.page, FULL, FULL_DATA_AT)?).collect();
-            let is_within = |entry: &Entry| (slot.keys.0..=slot.keys.1).contains(&entry.prefix);
-            if entries.is_empty() || !entries.is_sorted_by(|a, b| a < b) || !entries.iter().all(is_within) {
-                let reason = "its entries do not ascend, or its keys lie outside of its slot";
-                return Err(Error::Corrupt {
-                    page: slot.page,
-                    reason,
-                });
+            for stretch in stretches(&full, slot.page)? {
+                let entries: Vec<Entry> = stretch.iter().map(|entry| entry_of(entry)).collect();
+                let is_within = |entry: &Entry| (slot.keys.0..=slot.keys.1).contains(&entry.prefix);
+                if !entries.is_sorted_by(|a, b| a < b) || !entries.iter().all(is_within) {
+                    let reason = "its entries do not ascend, or its keys lie outside of its slot";
+                    return Err(Error::Corrupt {
+                        page: slot.page,
+                        reason,
+                    });
+                }
             }
             found.push(slot.page);
         }
@@ -386,11 +535,4 @@ impl Head {
         });
         Ok(())
     }
-}
-
-fn put_full(payload: &mut [u8], entries: &[Entry]) {
-    payload.fill(0);
-    payload[..4].copy_from_slice(&FULL);
-    put_word(payload, ENTRIES_AT, entries.len());
-    put_entries(&mut payload[FULL_DATA_AT..], entries);
 }

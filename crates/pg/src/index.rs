@@ -8,17 +8,19 @@
 use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
-use bedload_trees::be_tree::{BeTree, BeTreeOptions, BeTreeProblem, Progress, Report, SealedBatch};
+use bedload_trees::be_tree::{
+    BeTree, BeTreeOptions, BeTreeProblem, PageVisitor, Progress, Report, SealedBatch,
+};
 use bedload_trees::{I64Order, NoRow, Position, Row};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{error_point, fail, fail_with, name_of};
 use crate::head::{Appended, Head};
 use crate::key::Entry;
-use crate::pages::{self, Life, Mode, PAYLOAD, PgPages, State};
+use crate::pages::{self, Life, Mode, Named, PAYLOAD, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// The design of the tree: a Bε-tree.
 const DESIGN: u32 = 2;
 const MAGIC: [u8; 8] = *b"bedload\0";
@@ -48,6 +50,13 @@ type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
 pub(crate) enum Way {
     Up,
     Down,
+}
+
+/// Whether to show entries that are known to be of dead rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dead {
+    Shown,
+    Skipped,
 }
 
 /// An open index.
@@ -200,13 +209,34 @@ impl Index {
         self.done(self.head.deletions(&self.pages))
     }
 
-    /// The entries of the head between two, inclusively and ascending. To be called before the tree is read.
-    pub(crate) fn head_between(&self, from: Entry, to: Entry) -> Vec<Entry> {
+    /// The entries of the head between two, inclusively and ascending, and how many bulk deletions had ended by then. To be
+    /// called before the tree is read.
+    pub(crate) fn head_between(&self, from: Entry, to: Entry, dead: Dead) -> (Vec<Entry>, u64) {
         let mut found = Vec::new();
-        self.done(self.head.between(&self.pages, from, to, &mut found));
+        let deletions = self.done(self.head.between(&self.pages, from, to, dead, &mut found));
         found.sort_unstable();
         found.dedup();
-        found
+        (found, deletions)
+    }
+
+    /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so many bulk deletions had
+    /// ended, or later.
+    ///
+    /// Another row may get the address of one of them only when one more has ended. So what is marked while none has is
+    /// of a dead row.
+    pub(crate) fn hint_dead(&self, in_head: &[Entry], in_tree: &[Entry], deletions: u64) {
+        if !in_head.is_empty() {
+            self.done(self.head.hint_dead(&self.pages, in_head, deletions));
+        }
+        if in_tree.is_empty() {
+            return;
+        }
+        let keys: Vec<[u8; 8]> = in_tree.iter().map(|entry| entry.prefix.to_be_bytes()).collect();
+        let dead: Vec<Position<'_>> = (keys.iter().zip(in_tree))
+            .map(|(key, entry)| Position { key, tie: entry.tie })
+            .collect();
+        let mut is_current = || Ok(self.head.deletions(&self.pages)? == deletions);
+        self.done(self.tree().hint_dead(&dead, &mut is_current));
     }
 
     /// Inserts entries that ascend strictly as a run, calls `published` as soon as the tree has them, then does what maintenance
@@ -283,6 +313,7 @@ impl Index {
         &self,
         range: (Bound<Entry>, Bound<Entry>),
         way: Way,
+        dead: Dead,
         len: usize,
         window: &mut Vec<Entry>,
     ) {
@@ -295,6 +326,9 @@ impl Index {
             Way::Up => tree.range(from, to),
             Way::Down => tree.range_back(from, to),
         });
+        if dead == Dead::Skipped {
+            cursor.skip_dead();
+        }
         while window.len() - start < len
             && let Some(entry) = self.done(cursor.next_entry())
         {
@@ -310,10 +344,8 @@ impl Index {
 
     /// Shows all entries to `visit`, ascending.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
-        let mut head = self
-            .head_between(Entry::FIRST, Entry::LAST)
-            .into_iter()
-            .peekable();
+        let (head, _) = self.head_between(Entry::FIRST, Entry::LAST, Dead::Shown);
+        let mut head = head.into_iter().peekable();
         let tree = self.tree();
         let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
         let mut count = 0;
@@ -363,6 +395,30 @@ impl Index {
         (report, problems)
     }
 
+    /// Tells the free space map of all pages that are free or lost, at VACUUM's pace; returns how many there are.
+    pub(crate) fn reclaim(&self) -> usize {
+        let named = self.named();
+        self.pages.reclaim_pages(Some(&named))
+    }
+
+    /// The pages that the index is made of.
+    fn named(&self) -> Named {
+        let mut named = Named::begin();
+        for page in self.done(self.head.pages(&self.pages)) {
+            named.add(page);
+        }
+        named.add_maintained(self.head.page());
+        self.done(self.tree().visit_pages(&mut named));
+        named
+    }
+
+    /// How many pages are lost; to be called while nobody writes.
+    #[cfg(feature = "harness")]
+    pub(crate) fn lost(&self) -> usize {
+        let named = self.named();
+        self.pages.lost_pages(&named)
+    }
+
     /// Makes pages that were lost in a crash available again; to be called while nobody writes. Returns how many.
     pub(crate) fn sweep(&self) -> usize {
         let (report, problems) = self.verify();
@@ -371,6 +427,21 @@ impl Index {
         }
         self.done(self.pages.sweep(&|page| report.pages.contains(&page)))
             .len()
+    }
+}
+
+impl PageVisitor for Named {
+    fn node(&mut self, page: PageId) {
+        self.add_maintained(page);
+    }
+
+    fn page(&mut self, page: PageId) {
+        self.add(page);
+    }
+
+    fn pause(&mut self) {
+        // SAFETY: no latch is held; may sleep, or be cancelled.
+        unsafe { pg_sys::vacuum_delay_point() };
     }
 }
 

@@ -1,8 +1,7 @@
 //! What stands in the index for a row: its value and its address.
 //!
-//! An entry's key is the value as a 64-bit integer, in the order of [`I64Order`]: columns are of types that the server
-//! keeps and compares as signed integers of 2, 4 or 8 bytes; its tie is the row's address, 48
-//! bits: block, then offset. A null has the greatest key, and a bit of the tie above every address: so nulls come
+//! An entry's key is a 64-bit integer that stands for the value, in the order of [`I64Order`] ([`Kind`]); its tie is the
+//! row's address, 48 bits: block, then offset. A null has the greatest key, and a bit of the tie above every address: so nulls come
 //! last, and are part of the same tree.
 
 #![expect(unsafe_code, reason = "addresses of rows come as pointers")]
@@ -102,34 +101,140 @@ fn address_of(address: pg_sys::ItemPointerData) -> u64 {
         | u64::from(address.ip_posid)
 }
 
-/// The bytes of a value of a type, if its values are signed integers and compared as such.
-pub(crate) fn len_of(of: pg_sys::Oid) -> Option<i16> {
-    match of {
-        pg_sys::INT2OID => Some(2),
-        pg_sys::INT4OID | pg_sys::DATEOID => Some(4),
-        pg_sys::INT8OID | pg_sys::TIMEOID | pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => Some(8),
-        _ => None,
+/// How values of a column become the 64-bit integers of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Signed integers of so many bytes, as the server keeps and compares them.
+    Signed(u8),
+    /// Unsigned ones.
+    Unsigned(u8),
+    /// Floating-point numbers of 4 and of 8 bytes: by their bits, so that both zeros are equal, and all that are not numbers
+    /// are, which come last.
+    Float4,
+    Float8,
+    /// By their first eight bytes.
+    Uuid,
+    /// By the hash that the operator class has: equal values have equal hashes.
+    Hashed,
+}
+
+impl Kind {
+    /// How values of a type are kept, if they are in the order of the type.
+    pub(crate) fn of_type(of: pg_sys::Oid) -> Option<Self> {
+        match of {
+            pg_sys::INT2OID => Some(Self::Signed(2)),
+            pg_sys::INT4OID | pg_sys::DATEOID => Some(Self::Signed(4)),
+            pg_sys::INT8OID
+            | pg_sys::TIMEOID
+            | pg_sys::TIMESTAMPOID
+            | pg_sys::TIMESTAMPTZOID
+            | pg_sys::MONEYOID => Some(Self::Signed(8)),
+            pg_sys::CHAROID => Some(Self::Unsigned(1)),
+            pg_sys::OIDOID => Some(Self::Unsigned(4)),
+            pg_sys::PG_LSNOID => Some(Self::Unsigned(8)),
+            pg_sys::FLOAT4OID => Some(Self::Float4),
+            pg_sys::FLOAT8OID => Some(Self::Float8),
+            pg_sys::UUIDOID => Some(Self::Uuid),
+            _ => None,
+        }
+    }
+
+    /// How the values of an index's column are kept; `None` if they cannot be.
+    ///
+    /// # Safety
+    ///
+    /// The index is open.
+    pub(crate) unsafe fn of_index(index: pg_sys::Relation) -> Option<Self> {
+        // SAFETY: the caller's; an index has a column, and room for a support function, if it has none.
+        let (of, function) = unsafe { (*(*index).rd_opcintype, *(*index).rd_support) };
+        if function == pg_sys::InvalidOid {
+            Self::of_type(of)
+        } else {
+            Some(Self::Hashed)
+        }
+    }
+
+    /// Whether different values may have equal entries: rows that are found may not match.
+    pub(crate) fn is_lossy(self) -> bool {
+        matches!(self, Self::Uuid | Self::Hashed)
+    }
+
+    /// Whether an entry says which value the row has, to the bit.
+    pub(crate) fn is_returnable(self) -> bool {
+        matches!(self, Self::Signed(_) | Self::Unsigned(_))
+    }
+
+    /// The value as entries have it.
+    ///
+    /// # Safety
+    ///
+    /// The index is open, and the datum is of this kind and not null.
+    unsafe fn integer_of(self, index: pg_sys::Relation, datum: pg_sys::Datum) -> i64 {
+        let bytes = datum.value().to_le_bytes();
+        let [b0, b1, b2, b3, ..] = bytes;
+        match self {
+            Self::Signed(2) => i16::from_le_bytes([b0, b1]).into(),
+            Self::Signed(4) => i32::from_le_bytes([b0, b1, b2, b3]).into(),
+            Self::Signed(_) => i64::from_le_bytes(bytes),
+            Self::Unsigned(1) => b0.into(),
+            Self::Unsigned(4) => u32::from_le_bytes([b0, b1, b2, b3]).into(),
+            Self::Unsigned(_) => I64Order::value_of(u64::from_le_bytes(bytes)),
+            // Widening keeps the order, and a value equal to one of the wider type.
+            Self::Float4 => in_order(f32::from_le_bytes([b0, b1, b2, b3]).into()),
+            Self::Float8 => in_order(f64::from_le_bytes(bytes)),
+            // SAFETY: the caller's; such a datum is a pointer to 16 bytes.
+            Self::Uuid => unsafe { I64Order::value_of(u64::from_be_bytes(*datum.cast_mut_ptr::<[u8; 8]>())) },
+            // SAFETY: the caller's; the function takes a value of the type and a number, and returns a number.
+            Self::Hashed => unsafe {
+                let hash = pg_sys::index_getprocinfo(index, 1, HASH_FUNCTION);
+                let collation = *(*index).rd_indcollation;
+                i64::from_le_bytes(
+                    pg_sys::FunctionCall2Coll(hash, collation, datum, pg_sys::Datum::from(0_i64))
+                        .value()
+                        .to_le_bytes(),
+                )
+            },
+        }
+    }
+
+    /// What a column of this kind is compared with, as entries would have it.
+    ///
+    /// # Safety
+    ///
+    /// The index is open and its column of this kind; the key has an argument.
+    pub(crate) unsafe fn argument_of(self, index: pg_sys::Relation, key: &pg_sys::ScanKeyData) -> i64 {
+        let kind = match self {
+            Self::Hashed => self,
+            _ => Self::of_type(key.sk_subtype).unwrap_or(self),
+        };
+        // SAFETY: the caller's; operators of other types are of integers with integers, and of floats with floats.
+        unsafe { kind.integer_of(index, key.sk_argument) }
+    }
+
+    /// The value that an entry stands for, if the kind [is returnable](Self::is_returnable).
+    pub(crate) fn datum_of(self, value: i64) -> pg_sys::Datum {
+        let bits = match self {
+            Self::Unsigned(8) => I64Order::prefix_of(value),
+            _ => value.cast_unsigned(),
+        };
+        pg_sys::Datum::from(bits)
     }
 }
 
-/// The value of a datum that has so many bytes.
-pub(crate) fn integer_of(datum: pg_sys::Datum, len: i16) -> i64 {
-    let bytes = datum.value().to_le_bytes();
-    match len {
-        2 => i16::from_le_bytes([bytes[0], bytes[1]]).into(),
-        4 => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
-        _ => i64::from_le_bytes(bytes),
-    }
-}
+/// The support function of an operator class whose values are hashed.
+const HASH_FUNCTION: u16 = 1;
 
-/// The bytes of a value of an index's column.
-///
-/// # Safety
-///
-/// The index is open.
-pub(crate) unsafe fn column_len(index: pg_sys::Relation) -> i16 {
-    // SAFETY: the caller's; an index has a column.
-    unsafe { (*(*(*index).rd_att).attrs.as_ptr()).attlen }
+/// A number as an integer, in the server's order of such numbers.
+fn in_order(value: f64) -> i64 {
+    let canonical = if value.is_nan() {
+        f64::NAN.abs()
+    } else {
+        // The sum has both zeros equal.
+        value + 0.0
+    };
+    let bits = canonical.to_bits().cast_signed();
+    // Of negative numbers the greater bits are those of lesser numbers.
+    if bits < 0 { bits ^ i64::MAX } else { bits }
 }
 
 /// The entry of a row, as PostgreSQL hands it over.
@@ -144,8 +249,10 @@ pub(crate) unsafe fn entry_of(
     nulls: *const bool,
     address: pg_sys::ItemPointer,
 ) -> Entry {
-    // SAFETY: the caller's. Where pgrx builds, a datum has eight bytes, and holds such values by value.
-    let (datum, is_null, address, len) = unsafe { (*values, *nulls, *address, column_len(index)) };
-    let value = (!is_null).then(|| integer_of(datum, len));
-    Entry::new(value, address_of(address))
+    // SAFETY: the caller's. Where pgrx builds, a datum has eight bytes. An index is built only if its kind is known.
+    unsafe {
+        let kind = Kind::of_index(index).unwrap_or(Kind::Signed(8));
+        let value = (!*nulls).then(|| kind.integer_of(index, *values));
+        Entry::new(value, address_of(*address))
+    }
 }

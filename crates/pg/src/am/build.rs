@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{PgSqlErrorCode, pg_guard};
@@ -10,7 +10,7 @@ use pgrx::{PgSqlErrorCode, pg_guard};
 use super::sort::Sorter;
 use crate::error::{fail, name_of};
 use crate::index::Index;
-use crate::key::{Entry, entry_of, len_of};
+use crate::key::{Entry, Kind, entry_of};
 use crate::pages::PgPages;
 use crate::pending;
 
@@ -55,11 +55,18 @@ unsafe fn refuse_what_is_missing(index: pg_sys::Relation, info: *mut pg_sys::Ind
         let message = "access method \"bedload\" does not support exclusion constraints".to_owned();
         fail(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, None);
     }
-    // SAFETY: the relation is open; there is an input type for each column.
-    let of = unsafe { *(*index).rd_opcintype };
-    if len_of(of).is_none() {
-        let message = format!("access method \"bedload\" does not support type {}", of.to_u32());
-        fail(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, None);
+    // SAFETY: the relation is open.
+    if unsafe { Kind::of_index(index) }.is_none() {
+        // SAFETY: as above; there is an input type for each column. The name is a string in the current memory context.
+        let of = unsafe { CStr::from_ptr(pg_sys::format_type_be(*(*index).rd_opcintype)) };
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!(
+                "access method \"bedload\" does not support type {}",
+                of.to_string_lossy()
+            ),
+            Some("Use an operator class that comes with the extension, or a B-tree.".to_owned()),
+        );
     }
     if !is_ordered_as_stored(options) && !is_ordered_backwards(options) {
         // SAFETY: the relation is open.

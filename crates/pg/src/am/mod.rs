@@ -25,6 +25,8 @@ pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     let mut am = unsafe { PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine) };
     // Those of the B-tree.
     am.amstrategies = 5;
+    // The extended hash function of a class whose entries are hashes.
+    am.amsupport = 1;
     am.amcanorder = true;
     am.amcanbackward = true;
     am.amoptionalkey = true;

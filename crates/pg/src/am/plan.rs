@@ -8,7 +8,7 @@ use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{PgSqlErrorCode, pg_guard};
 
 use crate::error::fail;
-use crate::key::len_of;
+use crate::key::Kind;
 
 /// The B-tree's estimate. It reads of the index what ours has too: strategies, order, and the column's statistics.
 #[pg_guard]
@@ -53,10 +53,11 @@ pub(super) unsafe extern "C-unwind" fn amcostestimate(
     }
 }
 
-/// Index-only scans return any column: an entry has the value as it is in the table.
+/// Index-only scans return a column whose entries have the value as it is in the table.
 #[pg_guard]
-pub(super) unsafe extern "C-unwind" fn amcanreturn(_index: pg_sys::Relation, _column: c_int) -> bool {
-    true
+pub(super) unsafe extern "C-unwind" fn amcanreturn(index: pg_sys::Relation, _column: c_int) -> bool {
+    // SAFETY: PostgreSQL has the index open.
+    unsafe { Kind::of_index(index) }.is_some_and(Kind::is_returnable)
 }
 
 /// There are no storage parameters.
@@ -82,8 +83,10 @@ pub(super) unsafe extern "C-unwind" fn amvalidate(class: pg_sys::Oid) -> bool {
         if tuple.is_null() {
             return false;
         }
-        let of = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>()).opcintype;
+        let class = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>();
+        let (of, family) = (class.opcintype, class.opcfamily);
         pg_sys::ReleaseSysCache(tuple);
-        len_of(of).is_some()
+        let hash = pg_sys::get_opfamily_proc(family, of, of, 1);
+        hash != pg_sys::InvalidOid || Kind::of_type(of).is_some()
     }
 }

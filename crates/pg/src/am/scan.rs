@@ -13,18 +13,19 @@ use std::ffi::c_int;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use pgrx::{IntoDatum, PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
+use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use super::build::is_ordered_backwards;
 use crate::error::fail;
-use crate::index::{Index, Way};
-use crate::key::{Entry, column_len, integer_of, len_of};
+use crate::index::{Dead, Index, Way};
+use crate::key::{Entry, Kind};
 use crate::pending;
 
 /// A scan under way.
 struct Scan {
     /// Whether "forward" is towards lesser entries.
     is_backward: bool,
+    kind: Kind,
     /// The first and last entry there may be; `None` if there is none.
     range: Option<(Entry, Entry)>,
     /// What waits in this process and what the head of the index has, as it was when the scan began, within the range.
@@ -33,8 +34,14 @@ struct Scan {
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
-    /// How many bulk deletions had ended when the scan began.
+    /// How many bulk deletions had ended when the scan began, and when its present window was read.
     deletions: u64,
+    deletions_of_window: u64,
+    /// Whether to pass over entries that are known to be of dead rows: not in a transaction that began on a standby, whose
+    /// snapshot may be older than those that were asked.
+    dead: Dead,
+    /// Entries of the present window whose rows were found dead to everybody.
+    killed: Vec<Entry>,
     /// The page of the visibility map that an index-only scan looked at last, pinned.
     map: pg_sys::Buffer,
     /// What an index-only scan returned last, and where it looks rows up; null if there is none yet.
@@ -82,21 +89,45 @@ impl Scan {
     ///
     /// The index is open and locked.
     unsafe fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
+        // SAFETY: the caller's.
+        unsafe { self.hint_killed(index) };
         self.range = range;
         let mut recent = Vec::new();
         if let Some((from, to)) = range {
             recent = pending::between(index, from, to);
             // SAFETY: the caller's.
             let index = unsafe { Index::open(index) };
-            self.deletions = index.deletions();
-            recent.extend(index.head_between(from, to));
-            recent.sort();
-            recent.dedup();
+            let (in_head, deletions) = index.head_between(from, to, self.dead);
+            self.deletions = deletions;
+            if !in_head.is_empty() {
+                recent.extend(in_head);
+                recent.sort();
+                recent.dedup();
+            }
         }
         self.pending = recent.into();
         self.position = Position::new(Place::Unbegun);
         self.marked = None;
         self.window_len = WINDOW_LEN_MIN;
+    }
+
+    /// Has later scans pass over the entries whose rows this one has found dead.
+    ///
+    /// # Safety
+    ///
+    /// The index is open and locked.
+    unsafe fn hint_killed(&mut self, index: pg_sys::Relation) {
+        if self.killed.is_empty() {
+            return;
+        }
+        let mut killed = std::mem::take(&mut self.killed);
+        killed.sort_unstable();
+        let (in_head, in_tree): (Vec<Entry>, Vec<Entry>) = killed
+            .into_iter()
+            .partition(|entry| self.pending.binary_search(entry).is_ok());
+        // SAFETY: the caller's.
+        let index = unsafe { Index::open(index) };
+        index.hint_dead(&in_head, &in_tree, self.deletions_of_window);
     }
 
     /// The next entry in the direction; `None` behind the last. `table` is null but for index-only scans.
@@ -120,14 +151,18 @@ impl Scan {
             (place, way) => {
                 // SAFETY: the caller's.
                 let (window, is_visible) = unsafe {
-                    if table.is_null() {
-                        (self.window(index, range, place, way), Vec::new())
+                    self.hint_killed(index);
+                    self.deletions_of_window = match place {
+                        Place::Unbegun => self.deletions,
+                        _ => Index::open(index).deletions(),
+                    };
+                    let window = self.window(index, range, place, way);
+                    let is_visible = if table.is_null() {
+                        Vec::new()
                     } else {
-                        let deletions = Index::open(index).deletions();
-                        let window = self.window(index, range, place, way);
-                        let is_visible = self.visible_to_all(index, table, deletions, &window);
-                        (window, is_visible)
-                    }
+                        self.visible_to_all(index, table, self.deletions_of_window, &window)
+                    };
+                    (window, is_visible)
                 };
                 let position = &mut self.position;
                 position.is_visible = is_visible.into();
@@ -171,7 +206,7 @@ impl Scan {
         }
         let mut window = Vec::new();
         // SAFETY: the caller's.
-        unsafe { Index::open(index) }.window((from, to), way, self.window_len, &mut window);
+        unsafe { Index::open(index) }.window((from, to), way, self.dead, self.window_len, &mut window);
         self.window_len = (self.window_len * 4).min(WINDOW_LEN_MAX);
         if self.pending.is_empty() {
             return window;
@@ -206,8 +241,12 @@ impl Scan {
 ///
 /// # Safety
 ///
-/// The keys are on the index's column, by the operators of its family.
-unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Entry, Entry)> {
+/// The index is open. The keys are on its column, by the operators of its family.
+unsafe fn range_of(
+    index: pg_sys::Relation,
+    keys: &[pg_sys::ScanKeyData],
+    kind: Kind,
+) -> Option<(Entry, Entry)> {
     let (mut from, mut to) = (Entry::FIRST, Entry::LAST);
     for key in keys {
         let flags = key.sk_flags.cast_unsigned();
@@ -223,8 +262,12 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Ent
         if flags & pg_sys::SK_ISNULL != 0 {
             return None;
         }
-        let value = argument_of(key, column_len);
+        // SAFETY: the caller's.
+        let value = unsafe { kind.argument_of(index, key) };
         let (least, greatest) = match u32::from(key.sk_strategy) {
+            // Of equal entries some may be of lesser or greater values.
+            pg_sys::BTLessStrategyNumber if kind.is_lossy() => (i64::MIN, value),
+            pg_sys::BTGreaterStrategyNumber if kind.is_lossy() => (value, i64::MAX),
             pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),
             pg_sys::BTLessEqualStrategyNumber => (i64::MIN, value),
             pg_sys::BTEqualStrategyNumber => (value, value),
@@ -240,11 +283,6 @@ unsafe fn range_of(keys: &[pg_sys::ScanKeyData], column_len: i16) -> Option<(Ent
         to = to.min(Entry::last_of(greatest));
     }
     (from <= to).then_some((from, to))
-}
-
-/// What a column of values of so many bytes is compared with.
-fn argument_of(key: &pg_sys::ScanKeyData, column_len: i16) -> i64 {
-    integer_of(key.sk_argument, len_of(key.sk_subtype).unwrap_or(column_len))
 }
 
 #[pg_guard]
@@ -263,12 +301,20 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
         let descriptor = pg_sys::RelationGetIndexScan(index, keys, order_bys);
         let scan = Scan {
             is_backward: is_ordered_backwards(*(*index).rd_indoption),
+            kind: Kind::of_index(index).unwrap_or(Kind::Signed(8)),
             range: None,
             pending: Rc::new([]),
             position: Position::new(Place::Unbegun),
             marked: None,
             window_len: WINDOW_LEN_MIN,
             deletions: 0,
+            deletions_of_window: 0,
+            dead: if (*descriptor).ignore_killed_tuples {
+                Dead::Skipped
+            } else {
+                Dead::Shown
+            },
+            killed: Vec::new(),
             map: pg_sys::InvalidBuffer.cast_signed(),
             tuple: std::ptr::null_mut(),
             slot: std::ptr::null_mut(),
@@ -306,7 +352,8 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
             pending::flush(index);
         }
-        scan.begin(index, range_of(keys, column_len(index)));
+        let range = range_of(index, keys, scan.kind);
+        scan.begin(index, range);
     }
 }
 
@@ -335,7 +382,12 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let (scan, index) = parts(descriptor);
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
-        (*descriptor).xs_recheck = false;
+        (*descriptor).xs_recheck = scan.kind.is_lossy();
+        if (*descriptor).kill_prior_tuple
+            && let Place::At(entry) = scan.position.place
+        {
+            scan.killed.push(entry);
+        }
         let is_index_only = (*descriptor).xs_want_itup;
         let table = if is_index_only {
             (*descriptor).heapRelation
@@ -351,6 +403,9 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             if is_visible || scan.sees_row(descriptor) {
                 scan.form_tuple(descriptor, entry);
                 return true;
+            }
+            if (*descriptor).kill_prior_tuple {
+                scan.killed.push(entry);
             }
         }
         false
@@ -432,9 +487,11 @@ impl Scan {
     /// As for [`Scan::sees_row`].
     unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: Entry) {
         let value = entry.value();
-        let mut datum = value.unwrap_or(0).into_datum().unwrap_or(pg_sys::Datum::null());
-        let mut is_null = value.is_none();
-        // SAFETY: the caller's; the index has one column, which holds its integers by value.
+        // Of kinds that cannot be returned no column is asked for.
+        let is_returnable = self.kind.is_returnable();
+        let mut datum = self.kind.datum_of(value.unwrap_or(0));
+        let mut is_null = value.is_none() || !is_returnable;
+        // SAFETY: the caller's; the index has one column, whose values are passed by value if they are returned.
         unsafe {
             if !self.tuple.is_null() {
                 pg_sys::pfree(self.tuple.cast());
@@ -465,7 +522,7 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
             addresses.clear();
             addresses.extend(window.iter().map(|entry| entry.address()));
             let len = c_int::try_from(addresses.len()).expect("a window is a few pages");
-            pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, false);
+            pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, scan.kind.is_lossy());
             count += i64::from(len);
             pgrx::check_for_interrupts!();
         }
@@ -475,7 +532,9 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDesc) {
     // SAFETY: PostgreSQL passes a scan under way. What it holds goes now; the rest with its memory.
-    let (scan, _) = unsafe { parts(descriptor) };
+    let (scan, index) = unsafe { parts(descriptor) };
+    // SAFETY: the index is open and locked.
+    unsafe { scan.hint_killed(index) };
     scan.pending = Rc::new([]);
     scan.position = Position::new(Place::Unbegun);
     scan.marked = None;

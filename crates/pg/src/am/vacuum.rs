@@ -11,8 +11,6 @@ use std::ffi::c_void;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{PgBox, pg_guard};
 
-use bedload_pages::PageStore;
-
 use crate::index::Index;
 use crate::key::Entry;
 
@@ -59,7 +57,7 @@ pub(super) unsafe extern "C-unwind" fn amvacuumcleanup(
         (*stats).num_index_tuples = (*info).num_heap_tuples;
         (*stats).estimated_count = true;
         index.maintain(false);
-        let free = index.pages().reclaim().unwrap_or(0);
+        let free = index.reclaim();
         (*stats).pages_free = u32::try_from(free).unwrap_or(u32::MAX);
         (*stats).num_pages = index.pages().block_count();
         stats

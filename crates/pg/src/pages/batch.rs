@@ -24,6 +24,7 @@ pub(crate) struct PgBatch<'s> {
     /// Dropped, and so unlatched, in the order in which they were latched; that order matters to nobody.
     pages: [Option<(PageId, Latch)>; MAX_BATCH_PAGES],
     len: usize,
+    used: [Option<usize>; MAX_BATCH_PAGES],
 }
 
 impl<'s> PgBatch<'s> {
@@ -32,11 +33,18 @@ impl<'s> PgBatch<'s> {
             store,
             pages: [const { None }; MAX_BATCH_PAGES],
             len: 0,
+            used: [None; MAX_BATCH_PAGES],
         };
         for &id in ids {
             batch.add(id)?;
         }
         Ok(batch)
+    }
+
+    /// Declares that only the first `len` bytes of the payload of the `index`-th page are in use from this commit on, until
+    /// another says otherwise: a record compares what is in use byte by byte.
+    pub(crate) fn set_used(&mut self, index: usize, len: usize) {
+        self.used[index] = Some(len);
     }
 
     fn latches(&self) -> impl Iterator<Item = &Latch> {
@@ -90,8 +98,6 @@ impl PgPages {
             let image = pg_sys::GenericXLogRegisterBuffer(record, latch.buffer(), 0);
             (record, slice::from_raw_parts_mut(image.cast::<u8>(), PAGE_LEN))
         };
-        // What is deleted may be noted behind what was written.
-        set_used(image, PAYLOAD_LEN);
         let deleted = delete(&mut image[PAYLOAD]);
         // SAFETY: begun above.
         unsafe {
@@ -102,6 +108,21 @@ impl PgPages {
             }
         }
         deleted.map(|_| ())
+    }
+
+    /// Lets `hint` change what lies behind the used part of a page of a run, unless somebody has it latched.
+    pub(super) fn hint_in_page(
+        &self,
+        id: PageId,
+        hint: &mut dyn FnMut(&mut [u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(mut latch) = self.pin_page(id)?.try_latch() else {
+            return Ok(());
+        };
+        if life_of(latch.page(), id)?.state == State::Run && hint(&mut latch.page_mut()[PAYLOAD])? {
+            latch.mark_dirty_unlogged();
+        }
+        Ok(())
     }
 
     /// Makes an empty page anew, with `payload` in its payload, and logs it as a whole.
@@ -172,7 +193,7 @@ impl Batch for PgBatch<'_> {
         let mut payloads: [&mut [u8]; MAX_BATCH_PAGES] = Default::default();
         // SAFETY: the relation is open. What an error leaves behind is memory of the transaction's.
         let record = unsafe { pg_sys::GenericXLogStart(self.store.relation) };
-        for (payload, latch) in payloads.iter_mut().zip(self.latches()) {
+        for ((payload, latch), used) in payloads.iter_mut().zip(self.latches()).zip(self.used) {
             // A standby may have anything in the place of a page that no batch has written in this life: the record
             // brings the whole page.
             let is_first = life(latch.page()).is_some_and(|life| life.state != State::Node);
@@ -187,6 +208,9 @@ impl Batch for PgBatch<'_> {
             // SAFETY: the image is a copy of the page, one for each buffer, and lives until the record is finished.
             let image = unsafe { slice::from_raw_parts_mut(image.cast::<u8>(), PAGE_LEN) };
             begin_life(image, stamp);
+            if let Some(len) = used {
+                set_used(image, len);
+            }
             *payload = &mut image[PAYLOAD];
         }
         apply(&mut payloads[..self.len]);

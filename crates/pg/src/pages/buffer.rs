@@ -87,6 +87,17 @@ impl Pin {
         Latch { pin: self, mode }
     }
 
+    /// Latches the page exclusively, if nobody has it latched.
+    pub(crate) fn try_latch(self) -> Option<Latch> {
+        // SAFETY: the buffer is pinned.
+        let is_latched = unsafe { pg_sys::ConditionalLockBuffer(self.0) };
+        // Not `then_some`: a latch that is not held must not be dropped.
+        is_latched.then(|| Latch {
+            pin: self,
+            mode: Mode::Exclusive,
+        })
+    }
+
     /// Latches the page exclusively, if nobody else, this process included, has as much as a pin on it.
     pub(crate) fn latch_alone(self) -> Option<Latch> {
         // SAFETY: the buffer is pinned.

@@ -14,8 +14,12 @@
 //!    pinned until it is written, as a reservation by `VACUUM`, which has no transaction id, may look like one of those.
 //! 5. *Runs.* Pages of a run are logged as a whole, many to a record, when the writer finishes. A batch that names them
 //!    is logged behind them.
-//! 6. *Retirement.* A page is stamped with the next full transaction id, and handed out again when no snapshot is
-//!    older than that, and nobody has it pinned.
+//!    A hint is written to the page without a log record, behind its `pd_lower`: what lies there is in no image of the
+//!    page in the log, and zero after a vacuum has changed the page. So pages with hints are equal to those of a standby
+//!    in all that the log has of them.
+//! 6. *Retirement.* A page is handed out again when nobody has it pinned. It may still be named by a list of runs that a
+//!    reader has copied, on this server or, as replay waits for no reader, on a standby: what it finds there says to which
+//!    run it belongs.
 //! 7. *State.* The store itself remembers nothing but the length of the file.
 //!
 //! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an error of the
@@ -48,6 +52,7 @@ pub(crate) use buffer::Mode;
 use buffer::{Latch, Pin};
 use header::PAYLOAD_LEN;
 pub(crate) use header::{Life, PAYLOAD, State, life};
+pub(crate) use recycle::Named;
 use run_writer::PgRunWriter;
 
 const INVALID_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
@@ -273,13 +278,11 @@ impl PageStore for PgPages {
     }
 
     fn retire(&self, pages: &[PageId]) {
-        for &id in pages {
-            self.retire_page(id);
-        }
+        self.retire_pages(pages);
     }
 
     fn reclaim(&self) -> Result<usize> {
-        Ok(self.reclaim_pages())
+        Ok(self.reclaim_pages(None))
     }
 
     fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>> {
@@ -304,6 +307,10 @@ impl PageStore for PgPages {
 impl VacuumStore for PgPages {
     fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
         self.delete_in_page(page, delete)
+    }
+
+    fn hint_in_run(&self, page: PageId, hint: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
+        self.hint_in_page(page, hint)
     }
 
     fn run_pages(&self) -> Result<Vec<PageId>> {

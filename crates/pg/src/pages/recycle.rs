@@ -8,53 +8,74 @@
     reason = "it calls the free space map and generic WAL of PostgreSQL"
 )]
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-
 use bedload_pages::{PageId, Reserved, Result};
 use pgrx::pg_sys;
 
 use super::buffer::{Latch, Mode};
 use super::header::{LIFE_LEN, PAGE_LEN, PAYLOAD_LEN, State, is_new, life, set_life, set_used};
-use super::{Life, PgPages, next_transaction};
+use super::{Life, MAINTENANCE_LOCK, PgPages, next_transaction};
 use crate::error::error_point;
 
 /// Pages that the free space map names in vain before the file is extended instead.
 const STALE_HINTS_MAX: usize = 4;
 
-/// Tablespace, database and file of a relation.
-type File = (u32, u32, u32);
-
-/// Retired pages that this process remembers of one file; beyond that they wait for VACUUM.
-const REMEMBERED_MAX: usize = 1 << 16;
-/// Files of which it remembers any.
-const FILES_MAX: usize = 64;
-
-thread_local! {
-    /// Pages that this process has retired, with their stamps, which ascend: merging takes from the pages that earlier
-    /// merging has left, without waiting for VACUUM. A hint like the free space map.
-    static RETIRED: RefCell<BTreeMap<File, VecDeque<(PageId, u64)>>> = const { RefCell::new(BTreeMap::new()) };
+/// The pages that an index is made of, to find those that are lost.
+///
+/// A page is lost if it was written by a transaction that has ended, and nobody names it: a crash or an error came between
+/// the writing and the naming, or between the unlinking and the retiring.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// A bit for each block.
+    pages: Vec<u64>,
+    /// Pages whose right to maintain is held by who unlinks a page, until it is retired.
+    maintained: Vec<PageId>,
+    /// Writers with lesser transaction ids had ended when the naming began.
+    limit: u64,
 }
 
-fn remember_retired(file: File, id: PageId, stamp: u64) {
-    RETIRED.with_borrow_mut(|retired| {
-        if !retired.contains_key(&file) && retired.len() == FILES_MAX {
-            retired.pop_first();
+impl Named {
+    /// To be called before it is found out which pages are named.
+    pub(crate) fn begin() -> Self {
+        Self {
+            pages: Vec::new(),
+            maintained: Vec::new(),
+            limit: oldest_writer(),
         }
-        let pages = retired.entry(file).or_default();
-        if pages.len() < REMEMBERED_MAX {
-            pages.push_back((id, stamp));
+    }
+
+    fn bit(id: PageId) -> (usize, u64) {
+        let block = id.get() as usize;
+        (block / 64, 1 << (block % 64))
+    }
+
+    pub(crate) fn add(&mut self, id: PageId) {
+        let (word, bit) = Self::bit(id);
+        if word >= self.pages.len() {
+            self.pages.resize(word + 1, 0);
         }
-    });
+        self.pages[word] |= bit;
+    }
+
+    pub(crate) fn add_maintained(&mut self, id: PageId) {
+        self.add(id);
+        self.maintained.push(id);
+    }
+
+    /// Whether a page seems to be lost, unless it is about to be retired.
+    fn lacks(&self, id: PageId, life: Life) -> bool {
+        let (word, bit) = Self::bit(id);
+        let is_named = self.pages.get(word).is_some_and(|bits| bits & bit != 0);
+        matches!(life.state, State::Node | State::Run) && life.stamp < self.limit && !is_named
+    }
 }
 
-/// The page of a file that was retired first, if its stamp `is_over`.
-fn take_retired(file: File, is_over: impl Fn(u64) -> bool) -> Option<PageId> {
-    RETIRED.with_borrow_mut(|retired| {
-        let pages = retired.get_mut(&file)?;
-        let (id, _) = pages.pop_front_if(|&mut (_, stamp)| is_over(stamp))?;
-        Some(id)
-    })
+/// The full id of the oldest transaction that may be writing.
+fn oldest_writer() -> u64 {
+    let next = next_transaction();
+    // SAFETY: reads shared memory under its own lock. The result is at most the next id, and less than 2^31 older.
+    let oldest = unsafe { pg_sys::GetOldestActiveTransactionId() }.into_inner();
+    let [_, _, _, _, low @ ..] = next.to_be_bytes();
+    next.saturating_sub(u32::from_be_bytes(low).wrapping_sub(oldest).into())
 }
 
 impl PgPages {
@@ -65,13 +86,6 @@ impl PgPages {
                 break;
             };
             if let Some(reserved) = self.try_reserve(id) {
-                return Ok(reserved);
-            }
-        }
-        while let Some(id) = take_retired(self.file(), |stamp| self.is_over(stamp)) {
-            if self.has_block(id.get())
-                && let Some(reserved) = self.try_reserve(id)
-            {
                 return Ok(reserved);
             }
         }
@@ -111,13 +125,17 @@ impl PgPages {
             return true;
         }
         match life(page) {
+            // Nobody takes what a retired page holds, or begins to hold, for what it was: a page of a run says to which run it
+            // belongs, in each of its lives to another, and a reader that misses its run descends again. Pages of the head are
+            // read under a latch that retiring them takes first. So no snapshot keeps a page from being used again.
             Some(Life {
-                state: State::Free, ..
+                state: State::Free | State::Retired | State::RetiredRun,
+                ..
             }) => true,
             // A writer has a transaction id, is alone at the index, or is `VACUUM`, which keeps its reserved pages pinned.
             // So when no snapshot is older than the stamp of a reservation, its transaction has ended.
             Some(Life {
-                state: State::Retired | State::RetiredRun | State::Reserved,
+                state: State::Reserved,
                 stamp,
                 ..
             }) => self.is_over(stamp),
@@ -147,13 +165,6 @@ impl PgPages {
         let stamp = pg_sys::FullTransactionId { value: stamp };
         // SAFETY: the relation is open.
         unsafe { pg_sys::GlobalVisCheckRemovableFullXid(self.relation(), stamp) }
-    }
-
-    /// The file of the index.
-    fn file(&self) -> File {
-        // SAFETY: the relation is open.
-        let node = unsafe { (*self.relation()).rd_node };
-        (node.spcNode.to_u32(), node.dbNode.to_u32(), node.relNode.to_u32())
     }
 
     /// Reserves a new page at the end of the file.
@@ -209,16 +220,40 @@ impl PgPages {
         self.released.borrow_mut().push(reserved.id);
     }
 
-    /// Stamps a page that was made unreachable. Its payload stays as it is.
-    pub(super) fn retire_page(&self, id: PageId) {
-        if !self.has_block(id.get()) {
+    /// Retires pages that were made unreachable, and tells the free space map of them.
+    pub(super) fn retire_pages(&self, pages: &[PageId]) {
+        let Some((first, last)) = pages.iter().min().zip(pages.iter().max()) else {
+            return;
+        };
+        for &id in pages {
+            self.retire_page(id, None);
+        }
+        if self.is_initial() {
             return;
         }
+        // SAFETY: the relation is open. The map's upper pages are told last, or nobody would look at the lower ones.
+        unsafe {
+            for id in pages {
+                pg_sys::RecordFreeIndexPage(self.relation(), id.get());
+            }
+            pg_sys::FreeSpaceMapVacuumRange(self.relation(), first.get(), last.get().saturating_add(1));
+        }
+    }
+
+    /// Declares a page unreachable, if its life is still the one that is `expected`; whether it did. Its payload stays as
+    /// it is.
+    fn retire_page(&self, id: PageId, expected: Option<Life>) -> bool {
+        if !self.has_block(id.get()) {
+            return false;
+        }
         let latch = self.pin_block(id.get()).latch(Mode::Exclusive);
-        let Some(life) = life(latch.page()) else { return };
+        let Some(life) = life(latch.page()) else {
+            return false;
+        };
+        if expected.is_some_and(|expected| expected != life) {
+            return false;
+        }
         error_point();
-        // Taken under the latch, and after the batch that unlinked the page: who reached it has an older snapshot, or
-        // has it pinned.
         let retired = Life {
             stamp: next_transaction(),
             state: if life.state.is_run() {
@@ -239,29 +274,67 @@ impl PgPages {
             );
             pg_sys::GenericXLogFinish(record);
         }
-        drop(latch);
-        remember_retired(self.file(), id, retired.stamp);
+        true
     }
 
-    /// Tells the free space map of every page that can be handed out; returns how many there are. O(pages).
-    pub(super) fn reclaim_pages(&self) -> usize {
+    /// Tells the free space map of every page that can be handed out, and of every page that is lost; returns how many there
+    /// are. O(pages).
+    pub(crate) fn reclaim_pages(&self, named: Option<&Named>) -> usize {
         let mut reclaimed = 0;
-        for block in 1..self.block_count() {
-            let is_free = {
-                let latch = self.pin_block(block).latch(Mode::Shared);
-                self.is_free(latch.page())
+        let mut suspects = Vec::new();
+        for id in (1..self.block_count()).filter_map(PageId::new) {
+            let (is_free, life) = {
+                let latch = self.pin_block(id.get()).latch(Mode::Shared);
+                (self.is_free(latch.page()), life(latch.page()))
             };
             if is_free {
                 // SAFETY: the relation is open.
-                unsafe { pg_sys::RecordFreeIndexPage(self.relation(), block) };
+                unsafe { pg_sys::RecordFreeIndexPage(self.relation(), id.get()) };
                 reclaimed += 1;
+            } else if let (Some(named), Some(life)) = (named, life)
+                && named.lacks(id, life)
+            {
+                suspects.push((id, life));
             }
             // SAFETY: no latch is held; may sleep, or be cancelled.
             unsafe { pg_sys::vacuum_delay_point() };
         }
+        if !suspects.is_empty() {
+            let maintained = named.into_iter().flat_map(|named| &named.maintained);
+            maintained.for_each(|&id| self.await_maintenance(id));
+        }
+        for (id, life) in suspects {
+            if self.retire_page(id, Some(life)) {
+                // SAFETY: the relation is open.
+                unsafe { pg_sys::RecordFreeIndexPage(self.relation(), id.get()) };
+                reclaimed += 1;
+            }
+        }
         // SAFETY: the relation is open.
         unsafe { pg_sys::IndexFreeSpaceMapVacuum(self.relation()) };
         reclaimed
+    }
+
+    /// The pages that are lost. To be called while nobody writes.
+    #[cfg(feature = "harness")]
+    pub(crate) fn lost_pages(&self, named: &Named) -> usize {
+        let is_lost = |&id: &PageId| {
+            let latch = self.pin_block(id.get()).latch(Mode::Shared);
+            life(latch.page()).is_some_and(|life| named.lacks(id, life))
+        };
+        (1..self.block_count())
+            .filter_map(PageId::new)
+            .filter(is_lost)
+            .count()
+    }
+
+    /// Waits until nobody maintains a node who has begun to before the call.
+    fn await_maintenance(&self, node: PageId) {
+        // SAFETY: the relation is open; the lock is given back at once. The wait can be cancelled.
+        unsafe {
+            pg_sys::LockPage(self.relation(), node.get(), MAINTENANCE_LOCK);
+            pg_sys::UnlockPage(self.relation(), node.get(), MAINTENANCE_LOCK);
+        }
     }
 
     /// Every page that holds what a run writer has written. O(pages).
@@ -285,10 +358,10 @@ impl PgPages {
                 matches!(state, Some(State::Node | State::Run))
             };
             if is_used && !reachable(id) {
-                self.retire_page(id);
                 leaked.push(id);
             }
         }
+        self.retire_pages(&leaked);
         leaked
     }
 }

@@ -17,7 +17,7 @@ const SUBJECTS: [(&str, &str); 3] = [
 ];
 
 /// Rows of each measurement, and rounds: few, or as the environment asks.
-fn scale() -> (u64, usize) {
+pub(crate) fn scale() -> (u64, usize) {
     let asked = std::env::var("BEDLOAD_PG_COSTS").unwrap_or_default();
     let (rows, rounds) = asked.split_once(',').unwrap_or((&asked, "3"));
     match (rows.parse(), rounds.parse()) {
@@ -90,7 +90,7 @@ fn measure(client: &mut Client, index: &str, order: Order, rows: u64, rows_per_c
     }
 }
 
-fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
+pub(crate) fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     (values[values.len() / 2], values[0], values[values.len() - 1])
 }

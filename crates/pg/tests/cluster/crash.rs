@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::cluster::{Cluster, connect};
+use crate::contract::declare;
 use crate::rows::{Rng, check, create_table, execute, number, same_rows};
 
 const WRITERS: usize = 2;
@@ -95,4 +96,108 @@ fn what_was_acknowledged_survives_kills() {
     check(&mut client, "t_k");
     let written: i64 = serials.iter().map(|serial| serial.load(Ordering::Relaxed)).sum();
     assert!(written > 100, "{written} statements were acknowledged");
+}
+
+/// Pages that crashes cut off from the tree are free again after a VACUUM, beside others that write.
+#[test]
+fn vacuum_frees_what_crashes_cut_off() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    execute(&mut client, "CREATE TABLE u (k int8)");
+    drop(client);
+    let mut rng = Rng::new(0x1057);
+    let mut lost = 0;
+    for round in 0.. {
+        assert!(round < 40, "no crash cuts pages off");
+        let socket = cluster.socket();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // The one writes many pages before it names them; the other's commits have the log of them written.
+            for statement in [
+                "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 20000) i",
+                "INSERT INTO u VALUES (1)",
+            ] {
+                let (socket, is_over) = (&socket, &is_over);
+                scope.spawn(move || {
+                    let mut client = connect(socket).expect("a session");
+                    while !is_over.load(Ordering::Relaxed) && client.batch_execute(statement).is_ok() {}
+                });
+            }
+            thread::sleep(Duration::from_millis(100 + rng.below(150)));
+            cluster.kill_and_recover();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        lost = number(&mut cluster.client(), "SELECT harness_lost('t_k')");
+        if lost > 0 {
+            break;
+        }
+    }
+    let mut client = cluster.client();
+    let blocks = "SELECT pg_relation_size('t_k') / 8192";
+    let before = number(&mut client, blocks);
+    let mut other = cluster.client();
+    // A transaction that writes, and a snapshot that is held, are no matter.
+    execute(
+        &mut other,
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO t VALUES (-1, -1)",
+    );
+    execute(&mut client, "VACUUM t");
+    execute(&mut other, "COMMIT");
+    println!("{lost} of {before} pages were lost");
+    assert_eq!(number(&mut client, "SELECT harness_lost('t_k')"), 0);
+    assert_eq!(number(&mut client, "SELECT bedload_sweep('t_k')"), 0);
+    check(&mut client, "t_k");
+    same_rows(&mut client, "t", "k < 200000");
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 3000) i",
+    );
+    assert_eq!(number(&mut client, blocks), before, "they are used again");
+}
+
+/// VACUUM looks for lost pages beside statements that lose some, and merges that are about to free others.
+#[test]
+fn vacuum_frees_nothing_that_is_in_use() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    declare(&mut client);
+    create_table(&mut client);
+    let is_over = AtomicBool::new(false);
+    let socket = cluster.socket();
+    thread::scope(|scope| {
+        for seed in 1..=2 {
+            let (socket, is_over) = (&socket, &is_over);
+            scope.spawn(move || {
+                let mut client = connect(socket).expect("a session");
+                let mut rng = Rng::new(seed);
+                for _ in 0..400 {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    // Some end with an error in the midst of writing.
+                    let point = 1 + rng.below(60);
+                    execute(&mut client, &format!("SELECT harness_raise_at({point})"));
+                    let insert =
+                        "INSERT INTO t SELECT (random() * 1e6)::int8, i FROM generate_series(1, 1500) i";
+                    client.batch_execute(insert).ok();
+                    execute(&mut client, "SELECT harness_raise_at(0)");
+                }
+            });
+        }
+        for _ in 0..60 {
+            execute(&mut client, "VACUUM t");
+            execute(&mut client, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+            same_rows(&mut client, "t", "k BETWEEN 500000 AND 510000");
+            execute(&mut client, "COMMIT");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    check(&mut client, "t_k");
+    // All who wrote have ended by now.
+    execute(&mut client, "CREATE TABLE u ()");
+    execute(&mut client, "VACUUM t");
+    same_rows(&mut client, "t", "true");
+    assert_eq!(number(&mut client, "SELECT harness_lost('t_k')"), 0);
 }

@@ -30,9 +30,9 @@ fn damage_and_foreign_formats_are_errors_that_say_what_to_do() {
         (
             meta + 8,
             &[99, 0, 0, 0][..],
-            "it has format 99.2, and this version of bedload reads format 2.2",
+            "it has format 99.2, and this version of bedload reads format 3.2",
         ),
-        (meta + 12, &[7, 0, 0, 0], "it has format 2.7"),
+        (meta + 12, &[7, 0, 0, 0], "it has format 3.7"),
         (meta, b"nonsense", "block 0 is not the meta page"),
         (meta + 16, &[0; 4], "names no tree"),
         (meta + 16, &[0, 0, 0, 9], "does not exist"),

@@ -57,6 +57,57 @@ fn pages_are_used_again() {
     check(&mut client, "t_k");
 }
 
+/// Merges take the place of runs while a snapshot is held that is older than all of them, by several sessions, without
+/// VACUUM.
+#[test]
+fn a_held_snapshot_does_not_keep_pages_of_replaced_runs() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let mut blocks = Vec::new();
+    for is_held in [false, true] {
+        execute(&mut client, "DROP TABLE IF EXISTS t");
+        create_table(&mut client);
+        execute(
+            &mut client,
+            "INSERT INTO t SELECT i, i FROM generate_series(1, 10) i",
+        );
+        let mut other = cluster.client();
+        if is_held {
+            execute(
+                &mut other,
+                "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; SET enable_seqscan = off;
+                 DECLARE c CURSOR FOR SELECT k, id FROM t ORDER BY k",
+            );
+            assert_eq!(other.query("FETCH 3 FROM c", &[]).expect("rows").len(), 3);
+        }
+        for _ in 0..60 {
+            execute(
+                &mut cluster.client(),
+                "INSERT INTO t SELECT (random() * 1e9)::int8 + 100, i FROM generate_series(1, 1000) i",
+            );
+        }
+        blocks.push(number(&mut client, "SELECT pg_relation_size('t_k') / 8192"));
+        if is_held {
+            let seen = other.query("FETCH ALL FROM c", &[]).expect("rows");
+            assert_eq!(seen.len(), 7, "the snapshot sees what it saw");
+        }
+        check(&mut client, "t_k");
+        let used = number(&mut client, "SELECT pages FROM bedload_info('t_k')");
+        println!(
+            "held: {is_held}; {} blocks, {used} of them used",
+            blocks[blocks.len() - 1]
+        );
+        assert!(
+            blocks[blocks.len() - 1] <= 2 * used,
+            "{blocks:?} blocks, and {used} of them are used"
+        );
+    }
+    assert!(
+        blocks[1] <= blocks[0] * 5 / 4,
+        "{blocks:?} blocks without and with a held snapshot"
+    );
+}
+
 /// Writers, readers and VACUUM at once.
 #[test]
 fn vacuum_runs_beside_writers_and_readers() {

@@ -3,7 +3,7 @@
 use bedload_columns::ColumnRuns;
 use bedload_pages::{PageId, PageRead, PageStore};
 use bedload_trees::I64Order;
-use bedload_trees::be_tree::{BeTree, BeTreeOptions};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, PageVisitor};
 
 use crate::engine::TableEntry;
 use crate::error::Result;
@@ -50,7 +50,22 @@ pub(crate) fn create(pages: &impl PageStore, id: TableId, schema: &TableSchema) 
 
 /// All pages of a table's tree. Leaves are not read.
 pub(crate) fn pages_of(pages: &impl PageRead, table: &TableEntry) -> Result<Vec<PageId>> {
-    Ok(open(pages, table)?.pages()?.into_iter().collect())
+    let mut visited = Visited(Vec::new());
+    open(pages, table)?.visit_pages(&mut visited)?;
+    Ok(visited.0)
+}
+
+/// The pages that a tree was seen to have.
+struct Visited(Vec<PageId>);
+
+impl PageVisitor for Visited {
+    fn node(&mut self, page: PageId) {
+        self.0.push(page);
+    }
+
+    fn page(&mut self, page: PageId) {
+        self.0.push(page);
+    }
 }
 
 /// Bytes that the columns of a row may have.

@@ -22,6 +22,7 @@ use bedload_pages::{Error, PageRead, Result};
 pub struct Cursor<'t, O, L, S> {
     tree: &'t BeTree<O, L, S>,
     is_ascending: bool,
+    skips_dead: bool,
     /// What is left of the range. One end moves along behind the entries that were given.
     from: Bound<PointBuf>,
     to: Bound<PointBuf>,
@@ -102,10 +103,16 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             hash,
             tree,
             is_ascending,
+            skips_dead: false,
             sources: Vec::new(),
             fence: None,
             state: CursorState::Before,
         })
+    }
+
+    /// Passes over entries that have a hint ([`BeTree::hint_dead`]) in what is read from now on.
+    pub fn skip_dead(&mut self) {
+        self.skips_dead = true;
     }
 
     /// The next entry in the cursor's direction.
@@ -218,11 +225,14 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             {
                 continue;
             }
-            let (cursor, head) = if self.is_ascending {
+            let (mut cursor, head) = if self.is_ascending {
                 (reader.range(low, high)?, live.run.first)
             } else {
                 (reader.range_back(low, high)?, live.run.last)
             };
+            if self.skips_dead {
+                cursor.skip_dead();
+            }
             self.sources.push(Source {
                 cursor,
                 head,

@@ -58,6 +58,11 @@
 //!     child has not its slice of is on the way to that child. Entries keep their place in the order and only ever move
 //!     down, and what moves is as old as where it comes from: so nothing older gets behind it.
 //!
+//! # Hints
+//!
+//! 14. A reader may note that entries are dead ([`BeTree::hint_dead`]), and readers that ask for it pass them over. Merges
+//!     do not look at hints.
+//!
 //! # Settings
 //!
 //! The law of parameters is told at [`BeTreeOptions`].
@@ -66,6 +71,7 @@ mod bytes;
 mod cursor;
 mod descend;
 mod due;
+mod hint;
 mod insert;
 mod job;
 mod lookup;
@@ -73,6 +79,7 @@ mod maintain;
 mod meta;
 mod node;
 mod options;
+mod reach;
 mod retain;
 mod runs;
 mod tree;
@@ -84,6 +91,7 @@ pub use descend::{LeafInterval, LeafTarget};
 pub use insert::{Pressure, SealedBatch, SortedBatch};
 pub use maintain::{Maintainer, MaintenanceWork, Progress};
 pub use options::BeTreeOptions;
+pub use reach::PageVisitor;
 pub use retain::{EdgeRange, RunEdit};
 pub use runs::{MergeTarget, RowForm, RunMerge, RunProblem, RunSlice, Runs, TreeRun};
 pub use tree::BeTree;

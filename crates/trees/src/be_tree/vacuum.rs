@@ -51,6 +51,8 @@ pub struct BulkDelete<'t, O, L, S: PageStore + 't> {
     /// The run being cleaned, the node that names it, and its leaves that are left.
     run: Option<(PageId, LiveRun, VecDeque<PageId>)>,
     deleted_in_run: u64,
+    /// Leaves of the run of which nothing is left.
+    emptied: HashSet<PageId>,
     /// Leaves that were cleaned.
     cleaned: HashSet<PageId>,
     deleted: u64,
@@ -106,6 +108,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
             phase: Phase::Tree { at: None },
             run: None,
             deleted_in_run: 0,
+            emptied: HashSet::new(),
             cleaned: HashSet::new(),
             deleted: 0,
         })
@@ -191,9 +194,10 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             return Ok(());
         };
         if let Some(&leaf) = leaves.front() {
-            let mut deleted = 0;
+            let (mut deleted, mut is_emptied) = (0, false);
             let cleaned = self.tree.store.delete_in_run(leaf, &mut |page| {
                 deleted = self.delete.in_page(leaf, page, is_dead)?;
+                is_emptied = self.delete.is_emptied(leaf, page);
                 Ok(deleted > 0)
             });
             if let Err(error) = cleaned {
@@ -203,13 +207,22 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
                 }
                 // It has been retired since: what took its place is found at the next look.
                 self.run = None;
+                self.emptied.clear();
                 return Ok(());
             }
             self.deleted += deleted;
             self.deleted_in_run += deleted;
+            if is_emptied {
+                self.emptied.insert(leaf);
+            }
             self.cleaned.insert(leaf);
             leaves.pop_front();
             return Ok(());
+        }
+        // So that readers need not look at each of these leaves. The run may have been retired since.
+        match self.tree.reader(live.run).hint_leaves(&self.emptied) {
+            Ok(()) | Err(Error::Corrupt { .. }) => self.emptied.clear(),
+            Err(error) => return Err(error),
         }
         let batch = self.tree.store.batch(&[*id])?;
         let mut node = Node::decode(batch.page(0), *id)?;

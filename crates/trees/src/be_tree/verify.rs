@@ -76,36 +76,6 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         Ok(report)
     }
 
-    /// Every page of the tree, from its nodes and what runs say of their pages: entries are not read.
-    ///
-    /// # Errors
-    ///
-    /// The store failed, a page is damaged, or a page is there twice.
-    pub fn pages(&self) -> Result<BTreeSet<PageId>> {
-        let mut pages = BTreeSet::from([self.meta]);
-        self.add_pages(self.root, &mut pages)?;
-        Ok(pages)
-    }
-
-    fn add_pages(&self, id: PageId, pages: &mut BTreeSet<PageId>) -> Result<()> {
-        let node = self.node(id)?;
-        let mut add = |page: PageId| {
-            let reason = "it is in the tree twice";
-            let is_new = pages.insert(page);
-            is_new.then_some(()).ok_or(Error::Corrupt { page, reason })
-        };
-        add(id)?;
-        for live in &node.runs {
-            self.layout
-                .pages(&self.run(live.run))?
-                .into_iter()
-                .try_for_each(&mut add)?;
-        }
-        node.children
-            .iter()
-            .try_for_each(|child| self.add_pages(child.page, pages))
-    }
-
     fn verify_node(&self, id: PageId, level: u8, between: Between<'_>, report: &mut Report) -> Result<()> {
         if !report.pages.insert(id) {
             problem(report, id, "it is in the tree twice");

@@ -58,6 +58,7 @@ pub struct RunCursor<O, L, S> {
     leaf: Option<(PageId, Range<usize>)>,
     /// How many are unpacked next.
     window: usize,
+    skips_dead: bool,
     ahead: ReadAhead,
     from: Bound<(Vec<u8>, u64)>,
     to: Bound<(Vec<u8>, u64)>,
@@ -100,9 +101,15 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             end: 0,
             leaf: None,
             window: FIRST_WINDOW,
+            skips_dead: false,
             ahead: ReadAhead::default(),
             reader,
         })
+    }
+
+    /// Passes over entries that have a hint from now on ([`RunReader::hint_dead`]).
+    pub fn skip_dead(&mut self) {
+        self.skips_dead = true;
     }
 
     /// The next entry in the cursor's direction.
@@ -277,7 +284,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         } else {
             left.end = window.start;
         }
-        page.unpack(window, &mut self.columns)?;
+        page.unpack(window, self.skips_dead, &mut self.columns)?;
         (self.next, self.end) = (0, self.columns.len());
         self.window = self.window.saturating_mul(WINDOW_GROWTH);
         self.leaf = (!left.is_empty()).then_some((id, left));
@@ -289,16 +296,17 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         let guard = reader.store.read(id)?;
         let page = RunPage::parse(&guard, &reader.child_shape, id, &reader.name(), level)?;
         let (begin, end) = self.ranks(&page)?;
-        let pages: Vec<PageId> = (0..page.count())
+        // The child before the first entry of the range may have entries of it, too.
+        let pages: Vec<PageId> = (begin.saturating_sub(1)..end)
+            .filter(|&slot| !(self.skips_dead && page.is_dead(slot)))
             .map(|slot| child_at(&page, id, slot))
             .collect::<Result<_>>()?;
         self.ahead.enter_node();
-        // The child before the first entry of the range may have entries of it, too.
         self.way.push(Children {
             level,
+            next: 0,
+            end: pages.len(),
             pages,
-            next: begin.saturating_sub(1),
-            end,
         });
         Ok(())
     }

@@ -47,4 +47,13 @@ impl<L: RowLayout> DeleteInRun<L> {
         }
         Ok(dead.len() as u64)
     }
+
+    /// Whether a page is a leaf of a run, all of whose entries are deleted.
+    pub(crate) fn is_emptied(&self, id: PageId, page: &[u8]) -> bool {
+        let Some(PageHeader { level: 0, run }) = PageHeader::read(page) else {
+            return false;
+        };
+        RunPage::parse(page, &self.shape, id, &run, 0)
+            .is_ok_and(|parsed| (0..parsed.count()).all(|index| parsed.is_deleted(index)))
+    }
 }

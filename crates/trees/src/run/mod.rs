@@ -47,6 +47,7 @@ mod delete;
 mod entry;
 mod filter;
 mod frame;
+mod hint;
 mod merge;
 mod page;
 mod reader;

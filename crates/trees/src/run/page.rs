@@ -14,6 +14,7 @@
 //! | … | … | fixed columns of more than 8 bytes |
 //! | … | … | what all keys begin with; the rest of each key, end to end; the byte strings of each variable column |
 //! | … | ⌈entries / 8⌉ | the *deletion map*: a bit for each entry, lowest first, set when the entry was deleted in place |
+//! | … | ⌈entries / 8⌉ | the *hint map*: a bit for each entry that readers may pass over; not written with the page, so zero at first |
 //!
 //! Nodes above the leaves are pages of the same form, whose rows are one fixed column, the child's page id, and whose
 //! entries are the first of each child.
@@ -22,8 +23,11 @@
 //!
 //! 1. Entries ascend strictly by (key, tie).
 //! 2. The ends of a column of byte strings ascend, and the last one is what the page has of them.
-//! 3. A page never changes but for its deletion map, whose bits are only ever set: to take entries out and pack the rest
-//!    anew could need more room, since the rest may lie further from a line.
+//! 3. A page never changes but for its maps. To take entries out and pack the rest anew could need more room, since the
+//!    rest may lie further from a line.
+//! 4. Bits of the deletion map are only ever set. A store may clear the hint map at any time.
+//! 5. A bit of the hint map of a leaf says that the entry was found dead. In a node above the leaves it says that all
+//!    entries below the child are deleted or dead.
 
 use std::ops::Range;
 
@@ -45,7 +49,7 @@ pub(super) struct Plan {
     count: usize,
     common_len: usize,
     lines: Vec<Line>,
-    /// Bytes of the page.
+    /// Bytes of the page, its hint map included, which is not written.
     pub(super) len: usize,
 }
 
@@ -73,7 +77,7 @@ impl Plan {
             count,
             common_len,
             lines,
-            len: HEADER_LEN + numbers + wide + strings - saved + count.div_ceil(8),
+            len: HEADER_LEN + numbers + wide + strings - saved + 2 * map_len(count),
         }
     }
 
@@ -119,9 +123,14 @@ impl Plan {
                 out.extend_from_slice(&columns.string(shape, column, index)[skipped..]);
             }
         }
-        out.resize(out.len() + self.count.div_ceil(8), 0);
-        debug_assert_eq!(out.len(), self.len);
+        out.resize(out.len() + map_len(self.count), 0);
+        debug_assert_eq!(out.len() + map_len(self.count), self.len);
     }
+}
+
+/// Bytes of a map of a page: a bit for each entry.
+fn map_len(count: usize) -> usize {
+    count.div_ceil(8)
 }
 
 /// The bytes that the keys of the first `count` entries begin with.
@@ -166,6 +175,7 @@ pub(super) struct RunPage<'p, L> {
     common: &'p [u8],
     strings: Vec<&'p [u8]>,
     deleted: &'p [u8],
+    hinted: &'p [u8],
     deleted_at: usize,
 }
 
@@ -187,6 +197,18 @@ impl PageHeader {
             generation: u64::from_le_bytes(words[1]),
         };
         (u16::from_le_bytes([magic_low, magic_high]) == MAGIC).then_some(Self { level, run })
+    }
+}
+
+/// A hint map to be put into its page.
+pub(super) struct HintMap {
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+impl HintMap {
+    pub(super) fn put(&self, page: &mut [u8]) {
+        page[self.at..self.at + self.bytes.len()].copy_from_slice(&self.bytes);
     }
 }
 
@@ -261,8 +283,9 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
                 .map_or(Some(0), |last| usize::try_from(ends.get(last)).ok())
         };
         let strings = ends.map(|ends| take(len(ends)?)).collect::<Option<_>>()?;
-        let deleted = take(count.div_ceil(8))?;
-        let deleted_at = HEADER_LEN + (len_bytes - rest.len()) - deleted.len();
+        let deleted = take(map_len(count))?;
+        let hinted = take(map_len(count))?;
+        let deleted_at = HEADER_LEN + (len_bytes - rest.len()) - 2 * map_len(count);
         Some(Self {
             shape,
             id,
@@ -272,6 +295,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
             common,
             strings,
             deleted,
+            hinted,
             deleted_at,
         })
     }
@@ -279,6 +303,25 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
     /// Whether an entry was deleted in place.
     pub(super) fn is_deleted(&self, index: usize) -> bool {
         self.deleted[index / 8] >> (index % 8) & 1 == 1
+    }
+
+    /// Whether an entry was deleted in place, or has a hint.
+    pub(super) fn is_dead(&self, index: usize) -> bool {
+        (self.deleted[index / 8] | self.hinted[index / 8]) >> (index % 8) & 1 == 1
+    }
+
+    /// The hint map with the bits of some more entries set; `None` if they are set already. And whether every entry is
+    /// deleted or has a hint then.
+    pub(super) fn with_hints(&self, indexes: &[usize]) -> (Option<HintMap>, bool) {
+        let mut bytes = self.hinted.to_vec();
+        for &index in indexes {
+            bytes[index / 8] |= 1 << (index % 8);
+        }
+        let is_dead = |index: usize| (self.deleted[index / 8] | bytes[index / 8]) >> (index % 8) & 1 == 1;
+        let is_all_dead = (0..self.count).all(is_dead);
+        let is_changed = bytes != self.hinted;
+        let at = self.deleted_at + self.deleted.len();
+        (is_changed.then_some(HintMap { at, bytes }), is_all_dead)
     }
 
     /// Whether an entry is a tombstone.
@@ -355,8 +398,17 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         Ok(())
     }
 
-    /// Takes those of a range of entries out of the page that were not deleted.
-    pub(super) fn unpack(&self, range: Range<usize>, columns: &mut RunColumns) -> Result<()> {
+    /// Takes those of a range of entries out of the page that were not deleted and, if it `skips_dead`, have no hint.
+    pub(super) fn unpack(
+        &self,
+        range: Range<usize>,
+        skips_dead: bool,
+        columns: &mut RunColumns,
+    ) -> Result<()> {
+        if skips_dead && range.clone().all(|index| self.is_dead(index)) {
+            columns.clear();
+            return Ok(());
+        }
         columns.clear();
         for (frame, numbers) in self.numbers.iter().zip(&mut columns.numbers) {
             frame.unpack(range.clone(), numbers);
@@ -367,7 +419,10 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         for column in 0..self.strings.len() {
             self.unpack_strings(column, range.clone(), columns)?;
         }
-        if self.deleted.iter().any(|&byte| byte != 0) {
+        let is_marked = |map: &[u8]| map.iter().any(|&byte| byte != 0);
+        if skips_dead && is_marked(self.hinted) {
+            columns.retain(self.shape, |index| !self.is_dead(range.start + index));
+        } else if is_marked(self.deleted) {
             columns.retain(self.shape, |index| !self.is_deleted(range.start + index));
         }
         Ok(())

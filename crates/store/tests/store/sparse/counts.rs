@@ -265,7 +265,8 @@ fn blocks_left_empty_give_their_space_back() {
     );
     let held = bytes(&store);
     assert!(
-        held >= full && held - full <= 16 << 10,
+        // The file system may take a block for itself.
+        held >= full && held - full <= 24 << 10,
         "one block is written anew: {held}, {full}"
     );
     drop(snapshot);

@@ -1,0 +1,236 @@
+//! Entries of dead rows, which scans mark and pass over until VACUUM removes them.
+
+use postgres::Client;
+
+use crate::cluster::Cluster;
+use crate::rows::{By, Rng, check, create_table, execute, execute_each, number, rows_by, same_rows};
+
+/// Pages that a query has looked at.
+fn pages_of(client: &mut Client, query: &str) -> i64 {
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) {query}");
+    let lines = client.query(&explain, &[]).expect("a plan");
+    let lines = lines.iter().map(|row| row.get::<_, String>(0));
+    // That of the topmost node, which includes those below.
+    let buffers = lines.into_iter().find(|line| line.contains("Buffers: shared"));
+    let buffers = buffers.expect("some pages");
+    let numbers = buffers.split_whitespace().filter_map(|word| {
+        let (name, number) = word.split_once('=')?;
+        ["hit", "read"]
+            .contains(&name)
+            .then(|| number.parse::<i64>().ok())?
+    });
+    numbers.sum()
+}
+
+/// `ORDER BY k LIMIT 1` behind many deleted rows: only the first such query goes through them.
+fn dead_rows_are_passed_over(load: &str, deletion: &str, rows: usize, is_index_only: bool) {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = cluster.client();
+    create_table(&mut client);
+    execute(&mut client, load);
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; ANALYZE t",
+    );
+    let column = if is_index_only { "k" } else { "k, id" };
+    let first = format!("SELECT {column} FROM t ORDER BY k LIMIT 1");
+    let last = format!("SELECT {column} FROM t WHERE k < 100000000 ORDER BY k DESC LIMIT 1");
+    let fresh = pages_of(&mut client, &first);
+    let mut other = cluster.client();
+    execute(
+        &mut other,
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t",
+    );
+    execute(&mut client, deletion);
+    // Somebody sees them: they are not dead yet.
+    for query in [&first, &last] {
+        execute(&mut client, query);
+    }
+    assert_eq!(
+        rows_by(&mut other, "SELECT k, id FROM t ORDER BY k", By::Index).len(),
+        rows
+    );
+    // The server looks again for the oldest snapshot when there has been another transaction.
+    execute(&mut other, "COMMIT; CREATE TABLE u ()");
+
+    // The last one of these marks what is left of the entries of the others' last windows.
+    let counts: Vec<i64> = (0..3).map(|_| pages_of(&mut client, &first)).collect();
+    println!("{load}: {fresh} pages at first, then {counts:?}");
+    assert!(
+        counts[0] > 500,
+        "{counts:?}: the first query goes through the dead rows"
+    );
+    assert!(
+        counts[2] <= 3 * fresh + 20,
+        "{counts:?} pages, and {fresh} without dead rows"
+    );
+    same_rows(&mut client, "t", "k < 1000000");
+    same_rows(&mut client, "t", "true");
+    check(&mut client, "t_k");
+
+    // What VACUUM removes is not looked at either.
+    execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off",
+    );
+    let count = pages_of(&mut client, &first);
+    assert!(
+        count <= 3 * fresh + 20,
+        "{count} pages, and {fresh} without dead rows"
+    );
+    same_rows(&mut client, "t", "true");
+    check(&mut client, "t_k");
+}
+
+#[test]
+fn dead_rows_in_order_are_passed_over() {
+    dead_rows_are_passed_over(
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 90000) i",
+        "DELETE FROM t WHERE k <= 60000",
+        90_000,
+        false,
+    );
+}
+
+#[test]
+fn dead_rows_of_several_runs_are_passed_over() {
+    let round = "INSERT INTO t SELECT (i * 7919) % 1000003, i FROM generate_series";
+    dead_rows_are_passed_over(
+        &format!("{round}(1, 20000) i; {round}(20001, 60000) i; {round}(60001, 90000) i"),
+        "DELETE FROM t WHERE k <= 700000",
+        90_000,
+        true,
+    );
+}
+
+#[test]
+fn dead_rows_in_the_head_are_passed_over() {
+    dead_rows_are_passed_over(
+        "SET bedload.batch_entries = 0; INSERT INTO t SELECT (i * 7919) % 1000003, i FROM generate_series(1, 3500) i",
+        "DELETE FROM t WHERE k <= 900000",
+        3500,
+        false,
+    );
+}
+
+/// Addresses of dead rows become those of others, in between scans that mark what they find dead.
+#[test]
+fn marks_are_of_dead_rows_only() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    create_table(&mut client);
+    let mut rng = Rng::new(0xdead);
+    for round in 0..40 {
+        let (first, batch_entries) = (rng.below(400), rng.below(2) * 1000);
+        execute_each(
+            &mut client,
+            &[
+                &format!("SET bedload.batch_entries = {batch_entries}"),
+                // Few keys, so that rows come back with the key and the address of others.
+                &format!("INSERT INTO t SELECT i % 500, i FROM generate_series({first}, {first} + 700) i"),
+                &format!("DELETE FROM t WHERE k BETWEEN {first} AND {first} + 300 AND id % 3 <> {round} % 3"),
+                &format!("UPDATE t SET id = -id WHERE k = {first} + 20"),
+            ],
+        );
+        same_rows(&mut client, "t", "k BETWEEN 100 AND 350");
+        same_rows(&mut client, "t", &format!("k = {}", first + 20));
+        if round % 3 == 0 {
+            execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+        }
+        same_rows(&mut client, "t", "true");
+        check(&mut client, "t_k");
+    }
+    let rows = number(&mut client, "SELECT count(*) FROM t");
+    execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+    assert_eq!(
+        number(&mut client, "SELECT entries FROM bedload_info('t_k')"),
+        rows
+    );
+}
+
+/// A cursor has found rows dead, whose addresses other rows of the same keys have when it marks them.
+#[test]
+fn rows_in_the_place_of_dead_ones_are_not_marked() {
+    for batch_entries in [0, 100_000] {
+        let cluster = Cluster::start_with("bedload.shrunk = 1");
+        let mut client = cluster.client();
+        create_table(&mut client);
+        let rows = "INSERT INTO t SELECT i, i FROM generate_series(1, 100) i";
+        // What the cursor stops at is in another page of the table, which VACUUM would leave alone.
+        execute(
+            &mut client,
+            &format!(
+                "SET bedload.batch_entries = {batch_entries}; {rows}; INSERT INTO t SELECT 999 - i, i FROM generate_series(1, 800) i"
+            ),
+        );
+        execute(&mut client, "DELETE FROM t WHERE k <= 100");
+        let mut other = cluster.client();
+        execute(
+            &mut other,
+            "SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN;
+             DECLARE c CURSOR FOR SELECT k, id FROM t ORDER BY k",
+        );
+        assert_eq!(other.query("FETCH 1 FROM c", &[]).expect("a row").len(), 1);
+        execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
+        execute(&mut client, rows);
+        let first = "SELECT count(*) FROM t WHERE ctid <= '(0,100)'::tid";
+        assert_eq!(
+            number(&mut client, first),
+            100,
+            "they have the addresses of the others"
+        );
+        execute(&mut other, "CLOSE c; COMMIT");
+        assert_eq!(same_rows(&mut client, "t", "k <= 100"), 100);
+    }
+}
+
+/// A snapshot on a standby may see rows that are dead to everybody on the primary.
+#[test]
+fn a_standby_takes_no_notice_of_marks() {
+    let primary = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = primary.client();
+    create_table(&mut client);
+    // A few, in the head: marks there are logged. Their pages have room, so nothing is pruned, which would be a conflict.
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 30) i",
+    );
+    let standby = primary.standby();
+    let mut reader = standby.client();
+    execute(
+        &mut reader,
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; SET enable_seqscan = off",
+    );
+    execute(&mut client, "DELETE FROM t WHERE k <= 20");
+    same_rows(&mut client, "t", "k < 25");
+    // What was replayed is what was written.
+    let position: String = client
+        .query_one("SELECT pg_current_wal_insert_lsn()::text", &[])
+        .expect("a position")
+        .get(0);
+    let mut other = standby.client();
+    let replayed = format!("SELECT (pg_last_wal_replay_lsn() >= '{position}')::int::int8");
+    for _ in 0..600 {
+        if number(&mut other, &replayed) == 1 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(number(&mut other, &replayed), 1, "the standby is behind");
+    let rows = rows_by(
+        &mut reader,
+        "SELECT k, id FROM t WHERE k < 25 ORDER BY k",
+        By::Index,
+    );
+    assert_eq!(rows.len(), 24, "the snapshot sees what it saw");
+    assert_eq!(
+        rows_by(
+            &mut other,
+            "SELECT k, id FROM t WHERE k < 25 ORDER BY k",
+            By::Index
+        )
+        .len(),
+        4
+    );
+}

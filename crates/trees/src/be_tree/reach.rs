@@ -1,0 +1,79 @@
+//! Which pages a tree is made of, while others change it.
+
+use std::collections::HashSet;
+
+use super::descend::IntervalTarget;
+use super::runs::Runs;
+use super::tree::BeTree;
+use crate::key_order::KeyOrder;
+use crate::point::PointBuf;
+use bedload_pages::{Error, PageId, PageRead, Result};
+
+/// What [`BeTree::visit_pages`] calls.
+pub trait PageVisitor {
+    /// The page of a node.
+    fn node(&mut self, page: PageId);
+
+    /// A page of a run, or the meta page.
+    fn page(&mut self, page: PageId);
+
+    /// No latch is held: the place to wait, or to give up.
+    fn pause(&mut self) {}
+}
+
+impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
+    /// Shows every page that belongs to the tree from the call to the return, nodes once. Pages that come or go meanwhile
+    /// may be among them or not. Reads nodes of the tree and of its runs, and no leaves of runs.
+    ///
+    /// A page that is not shown and was written by somebody who had ended all work before the call is either lost or being
+    /// retired, by somebody who has the right to maintain one of the nodes shown until that is done.
+    ///
+    /// Goes from left to right and looks at each node when it first comes to it. A run belongs to one node for life, but
+    /// for those of the root, which is looked at first; a node that is split keeps its left part and is empty; and a leaf
+    /// that is cut keeps its right part. So what is behind does not come before, and a run that is there all the time is
+    /// found in its node.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or a page is damaged.
+    pub fn visit_pages(&self, visitor: &mut impl PageVisitor) -> Result<()> {
+        visitor.page(self.meta);
+        let mut nodes = HashSet::new();
+        let mut at: Option<PointBuf> = None;
+        loop {
+            let target = match &at {
+                None => IntervalTarget::First,
+                Some(point) => IntervalTarget::At(point.as_point()),
+            };
+            let interval = self.interval(target)?;
+            for (id, _) in interval.nodes {
+                if nodes.insert(id) {
+                    visitor.node(id);
+                    self.visit_runs(id, visitor)?;
+                }
+                visitor.pause();
+            }
+            if interval.high.is_none() {
+                return Ok(());
+            }
+            at = interval.high;
+        }
+    }
+
+    fn visit_runs(&self, id: PageId, visitor: &mut impl PageVisitor) -> Result<()> {
+        for live in self.node(id)?.runs {
+            match self.layout.pages(&self.run(live.run)) {
+                Ok(pages) => pages.into_iter().for_each(|page| visitor.page(page)),
+                // It may have been retired since.
+                Err(error @ Error::Corrupt { .. }) => {
+                    if self.node(id)?.runs.iter().any(|other| other.run.is(&live.run)) {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            visitor.pause();
+        }
+        Ok(())
+    }
+}
