@@ -220,12 +220,12 @@ fn a_row_that_no_page_holds() {
     for _ in 0..150 {
         text += "2013-01-01,x\n";
     }
-    place.write("wide.csv", text + "2013-01-02," + &"x".repeat(20_000) + "\n");
+    place.write("wide.csv", text + "2013-01-02," + &"x".repeat(1_100_000) + "\n");
     let message = place
         .run("ingest s t wide.csv --time t --batch-rows 100")
         .fails(1);
     assert!(
-        message.starts_with("wide.csv: in the rows from line 102: row 50 needs 2"),
+        message.starts_with("wide.csv: in the rows from line 102: row 50 needs 1"),
         "{message}"
     );
     assert!(!place.path("s").exists());
