@@ -74,14 +74,14 @@ class Sqlite:
 class Duckdb:
     def __init__(self, path: Path, first: pd.DataFrame) -> None:
         self.db = duckdb.connect(path / "duckdb")
-        self.db.execute("CREATE TABLE readings (at BIGINT, sensor BIGINT, value DOUBLE)")
+        self.db.execute('CREATE TABLE readings ("at" BIGINT, sensor BIGINT, value DOUBLE)')
         self.append(first)
 
     def append(self, frame: pd.DataFrame) -> None:
         self.db.execute("INSERT INTO readings SELECT * FROM frame")
 
     def newest(self, since: int) -> pd.DataFrame:
-        return self.db.execute("SELECT * FROM readings WHERE at >= ? ORDER BY at", [since]).df()
+        return self.db.execute('SELECT * FROM readings WHERE "at" >= ? ORDER BY "at"', [since]).df()
 
 
 class Parquet:
