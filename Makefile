@@ -5,7 +5,8 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features bench-test soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-test
+.PHONY: help demo test lint features bench-test soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-test \
+	py-bench py-lint py-test
 
 help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -70,6 +71,35 @@ FUZZ_RUNS ?= 5000
 
 fuzz-test: ## Build each fuzz target, and run it on its corpus and FUZZ_RUNS inputs (needs no nightly toolchain)
 	FUZZ_RUNS=$(FUZZ_RUNS) ./scripts/fuzz-test
+
+PYTHON ?= python3
+PY_VENV = target/python
+PY_RUN = cd crates/python && ../../$(PY_VENV)/bin/python
+
+$(PY_VENV)/installed: crates/python/pyproject.toml
+	$(PYTHON) -m venv $(PY_VENV)
+	$(PY_VENV)/bin/pip install -q 'maturin>=1.9,<2'
+	$(PY_VENV)/bin/python -c "import tomllib; extras = tomllib.load(open('crates/python/pyproject.toml', 'rb'))['project']; \
+		print(*extras['dependencies'], *extras['optional-dependencies']['test'], *extras['optional-dependencies']['lint'], sep='\n')" > $@.txt
+	$(PY_VENV)/bin/pip install -q -r $@.txt
+	touch $@
+
+.PHONY: py-build
+py-build: $(PY_VENV)/installed
+	cd crates/python && VIRTUAL_ENV=$(CURDIR)/$(PY_VENV) ../../$(PY_VENV)/bin/maturin develop --release --locked
+
+py-test: py-build ## Test the Python package in an environment of its own (needs python3 3.11 or later, with venv)
+	$(PY_RUN) -m pytest -q
+
+py-lint: $(PY_VENV)/installed ## Check the Python package as lint does
+	cd crates/python && $(CARGO) fmt --all --check
+	cd crates/python && $(CARGO) clippy --release --all-targets --locked -- -D warnings
+	cd crates/python && ../../$(PY_VENV)/bin/ruff check . && ../../$(PY_VENV)/bin/ruff format --check .
+	$(PY_RUN) -m mypy python/bedload
+
+py-bench: py-build ## Measure the Python package against pandas with SQLite, DuckDB and Parquet
+	$(PY_RUN) bench/late_rows.py
+	$(PY_RUN) bench/copies.py
 
 FUZZ_SECONDS ?= 300
 

@@ -239,7 +239,7 @@ impl Scan {
 /// The rows of a table of either layout.
 #[derive(Debug)]
 enum TableRows {
-    Indexed(Box<IndexedScan>),
+    Indexed(IndexedScan),
     Sparse(SparseScan),
 }
 
@@ -254,7 +254,7 @@ impl TableRows {
         Ok(match &table.sparse {
             None => {
                 let rows = IndexedScan::new(view, table, projection, heads, bounds, reverse)?;
-                Self::Indexed(Box::new(rows))
+                Self::Indexed(rows)
             }
             Some(_) => {
                 let rows = SparseScan::new(view, table, projection, heads, bounds, reverse)?;

@@ -175,7 +175,9 @@ fn scattered_rows_take_no_more_space_converted_than_in_a_table_that_was_always_i
     place.run("ingest d t a.csv --time-unit s").succeeds();
     let indexed = used(&place, "d") - before;
     assert!(indexed > 40_000.0, "{indexed} bytes");
-    assert!(converted <= 1.2 * indexed, "{converted} and {indexed} bytes");
+    // A table has a few pages before it has rows: the other one has them already.
+    let most = 1.2 * indexed + 64.0 * 1024.0;
+    assert!(converted <= most, "{converted} and {indexed} bytes");
     assert!(
         density["disk_bytes"].as_f64().unwrap() > 1.2 * indexed,
         "{density}, {indexed} bytes"

@@ -33,7 +33,7 @@ fn options() -> BeTreeOptions {
 
 /// A value, the time, a text, and the sequence number.
 fn columns(places: &[Place]) -> Vec<ArrayRef> {
-    let value = |place: &Place| (place.sequence % 7 != 0).then(|| place.time * 3);
+    let value = |place: &Place| (!place.sequence.is_multiple_of(7)).then(|| place.time * 3);
     let text = |place: &Place| format!("row {}", place.sequence);
     vec![
         Arc::new(places.iter().map(value).collect::<Int64Array>()),
@@ -159,7 +159,7 @@ fn schedule(seed: u64, rounds: u64, late: usize) -> MaintenanceWork {
         places.sort_unstable();
         publish(&tree, &places);
         for place in places {
-            let value = (place.sequence % 7 != 0).then_some(place.time * 3);
+            let value = (!place.sequence.is_multiple_of(7)).then_some(place.time * 3);
             expected.insert((place.time, place.sequence), value);
         }
         let mut maintainer = tree.maintainer();

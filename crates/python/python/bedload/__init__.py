@@ -1,0 +1,50 @@
+"""Bedload: an embedded time-series store for rows that arrive nearly in order, read and written as Arrow data."""
+
+from . import _native
+from ._errors import (
+    ClosedError,
+    CorruptError,
+    DiskError,
+    Error,
+    ExistsError,
+    InheritedError,
+    InUseError,
+    NewerFormatError,
+    NoSpaceError,
+    NotAStoreError,
+    NotFoundError,
+    ReadOnlyError,
+    SchemaError,
+)
+from ._index import Index
+from ._rows import Rows
+from ._sortedness import Sortedness, sortedness
+from ._store import Database, Snapshot, Table, inspect, open, restore
+
+__version__: str = _native.__version__
+
+__all__ = [
+    "ClosedError",
+    "CorruptError",
+    "Database",
+    "DiskError",
+    "Error",
+    "ExistsError",
+    "InUseError",
+    "Index",
+    "InheritedError",
+    "NewerFormatError",
+    "NoSpaceError",
+    "NotAStoreError",
+    "NotFoundError",
+    "ReadOnlyError",
+    "Rows",
+    "SchemaError",
+    "Snapshot",
+    "Sortedness",
+    "Table",
+    "inspect",
+    "open",
+    "restore",
+    "sortedness",
+]

@@ -1,0 +1,82 @@
+"""Rows as dicts of NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from . import _native
+from ._errors import SchemaError
+
+_KEPT = ("D", "s", "ms", "us", "ns")
+
+
+def _given(name: str, values: Any) -> Tuple[str, Any, Optional[np.ndarray], Optional[str]]:
+    missing = None
+    if isinstance(values, np.ma.MaskedArray):
+        missing = np.ma.getmaskarray(values)
+        values = values.data
+    values = np.asarray(values)
+    if values.ndim != 1:
+        raise SchemaError(f"column {name!r} has {values.ndim} dimensions; it must have one")
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    kind = values.dtype.kind
+    if kind == "M":
+        unit, count = np.datetime_data(values.dtype)
+        if unit not in _KEPT or count != 1:
+            raise SchemaError(f"column {name!r} is {values.dtype}: use datetime64 of s, ms, us, ns or D")
+        absent = np.isnat(values)
+        if absent.any():
+            missing = absent if missing is None else missing | absent
+        ticks = values.astype(np.int64)
+        if unit == "D" and missing is not None:
+            ticks = np.where(missing, 0, ticks)
+        return name, ticks, missing, unit
+    if kind in "OUT":
+        texts: List[Optional[str]] = values.tolist()
+        if missing is not None:
+            texts = [None if gone else text for text, gone in zip(texts, missing)]
+        if not all(text is None or isinstance(text, str) for text in texts):
+            raise SchemaError(f"column {name!r} has objects that are not text: use an array of a type of NumPy's")
+        return name, texts, None, None
+    return name, values, missing, None
+
+
+def source_of(rows: Any) -> Any:
+    """A source of Arrow data: ``rows`` itself, or a batch made of a mapping of columns or of a structured array."""
+    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+        return rows
+    if isinstance(rows, np.ndarray) and rows.dtype.names:
+        rows = {name: rows[name] for name in rows.dtype.names}
+    if isinstance(rows, Mapping):
+        return _native.batch_of_columns([_given(str(name), values) for name, values in rows.items()])
+    # A relation of DuckDB gives a reader of pyarrow's.
+    if callable(reader := getattr(rows, "fetch_arrow_reader", None)):
+        return reader()
+    raise TypeError(
+        f"{type(rows).__name__} holds no rows: give a frame of pandas, Polars, pyarrow or DuckDB, "
+        "a dict of arrays or a structured array"
+    )
+
+
+def arrays_of(batch: "_native.Batch") -> Dict[str, np.ndarray]:
+    """The columns as arrays. A column with missing values is a masked array, but text, which has ``None``."""
+    arrays: Dict[str, np.ndarray] = {}
+    for name, (values, missing, unit) in batch.numpy().items():
+        if isinstance(values, list):
+            objects = np.empty(len(values), dtype=object)
+            objects[:] = values
+            arrays[name] = objects
+            continue
+        if unit is not None:
+            values = (values.astype(np.int64) if unit == "D" else values).view(f"datetime64[{unit}]")
+        if missing is None:
+            arrays[name] = values
+        elif unit is not None:
+            values[missing] = np.datetime64("NaT")
+            arrays[name] = values
+        else:
+            arrays[name] = np.ma.MaskedArray(values, mask=missing)
+    return arrays

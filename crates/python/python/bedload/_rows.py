@@ -1,0 +1,138 @@
+"""Rows of a range of times."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union
+
+import numpy as np
+
+from . import _native
+from ._columns import arrays_of
+from ._errors import Error
+from ._times import TimeType, of_ticks
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+_PREVIEW = 5
+
+
+class Rows:
+    """Rows of one moment, ordered by time, read again each time they are asked for.
+
+    An Arrow stream itself (``__arrow_c_stream__``): pyarrow, Polars, pandas and DuckDB take it as it stands. The
+    rows are those of the moment at which the range was made, whatever is appended or deleted meanwhile.
+    """
+
+    def __init__(self, native: "_native.Rows", title: str, kinds: Dict[str, TimeType]) -> None:
+        self._native = native
+        self._title = title
+        self._kinds = kinds
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    @property
+    def columns(self) -> List[str]:
+        """Names of the columns."""
+        return self._native.column_names()
+
+    def count(self) -> int:
+        """How many rows there are; no column is copied unless there is a ``where``."""
+        return self._native.count()
+
+    def __iter__(self) -> Iterator["_native.Batch"]:
+        """Batches of at most 8,192 rows, each an Arrow stream of its own with ``len()``."""
+        return iter(self._native)
+
+    def to_pyarrow(self, progress: Any = None) -> "pyarrow.Table":
+        """A ``pyarrow.Table``; ``progress`` is a tqdm bar, or anything with ``update(rows)``."""
+        import pyarrow
+
+        return pyarrow.table(self._native.read(progress))
+
+    def to_polars(self, progress: Any = None) -> "polars.DataFrame":
+        """A ``polars.DataFrame``."""
+        import polars
+
+        return polars.DataFrame(self._native.read(progress))
+
+    def to_pandas(self, progress: Any = None, **options: Any) -> "pandas.DataFrame":
+        """A ``pandas.DataFrame``, by way of pyarrow, whose ``Table.to_pandas`` takes the options."""
+        return self.to_pyarrow(progress).to_pandas(**options)
+
+    def to_numpy(self, progress: Any = None) -> Dict[str, np.ndarray]:
+        """A dict of arrays. Times are ``datetime64`` in UTC, or as they are if the column has no zone, and missing ones
+        ``NaT``; missing numbers are masked; missing text is ``None``."""
+        return arrays_of(self._native.read(progress).joined())
+
+    def to_parquet(self, path: "Union[str, os.PathLike[str]]", **options: Any) -> int:
+        """Writes a Parquet file batch by batch and returns the number of rows; pyarrow's ``ParquetWriter`` takes the
+        options."""
+        import pyarrow
+        from pyarrow import parquet
+
+        rows = 0
+        reader = pyarrow.RecordBatchReader.from_stream(self)
+        with parquet.ParquetWriter(path, reader.schema, **options) as writer:
+            pending: List[Any] = []
+            waiting = 0
+            for batch in reader:
+                pending.append(batch)
+                waiting += batch.num_rows
+                rows += batch.num_rows
+                if waiting >= 1 << 18:
+                    writer.write_table(pyarrow.Table.from_batches(pending))
+                    pending, waiting = [], 0
+            if pending:
+                writer.write_table(pyarrow.Table.from_batches(pending))
+        return rows
+
+    def _first(self) -> Optional[Dict[str, Any]]:
+        for batch in self._native:
+            return _row(batch, self._kinds)
+        return None
+
+    def __repr__(self) -> str:
+        lines = [f"<bedload.Rows {self._title}>"]
+        try:
+            shown = 0
+            for batch in self._native:
+                arrays = arrays_of(batch)
+                if shown == 0:
+                    lines.append("  " + " | ".join(arrays))
+                for place in range(min(len(batch), _PREVIEW - shown)):
+                    lines.append("  " + " | ".join(str(values[place]) for values in arrays.values()))
+                shown += len(batch)
+                if shown > _PREVIEW:
+                    lines.append("  …")
+                if shown >= _PREVIEW:
+                    break
+            if shown == 0:
+                lines.append("  no rows")
+        except Error as error:
+            lines.append(f"  {error}")
+        return "\n".join(lines)
+
+
+def _row(batch: "_native.Batch", kinds: Dict[str, TimeType]) -> Dict[str, Any]:
+    row: Dict[str, Any] = {}
+    for name, (values, missing, unit) in batch.numpy().items():
+        value = values[0]
+        if missing is not None and missing[0]:
+            row[name] = None
+        else:
+            row[name] = value_of(value.item() if isinstance(value, np.generic) else value, unit, kinds.get(name))
+    return row
+
+
+def value_of(value: Any, unit: Optional[str], kind: Optional[TimeType]) -> Any:
+    """A value as Python has it: ticks of a column of times become times."""
+    if value is None:
+        return None
+    if unit == "D":
+        return np.datetime64(value, "D").item()
+    return value if kind is None else of_ticks(value, kind)

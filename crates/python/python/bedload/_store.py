@@ -1,0 +1,408 @@
+"""Stores, tables and snapshots."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
+
+from . import _native
+from ._columns import source_of
+from ._errors import NotFoundError, SchemaError
+from ._rows import Rows, value_of
+from ._times import Interval, Time, TimeType, bound, interval_ticks, nanos_of, of_ticks, whole
+
+if TYPE_CHECKING:
+    import polars
+
+Path = Union[str, "os.PathLike[str]"]
+
+#: ``{"carrier": "UA"}``, or comparisons such as ``[("delay", ">", 60)]``, all of which rows must meet.
+Where = Union[Mapping[str, Any], Iterable[Tuple[str, str, Any]]]
+
+
+class _Schema:
+    """Columns of a table, and how times are read for it."""
+
+    def __init__(self, columns: List["_native.Described"], time: int) -> None:
+        self.columns = columns
+        self.types = {name: kind for name, kind, *_ in columns}
+        self.kinds = {name: TimeType(unit, zone) for name, _, unit, zone, _ in columns if unit is not None}
+        self.time = columns[time][0]
+
+    def conditions(self, where: Optional[Where]) -> List[Tuple[str, str, Any]]:
+        if where is None:
+            return []
+        given = [(name, "=", value) for name, value in where.items()] if isinstance(where, Mapping) else list(where)
+        return [(name, sign, self._constant(name, value)) for name, sign, value in given]
+
+    def _constant(self, name: str, value: Any) -> Any:
+        if name in self.kinds:
+            ticks = whole(value, self.kinds[name])
+            if ticks is None:
+                raise SchemaError(f"{value!r} lies between two ticks of column {name!r}")
+            return ticks
+        if self.types.get(name) == "Date32":
+            day = nanos_of(value, TimeType("s", None)) / 86_400_000_000_000
+            if day != int(day):
+                raise SchemaError(f"{value!r} is no day, which column {name!r} has")
+            return int(day)
+        return value
+
+
+def _range(
+    native: Any,
+    name: Optional[str],
+    table: str,
+    schema: _Schema,
+    start: Optional[Time],
+    stop: Optional[Time],
+    columns: Optional[Iterable[str]],
+    where: Optional[Where],
+    reverse: bool,
+    limit: Optional[int],
+) -> Rows:
+    kind = schema.kinds[schema.time]
+    if isinstance(columns, str):
+        columns = [columns]
+    if limit is not None and limit < 0:
+        raise SchemaError(f"the limit is {limit}; it must not be negative")
+    args = (
+        bound(start, kind),
+        bound(stop, kind),
+        None if columns is None else list(columns),
+        schema.conditions(where),
+        reverse,
+        limit,
+    )
+    rows = native.range(*args) if name is None else native.range(name, *args)
+    title = [f"of {table!r}"]
+    if start is not None:
+        title.append(f"from {start}")
+    if stop is not None:
+        title.append(f"before {stop}")
+    if where is not None:
+        title.append("where " + " and ".join(f"{column} {sign} {value!r}" for column, sign, value in args[3]))
+    if reverse:
+        title.append("latest first")
+    if limit is not None:
+        title.append(f"at most {limit}")
+    return Rows(rows, ", ".join(title), schema.kinds)
+
+
+class Table:
+    """A table of an open store: rows ordered by time. Any number of threads may use it."""
+
+    def __init__(self, native: "_native.Table") -> None:
+        self._native = native
+        self._schema = _Schema(*native.describe())
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._native.name
+
+    @property
+    def time(self) -> str:
+        """The name of the column of times."""
+        return self._schema.time
+
+    @property
+    def zone(self) -> Optional[str]:
+        """The zone of the times, in which a time without one is read."""
+        return self._schema.kinds[self.time].zone
+
+    @property
+    def unit(self) -> str:
+        """The unit in which times are counted: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``."""
+        return self._schema.kinds[self.time].unit
+
+    @property
+    def columns(self) -> Dict[str, str]:
+        """Names and Arrow types of the columns."""
+        return dict(self._schema.types)
+
+    @property
+    def layout(self) -> str:
+        """``"indexed"`` or ``"sparse"``."""
+        return "indexed" if self._native.grid() is None else "sparse"
+
+    @property
+    def interval(self) -> Optional[int]:
+        """Of a sparse table, ticks between two rows."""
+        grid = self._native.grid()
+        return None if grid is None else grid[0]
+
+    def __arrow_c_schema__(self) -> Any:
+        return self._native.__arrow_c_schema__()
+
+    def append(self, rows: Any, *, snap: str = "refuse", progress: Any = None) -> Dict[str, int]:
+        """Appends rows, which are durable when it returns, and tells how many: ``rows``, and of a sparse table
+        ``moved`` to its grid and ``collided`` with a later row of the same commit.
+
+        ``rows`` is anything that gives an Arrow stream (a frame of pandas, Polars, pyarrow or DuckDB), a dict of NumPy
+        arrays or a structured array. Columns are found by name. A naive time is one of the table's zone.
+
+        Up to 262,144 rows are one commit, all of them or none. A longer stream is several: if one fails, those
+        before it stay, and the exception's ``rows_appended`` counts their rows. One longer batch is one commit.
+
+        ``snap`` says what is done with a row of a sparse table that is off its grid: ``"refuse"``, ``"nearest"`` or
+        ``"down"``. ``progress`` is a tqdm bar, or anything with ``update(rows)``.
+        """
+        return self._native.append(source_of(rows), snap, progress)
+
+    def range(
+        self,
+        start: Optional[Time] = None,
+        stop: Optional[Time] = None,
+        *,
+        columns: Optional[Iterable[str]] = None,
+        where: Optional[Where] = None,
+        reverse: bool = False,
+        limit: Optional[int] = None,
+    ) -> Rows:
+        """Rows with ``start <= time < stop``, as of now, ascending, or descending if ``reverse``."""
+        return _range(self._native, None, self.name, self._schema, start, stop, columns, where, reverse, limit)
+
+    def count(self, start: Optional[Time] = None, stop: Optional[Time] = None) -> int:
+        """How many rows have ``start <= time < stop``."""
+        return self.range(start, stop).count()
+
+    def get(self, time: Time) -> Optional[Dict[str, Any]]:
+        """The row of a time as a dict, the last to arrive if there are several; ``None`` if there is none."""
+        ticks = whole(time, self._schema.kinds[self.time])
+        values = None if ticks is None else self._native.get(ticks)
+        if values is None:
+            return None
+        return {
+            name: value_of(value, "D" if kind == "Date32" else None, self._schema.kinds.get(name))
+            for (name, kind, *_), value in zip(self._schema.columns, values)
+        }
+
+    def first(self) -> Optional[Dict[str, Any]]:
+        """The row of the least time, the first to arrive if there are several."""
+        return self.range(limit=1)._first()
+
+    def last(self) -> Optional[Dict[str, Any]]:
+        """The row of the greatest time, the last to arrive if there are several."""
+        return self.range(reverse=True, limit=1)._first()
+
+    def delete(self, start: Optional[Time] = None, stop: Optional[Time] = None) -> None:
+        """Removes the rows with ``start <= time < stop``."""
+        kind = self._schema.kinds[self.time]
+        self._native.delete(bound(start, kind), bound(stop, kind))
+
+    def mark(self) -> "_native.Mark":
+        """This moment, for :meth:`retract_since`."""
+        return self._native.mark()
+
+    def retract_since(self, mark: "_native.Mark") -> None:
+        """Takes back all rows appended since the mark, whoever appended them. Not of a sparse table."""
+        self._native.retract_since(mark)
+
+    def scan_polars(self) -> "polars.LazyFrame":
+        """A Polars ``LazyFrame`` that reads what a query needs: its columns, its range of times, its first rows. Each
+        collection reads the rows of its own moment."""
+        from ._polars import scan
+
+        return scan(self, self._schema.kinds[self.time])
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {kind}" for name, kind in self._schema.types.items())
+        return f"<bedload.Table {self.name!r} ({columns}), ordered by {self.time!r}>"
+
+
+class Snapshot:
+    """All tables as they were at one moment. Pages replaced since keep their space until it is closed or dropped."""
+
+    def __init__(self, native: "_native.Snapshot") -> None:
+        self._native = native
+
+    @property
+    def tables(self) -> List[str]:
+        """Names of the tables."""
+        return self._native.tables()
+
+    def range(
+        self,
+        table: str,
+        start: Optional[Time] = None,
+        stop: Optional[Time] = None,
+        *,
+        columns: Optional[Iterable[str]] = None,
+        where: Optional[Where] = None,
+        reverse: bool = False,
+        limit: Optional[int] = None,
+    ) -> Rows:
+        """As :meth:`Table.range`, of this moment."""
+        schema = _Schema(*self._native.describe(table))
+        return _range(self._native, table, table, schema, start, stop, columns, where, reverse, limit)
+
+    def close(self) -> None:
+        """Lets go of the moment. Its rows end with it."""
+        self._native.close()
+
+    def __enter__(self) -> "Snapshot":
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+
+class Database:
+    """An open store. Closing flushes; a store that is dropped, or killed, loses nothing that was acknowledged."""
+
+    def __init__(self, native: "_native.Store") -> None:
+        self._native = native
+
+    @property
+    def path(self) -> str:
+        """The store's directory."""
+        return os.fspath(self._native.path)
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._native.closed
+
+    @property
+    def tables(self) -> List[str]:
+        """Names of the tables, in the order in which they were created."""
+        return self._native.tables()
+
+    def table(
+        self,
+        name: str,
+        schema: Any = None,
+        *,
+        time: Optional[str] = None,
+        layout: str = "indexed",
+        interval: Optional[Interval] = None,
+        epoch: Optional[Time] = None,
+        create: bool = False,
+    ) -> Table:
+        """The table of this name. With ``create=True`` it is created if there is none: with the columns of
+        ``schema``, an Arrow schema or rows such as :meth:`Table.append` takes (none of which is appended), ordered
+        by the column ``time``, which may be left out if only one column has times.
+
+        ``layout="sparse"`` keeps one row at each time of a grid, ``interval`` apart, ``epoch`` among them.
+        """
+        try:
+            return Table(self._native.table(name))
+        except NotFoundError:
+            if not create:
+                raise
+        if schema is None:
+            raise SchemaError(f"there is no table {name!r}: to create it, give its schema, or rows that have it")
+        like = schema if hasattr(schema, "__arrow_c_schema__") else source_of(schema)
+        grid = None
+        if layout == "sparse":
+            if interval is None:
+                raise SchemaError("a sparse table needs the interval between its rows")
+            unit, zone = _native.Store.time_type(like, time)
+            first = 0 if epoch is None else whole(epoch, TimeType(unit, zone))
+            if first is None:
+                raise SchemaError(f"the epoch {epoch!r} lies between two ticks of the table's unit, {unit}")
+            grid = (interval_ticks(interval, unit), first)
+        elif layout != "indexed":
+            raise SchemaError(f'the layout {layout!r} is neither "indexed" nor "sparse"')
+        elif interval is not None or epoch is not None:
+            raise SchemaError('an interval and an epoch are for tables of layout="sparse"')
+        return Table(self._native.create_table(name, like, time, grid))
+
+    def drop_table(self, name: str) -> None:
+        """Removes a table and its rows. Snapshots keep what they see of it."""
+        self._native.drop_table(name)
+
+    def rename_table(self, name: str, new: str) -> None:
+        """Gives a table another name, under which it is to be asked for again."""
+        self._native.rename_table(name, new)
+
+    def snapshot(self) -> Snapshot:
+        """All tables at this moment; nothing is copied."""
+        return Snapshot(self._native.snapshot())
+
+    def flush(self) -> None:
+        """Moves rows from memory and log into pages: the next opening is quick."""
+        self._native.flush()
+
+    def verify(self) -> Dict[str, Any]:
+        """Reads and checks everything; ``problems`` lists what is damaged, and is empty for a sound store.
+
+        Ctrl-C ends the wait at once; the check goes on in the background until it is done.
+        """
+        return self._native.verify()
+
+    def backup(self, to: Path) -> Dict[str, Any]:
+        """Copies everything committed so far into a new store in the directory ``to`` and checks the copy, while others
+        write. Returns what :meth:`verify` would tell of it. Ctrl-C ends the wait and not the copying.
+        """
+        return self._native.backup(os.fspath(to))
+
+    def info(self) -> Dict[str, Any]:
+        """Sizes of the store (bytes) and of its tables (rows, first and last time, order of arrival as K and L)."""
+        told = self._native.info()
+        told["path"] = os.fspath(told["path"])
+        for table in told["tables"]:
+            kind = self.table(table["name"])._schema
+            for edge in ("first", "last"):
+                if table[edge] is not None:
+                    table[edge] = of_ticks(table[edge], kind.kinds[kind.time])
+        return told
+
+    def metrics(self) -> Dict[str, int]:
+        """How often the store went to the disk since it was opened."""
+        return self._native.metrics()
+
+    def close(self) -> None:
+        """Flushes and closes. Tables, snapshots and rows of it raise :class:`bedload.ClosedError` from then on."""
+        self._native.close()
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self.tables)} tables: {', '.join(self.tables)}"
+        return f"<bedload.Database {self.path!r}, {state}>"
+
+
+def open(
+    path: Path,
+    create: bool = False,
+    *,
+    cache_bytes: Optional[int] = None,
+    head_bytes: Optional[int] = None,
+    page_bytes: Optional[int] = None,
+    durability: str = "always",
+    group_every: dt.timedelta = dt.timedelta(milliseconds=10),
+    background: bool = True,
+) -> Database:
+    """Opens the store in a directory; with ``create=True`` one is created where there is none.
+
+    ``cache_bytes`` is memory for pages (default 64 MiB), ``head_bytes`` memory for rows that are not in pages yet
+    (32 MiB), ``page_bytes`` the size of a page of a new store (16 KiB; a power of two from 4 to 32 KiB).
+    ``durability`` is ``"always"`` (a commit returns when its rows are on the disk), ``"group"`` (and syncs begin
+    ``group_every`` apart) or ``"relaxed"`` (a power cut may take the last second). ``background=False`` starts no
+    thread that flushes."""
+    seconds = group_every.total_seconds()
+    return Database(
+        _native.open(os.fspath(path), create, cache_bytes, head_bytes, page_bytes, durability, seconds, background)
+    )
+
+
+def inspect(path: Path) -> List[str]:
+    """All that is damaged in a store that nobody has open, whether it can be opened or not."""
+    return _native.inspect(os.fspath(path))
+
+
+def restore(backup: Path, to: Path) -> Dict[str, Any]:
+    """Copies a backup to where its store is to be, and checks the copy."""
+    return _native.restore(os.fspath(backup), os.fspath(to))

@@ -1,0 +1,181 @@
+"""Times as people write them, as whole ticks since 1970."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any, NamedTuple, Optional, Union
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from ._errors import SchemaError
+
+#: Anything that names a point in time; an ``int`` counts ticks of the table's unit since 1970.
+Time = Union[dt.datetime, dt.date, np.datetime64, str, int, np.integer]
+
+#: Anything that names a length of time; an ``int`` counts ticks of the table's unit.
+Interval = Union[dt.timedelta, np.timedelta64, int, np.integer]
+
+NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:([Zz])|([+-])(\d\d)(?::?(\d\d))?)?)?"
+)
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+
+
+class TimeType(NamedTuple):
+    """Unit and zone of a column of times."""
+
+    unit: str
+    zone: Optional[str]
+
+
+def zone_info(name: str) -> dt.tzinfo:
+    """The zone of this name, which is that of an IANA zone or an offset such as ``+02:00``."""
+    if name in ("UTC", "Z", "Etc/UTC"):
+        return dt.timezone.utc
+    if fixed := _OFFSET.fullmatch(name):
+        sign, hours, minutes = fixed.groups()
+        offset = dt.timedelta(hours=int(hours), minutes=int(minutes))
+        return dt.timezone(-offset if sign == "-" else offset)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise SchemaError(f"there is no time zone {name!r} on this machine: install the package tzdata") from error
+
+
+def _nanos(value: dt.datetime) -> int:
+    """Nanoseconds since 1970 by the calendar and clock of ``value``."""
+    since = value.replace(tzinfo=None) - _EPOCH
+    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    # A pandas Timestamp has nanoseconds as well.
+    return micros * 1_000 + int(getattr(value, "nanosecond", 0))
+
+
+def _localised(nanos: int, zone: Optional[str], fold: int, written: object) -> int:
+    """Nanoseconds in UTC of a reading of the clocks of ``zone``."""
+    if zone is None:
+        return nanos
+    info = zone_info(zone)
+    if isinstance(info, dt.timezone):
+        return nanos - info.utcoffset(None) // dt.timedelta(microseconds=1) * 1_000
+    try:
+        local = _EPOCH + dt.timedelta(microseconds=nanos // 1_000)
+    except OverflowError as error:
+        raise SchemaError(f"{written!r} is beyond the years 1 to 9999, where zones have rules") from error
+    offset = local.replace(tzinfo=info, fold=fold).utcoffset() or dt.timedelta()
+    back = (local - offset).replace(tzinfo=dt.timezone.utc).astimezone(info).replace(tzinfo=None, fold=0)
+    if back != local:
+        raise SchemaError(f"{written!r} does not exist in {zone}: the clocks were set forward over it")
+    return nanos - offset // dt.timedelta(microseconds=1) * 1_000
+
+
+def _of_text(text: str, zone: Optional[str]) -> int:
+    parts = _ISO.fullmatch(text)
+    if parts is None:
+        raise SchemaError(f"{text!r} is no time: write YYYY-MM-DD, or YYYY-MM-DDTHH:MM[:SS[.fraction]][Z|+HH:MM]")
+    year, month, day, hour, minute, second, fraction, utc, sign, off_hours, off_minutes = parts.groups()
+    try:
+        local = dt.datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
+    except ValueError as error:
+        raise SchemaError(f"{text!r} is no time: {error}") from error
+    nanos = _nanos(local) + int((fraction or "0").ljust(9, "0"))
+    if not (utc or sign):
+        return _localised(nanos, zone, 0, text)
+    _need_zone(zone, text)
+    offset = (int(off_hours or 0) * 60 + int(off_minutes or 0)) * 60 * NANOS["s"]
+    return nanos + offset if sign == "-" else nanos - offset
+
+
+def _need_zone(zone: Optional[str], written: object) -> None:
+    if zone is None:
+        raise SchemaError(f"{written!r} has a time zone and the table's times have none: remove it, or convert it")
+
+
+def _of_numpy(value: np.datetime64) -> int:
+    if np.isnat(value):
+        raise SchemaError("NaT is no time")
+    unit, count = np.datetime_data(value.dtype)
+    if unit in ("ps", "fs", "as"):
+        raise SchemaError(f"{value!r} is finer than a nanosecond")
+    if unit in NANOS:
+        return int(value.astype(np.int64)) * count * NANOS[unit]
+    return int(value.astype("datetime64[s]").astype(np.int64)) * NANOS["s"]
+
+
+def nanos_of(value: Time, kind: TimeType) -> int:
+    """Nanoseconds since 1970, in UTC if the column has a zone. A time without a zone is one of the column's zone."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value) * NANOS[kind.unit]
+    if isinstance(value, np.datetime64):
+        return _localised(_of_numpy(value), kind.zone, 0, value)
+    if isinstance(value, str):
+        return _of_text(value, kind.zone)
+    if value is None or value != value:
+        raise SchemaError(f"{value!r} is no time")
+    if isinstance(value, dt.datetime):
+        offset = value.utcoffset()
+        if offset is None:
+            return _localised(_nanos(value), kind.zone, value.fold, value)
+        _need_zone(kind.zone, value)
+        return _nanos(value) - offset // dt.timedelta(microseconds=1) * 1_000
+    if isinstance(value, dt.date):
+        return _localised(_nanos(dt.datetime(value.year, value.month, value.day)), kind.zone, 0, value)
+    raise TypeError(
+        f"{value!r} is no time: use a datetime, a date, a numpy.datetime64, a pandas.Timestamp, an ISO string or ticks"
+    )
+
+
+def bound(value: Optional[Time], kind: TimeType) -> Optional[int]:
+    """The first tick at or after a time: rows from it on, or before it, are those from the time on or before it."""
+    if value is None:
+        return None
+    ticks = -(-nanos_of(value, kind) // NANOS[kind.unit])
+    return min(max(ticks, I64_MIN), I64_MAX)
+
+
+def whole(value: Time, kind: TimeType) -> Optional[int]:
+    """The tick of a time; nothing if it lies between two."""
+    ticks, rest = divmod(nanos_of(value, kind), NANOS[kind.unit])
+    return ticks if rest == 0 and I64_MIN <= ticks <= I64_MAX else None
+
+
+def interval_ticks(value: Interval, unit: str) -> int:
+    """Ticks of a length of time, which must be whole."""
+    if isinstance(value, np.timedelta64):
+        tick: Any = np.timedelta64(1, unit)  # type: ignore[call-overload]
+        ticks, rest = divmod(value, tick)
+        if rest != 0 * tick:
+            raise SchemaError(f"{value!r} is not whole in ticks of the table's unit, {unit}")
+        return int(ticks)
+    if isinstance(value, dt.timedelta):
+        nanos = value // dt.timedelta(microseconds=1) * 1_000 + int(getattr(value, "nanoseconds", 0))
+        ticks_, rest_ = divmod(nanos, NANOS[unit])
+        if rest_:
+            raise SchemaError(f"{value!r} is not whole in ticks of the table's unit, {unit}")
+        return ticks_
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    raise TypeError(f"{value!r} is no length of time: use a timedelta, a numpy.timedelta64 or ticks")
+
+
+def of_ticks(ticks: int, kind: TimeType) -> Any:
+    """A ``datetime`` of the column's zone; of nanoseconds a ``pandas.Timestamp``, which alone keeps them."""
+    if kind.unit == "ns":
+        import pandas
+
+        stamp = pandas.Timestamp(ticks, unit="ns")
+        return stamp if kind.zone is None else stamp.tz_localize("UTC").tz_convert(zone_info(kind.zone))
+    micros = ticks * (NANOS[kind.unit] // 1_000)
+    try:
+        naive = _EPOCH + dt.timedelta(microseconds=micros)
+        if kind.zone is None:
+            return naive
+        return naive.replace(tzinfo=dt.timezone.utc).astimezone(zone_info(kind.zone))
+    except OverflowError:
+        # Beyond the years that a datetime knows.
+        return np.datetime64(ticks, kind.unit)  # type: ignore[call-overload]

@@ -1,0 +1,135 @@
+//! Record batches in and out through the Arrow C data and C stream interfaces, without pyarrow and without copying.
+
+use std::ffi::CStr;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+const STREAM: &CStr = c"arrow_array_stream";
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+
+/// A source of batches.
+pub(crate) type Reader = Box<dyn RecordBatchReader + Send>;
+
+/// A reader of a Python object that has `__arrow_c_stream__` or, if it is a single batch, `__arrow_c_array__`.
+pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Reader> {
+    if object.hasattr("__arrow_c_stream__")? {
+        let capsule = object.call_method0("__arrow_c_stream__")?;
+        let stream = take_stream(capsule.cast::<PyCapsule>()?)?;
+        return Ok(Box::new(
+            RecordBatchStreamReader::try_new(stream).map_err(refused)?,
+        ));
+    }
+    if object.hasattr("__arrow_c_array__")? {
+        let pair = object.call_method0("__arrow_c_array__")?;
+        let batch = take_batch(pair.cast::<PyTuple>()?)?;
+        let schema = batch.schema();
+        return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
+    }
+    Err(PyTypeError::new_err(format!(
+        "{} is no source of Arrow data: it has neither __arrow_c_stream__ nor __arrow_c_array__",
+        object.get_type().name()?
+    )))
+}
+
+/// The schema of a Python object that has `__arrow_c_schema__`, or of the batches it can give.
+pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
+    if object.hasattr("__arrow_c_schema__")? {
+        let capsule = object.call_method0("__arrow_c_schema__")?;
+        let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?;
+        let pointer = pointer.cast::<FFI_ArrowSchema>();
+        // SAFETY: a capsule of this name points to an `ArrowSchema`, which it keeps alive; it is only read.
+        #[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]
+        let schema = unsafe { pointer.as_ref() };
+        return Ok(std::sync::Arc::new(Schema::try_from(schema).map_err(refused)?));
+    }
+    Ok(reader_of(object)?.schema())
+}
+
+#[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]
+fn take_stream(capsule: &Bound<'_, PyCapsule>) -> PyResult<FFI_ArrowArrayStream> {
+    let pointer = capsule
+        .pointer_checked(Some(STREAM))?
+        .cast::<FFI_ArrowArrayStream>();
+    // SAFETY: a capsule of this name points to an `ArrowArrayStream`, which the caller may move out; what is left
+    // behind is marked as released, as the interface asks.
+    Ok(unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) })
+}
+
+#[expect(unsafe_code, reason = "the Arrow C interface is made of pointers")]
+fn take_batch(pair: &Bound<'_, PyTuple>) -> PyResult<RecordBatch> {
+    let schema = pair.get_item(0)?;
+    let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?;
+    let array = pair.get_item(1)?;
+    let array = array.cast::<PyCapsule>()?.pointer_checked(Some(ARRAY))?;
+    // SAFETY: a capsule of this name points to an `ArrowSchema`, which it keeps alive; it is only read.
+    let schema = unsafe { schema.cast::<FFI_ArrowSchema>().as_ref() };
+    // SAFETY: a capsule of this name points to an `ArrowArray`, which the caller may move out; what is left behind is
+    // marked as released.
+    let array = unsafe { FFI_ArrowArray::from_raw(array.cast().as_ptr()) };
+    // SAFETY: the two come from one call of `__arrow_c_array__`, so the schema describes the array.
+    let mut data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
+    data.align_buffers();
+    let array = StructArray::from(data);
+    if array.null_count() > 0 {
+        return Err(PyValueError::new_err("an array of rows must have no null rows"));
+    }
+    Ok(RecordBatch::from(array))
+}
+
+/// A capsule through which batches leave.
+pub(crate) fn capsule_of(py: Python<'_>, reader: Reader) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
+}
+
+fn refused(error: ArrowError) -> PyErr {
+    PyTypeError::new_err(format!("the Arrow data cannot be read: {error}"))
+}
+
+/// A few thousand rows in columns.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct Batch {
+    pub(crate) batch: RecordBatch,
+}
+
+#[pymethods]
+impl Batch {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface makes honouring it optional.
+        drop(requested_schema);
+        let batches = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
+        capsule_of(py, Box::new(batches))
+    }
+
+    fn __len__(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    fn column_names(&self) -> Vec<String> {
+        let schema = self.batch.schema();
+        schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+        crate::numpy_columns::columns_of(py, &self.batch)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<bedload batch of {} rows: {}>",
+            self.batch.num_rows(),
+            self.column_names().join(", ")
+        )
+    }
+}

@@ -1,0 +1,150 @@
+//! Columns as they come, made into those of a table: found by name, and of the table's types without loss.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::{CastOptions, cast, cast_with_options};
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use pyo3::prelude::*;
+
+use crate::error::schema as refuse;
+
+/// The rows of a batch with the columns of `schema`, in its order. A column that comes in another type is cast, and
+/// refused where the cast would lose anything.
+pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
+    let given = batch.schema();
+    if let Some(other) = given
+        .fields()
+        .iter()
+        .find(|field| schema.index_of(field.name()).is_err())
+    {
+        return Err(refuse(format!("the table has no column {:?}", other.name())));
+    }
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let Some(column) = batch.column_by_name(field.name()) else {
+            return Err(refuse(format!("the rows have no column {:?}", field.name())));
+        };
+        columns.push(conform_column(column, field.data_type(), field.name())?);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let named = arrow_schema::Schema::new(
+        schema
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone().with_nullable(true))
+            .collect::<Vec<_>>(),
+    );
+    RecordBatch::try_new_with_options(Arc::new(named), columns, &options)
+        .map_err(|error| refuse(error.to_string()))
+}
+
+fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<ArrayRef> {
+    let from = column.data_type();
+    if from == to {
+        return Ok(column.clone());
+    }
+    let lossy = || {
+        refuse(format!(
+            "column {name:?} is {from} and the table's is {to}: values would change"
+        ))
+    };
+    match (from, to) {
+        (DataType::Timestamp(given, zone), DataType::Timestamp(unit, kept)) => {
+            if zone.is_some() && kept.is_none() {
+                return Err(refuse(format!(
+                    "column {name:?} has times of the zone {:?} and the table's times have no zone: convert them first",
+                    zone.as_deref().unwrap_or_default()
+                )));
+            }
+            check_ticks(column, *given, *unit, name)?;
+        }
+        (DataType::Date32 | DataType::Date64, DataType::Timestamp(..)) => {
+            let days = cast(column, &DataType::Timestamp(TimeUnit::Second, None)).map_err(|_| lossy())?;
+            return conform_column(&days, to, name);
+        }
+        (DataType::Utf8View | DataType::LargeUtf8 | DataType::Dictionary(..), DataType::Utf8) => {}
+        (DataType::Null, _) => {}
+        (DataType::Dictionary(..), _) => {
+            let plain = match from {
+                DataType::Dictionary(_, values) => values.as_ref(),
+                other => other,
+            };
+            let plain = cast(column, plain).map_err(|_| lossy())?;
+            return conform_column(&plain, to, name);
+        }
+        // pandas and NumPy know no dates: midnights are days.
+        (DataType::Timestamp(unit, None), DataType::Date32) => {
+            check_ticks(column, *unit, TimeUnit::Second, name)?;
+            return exact(column, to, name);
+        }
+        (DataType::Binary | DataType::LargeBinary | DataType::BinaryView, DataType::FixedSizeBinary(_)) => {}
+        _ if from.is_numeric() && to.is_numeric() => return exact(column, to, name),
+        _ => {
+            return Err(refuse(format!("column {name:?} is {from}; the table's is {to}")));
+        }
+    }
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(column, to, &strict).map_err(|error| {
+        refuse(format!(
+            "column {name:?}, which is {from}, does not become {to}: {error}"
+        ))
+    })
+}
+
+/// The column in another type, if casting it back gives what it was.
+fn exact(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<ArrayRef> {
+    let from = column.data_type();
+    let there = cast(column, to).map_err(|error| refuse(error.to_string()))?;
+    let back = cast(&there, from).map_err(|error| refuse(error.to_string()))?;
+    if back.to_data() == column.to_data() || same_values(&back, column) {
+        Ok(there)
+    } else {
+        Err(refuse(format!(
+            "column {name:?} is {from} and the table's is {to}: some values would change"
+        )))
+    }
+}
+
+/// Whether two columns are equal, each NaN to each other NaN.
+fn same_values(one: &ArrayRef, other: &ArrayRef) -> bool {
+    let equal = arrow_ord::cmp::not_distinct(one, other);
+    equal.is_ok_and(|equal| equal.true_count() == equal.len())
+}
+
+/// Refuses times that a coarser unit would round.
+fn check_ticks(column: &ArrayRef, from: TimeUnit, to: TimeUnit, name: &str) -> PyResult<()> {
+    let per_tick = nanos(from);
+    if nanos(to) <= per_tick {
+        return Ok(());
+    }
+    let divisor = nanos(to) / per_tick;
+    let ticks = cast(column, &DataType::Int64).map_err(|error| refuse(error.to_string()))?;
+    let ticks = ticks.as_primitive::<Int64Type>();
+    match (0..ticks.len()).find(|&row| ticks.is_valid(row) && ticks.value(row) % divisor != 0) {
+        None => Ok(()),
+        Some(row) => Err(refuse(format!(
+            "row {row} of column {name:?} is not a whole {}: round the times first, or use a table of a finer unit",
+            match to {
+                TimeUnit::Second => "second",
+                TimeUnit::Millisecond => "millisecond",
+                TimeUnit::Microsecond => "microsecond",
+                TimeUnit::Nanosecond => "nanosecond",
+            }
+        ))),
+    }
+}
+
+const fn nanos(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}

@@ -1,0 +1,51 @@
+//! Errors of the store as exceptions of the package.
+
+use bedload::Error;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// The class of `bedload._errors` that tells a caller what can be done about an error.
+fn class_of(error: &Error) -> &'static str {
+    match error {
+        Error::Io { .. } => "DiskError",
+        Error::NoSpace { .. } => "NoSpaceError",
+        Error::Corrupt { .. } => "CorruptError",
+        Error::NotAStore { .. } | Error::Irregular { .. } => "NotAStoreError",
+        Error::AlreadyExists { .. } | Error::TableExists { .. } => "ExistsError",
+        Error::NewerFormat { .. } => "NewerFormatError",
+        Error::Locked { .. } => "InUseError",
+        Error::Inherited { .. } => "InheritedError",
+        Error::NoSuchTable { .. } | Error::NoSuchColumn { .. } => "NotFoundError",
+        Error::Schema { .. }
+        | Error::NullTime { .. }
+        | Error::OffGrid { .. }
+        | Error::InvalidOption { .. }
+        | Error::TooLarge { .. } => "SchemaError",
+        Error::ReadOnly { .. } | Error::Replaced { .. } => "ReadOnlyError",
+        _ => "Error",
+    }
+}
+
+/// An exception of this class of `bedload._errors`.
+pub(crate) fn raise(class: &str, message: String) -> PyErr {
+    Python::attach(|py| {
+        let class = py
+            .import("bedload._errors")
+            .and_then(|errors| errors.getattr(class))
+            .and_then(|class| Ok(class.cast_into::<PyType>()?));
+        match class {
+            Ok(class) => PyErr::from_type(class, (message,)),
+            Err(error) => error,
+        }
+    })
+}
+
+/// The exception of a store's error, with the same message.
+pub(crate) fn of_store(error: Error) -> PyErr {
+    raise(class_of(&error), error.to_string())
+}
+
+/// The exception of rows that do not fit.
+pub(crate) fn schema(message: impl Into<String>) -> PyErr {
+    raise("SchemaError", message.into())
+}

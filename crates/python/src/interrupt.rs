@@ -1,0 +1,37 @@
+//! Long calls that end when Ctrl-C is pressed.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// How often a waiting call looks for Ctrl-C.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs work that cannot be stopped half-way on a thread of its own. Ctrl-C ends the wait, not the work.
+pub(crate) fn wait<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> bedload::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        // The receiver is gone if Ctrl-C was pressed.
+        let _ = sender.send(work());
+    });
+    let mut receiver = receiver;
+    loop {
+        let answer;
+        (answer, receiver) = py.detach(move || (receiver.recv_timeout(LOOK_EVERY), receiver));
+        match answer {
+            Ok(done) => return done.map_err(crate::error::of_store),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err(
+                    "the thread that did the work panicked; its message is on standard error",
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! NumPy arrays in and out. Arrays of numbers are copied once, as a whole; text becomes objects of Python.
+
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::arrow_stream::Batch;
+use crate::error;
+
+/// A column on its way in: name, values, which of them are missing, and the unit of values that count time.
+type Given<'py> = (
+    String,
+    Bound<'py, PyAny>,
+    Option<PyReadonlyArray1<'py, bool>>,
+    Option<String>,
+);
+
+/// Rows of columns: arrays of numbers or booleans, or lists of text.
+#[pyfunction]
+pub(crate) fn batch_of_columns(columns: Vec<Given<'_>>) -> PyResult<Batch> {
+    let mut fields = Vec::with_capacity(columns.len());
+    let mut arrays = Vec::with_capacity(columns.len());
+    for (name, values, missing, unit) in columns {
+        let missing = missing.map(|missing| missing.as_array().to_vec());
+        let mut array = array_of(&name, &values, missing)?;
+        if let Some(unit) = unit {
+            array = as_times(&array, &unit)?;
+        }
+        fields.push(Field::new(name, array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
+    batch
+        .map(|batch| Batch { batch })
+        .map_err(|error| error::schema(error.to_string()))
+}
+
+fn array_of(name: &str, values: &Bound<'_, PyAny>, missing: Option<Vec<bool>>) -> PyResult<ArrayRef> {
+    if let Ok(texts) = values.cast::<PyList>() {
+        let mut builder = StringBuilder::new();
+        for text in texts {
+            builder.append_option(text.extract::<Option<String>>()?);
+        }
+        return Ok(Arc::new(builder.finish()));
+    }
+    if let Ok(values) = values.extract::<PyReadonlyArray1<'_, bool>>() {
+        let values = values.as_array().to_vec();
+        return Ok(match missing {
+            None => Arc::new(BooleanArray::from(values)),
+            Some(missing) => Arc::new(BooleanArray::new(values.into(), Some(present(&missing)))),
+        });
+    }
+    let numbers = [
+        numbers::<Int8Type>,
+        numbers::<Int16Type>,
+        numbers::<Int32Type>,
+        numbers::<Int64Type>,
+        numbers::<UInt8Type>,
+        numbers::<UInt16Type>,
+        numbers::<UInt32Type>,
+        numbers::<UInt64Type>,
+        numbers::<Float32Type>,
+        numbers::<Float64Type>,
+    ];
+    numbers
+        .iter()
+        .find_map(|read| read(values, missing.as_deref()))
+        .ok_or_else(|| {
+            error::schema(format!(
+                "column {name:?} is not an array of one dimension of a type that a table keeps"
+            ))
+        })
+}
+
+fn present(missing: &[bool]) -> arrow_buffer::NullBuffer {
+    missing.iter().map(|missing| !missing).collect()
+}
+
+/// The numbers of an array of this very type.
+fn numbers<T: ArrowPrimitiveType<Native: Element>>(
+    values: &Bound<'_, PyAny>,
+    missing: Option<&[bool]>,
+) -> Option<ArrayRef> {
+    let values = values.extract::<PyReadonlyArray1<'_, T::Native>>().ok()?;
+    let values = match values.as_slice() {
+        Ok(values) => values.to_vec(),
+        // Of every other value, or backwards.
+        Err(_) => values.as_array().iter().cloned().collect(),
+    };
+    Some(Arc::new(PrimitiveArray::<T>::new(
+        values.into(),
+        missing.map(present),
+    )))
+}
+
+fn as_times(ticks: &ArrayRef, unit: &str) -> PyResult<ArrayRef> {
+    let to = match unit {
+        "s" => DataType::Timestamp(TimeUnit::Second, None),
+        "ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
+        "us" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        "D" => {
+            let days = arrow_cast::cast(ticks, &DataType::Int32)
+                .map_err(|error| error::schema(error.to_string()))?;
+            return arrow_cast::cast(&days, &DataType::Date32)
+                .map_err(|error| error::schema(error.to_string()));
+        }
+        other => {
+            return Err(error::schema(format!(
+                "times that count {other:?} are not kept: use datetime64 of s, ms, us, ns or D"
+            )));
+        }
+    };
+    arrow_cast::cast(ticks, &to).map_err(|error| error::schema(error.to_string()))
+}
+
+/// For each column its values, which of them are missing (or nothing, if none is), and the unit of times.
+pub(crate) fn columns_of<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let (values, unit) = values_of(py, column)?;
+        let missing = (column.null_count() > 0).then(|| {
+            let missing: Vec<bool> = (0..column.len()).map(|row| column.is_null(row)).collect();
+            missing.into_pyarray(py)
+        });
+        told.set_item(field.name(), (values, missing, unit))?;
+    }
+    Ok(told)
+}
+
+fn values_of<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<(Bound<'py, PyAny>, Option<&'static str>)> {
+    let plain = |values: Bound<'py, PyAny>| Ok((values, None));
+    match column.data_type() {
+        DataType::Boolean => {
+            let values: Vec<bool> = column.as_boolean().values().iter().collect();
+            plain(values.into_pyarray(py).into_any())
+        }
+        DataType::Int8 => plain(copied::<Int8Type>(py, column)),
+        DataType::Int16 => plain(copied::<Int16Type>(py, column)),
+        DataType::Int32 => plain(copied::<Int32Type>(py, column)),
+        DataType::Int64 => plain(copied::<Int64Type>(py, column)),
+        DataType::UInt8 => plain(copied::<UInt8Type>(py, column)),
+        DataType::UInt16 => plain(copied::<UInt16Type>(py, column)),
+        DataType::UInt32 => plain(copied::<UInt32Type>(py, column)),
+        DataType::UInt64 => plain(copied::<UInt64Type>(py, column)),
+        DataType::Float32 => plain(copied::<Float32Type>(py, column)),
+        DataType::Float64 => plain(copied::<Float64Type>(py, column)),
+        DataType::Date32 => Ok((copied::<Date32Type>(py, column), Some("D"))),
+        DataType::Timestamp(unit, _) => {
+            let ticks = arrow_cast::cast(column, &DataType::Int64)
+                .map_err(|error| error::schema(error.to_string()))?;
+            let unit = match unit {
+                TimeUnit::Second => "s",
+                TimeUnit::Millisecond => "ms",
+                TimeUnit::Microsecond => "us",
+                TimeUnit::Nanosecond => "ns",
+            };
+            Ok((copied::<Int64Type>(py, &ticks), Some(unit)))
+        }
+        DataType::Utf8 => plain(PyList::new(py, column.as_string::<i32>().iter())?.into_any()),
+        DataType::FixedSizeBinary(_) => {
+            let bytes = column.as_fixed_size_binary();
+            let bytes = bytes
+                .iter()
+                .map(|value| value.map(|value| PyBytes::new(py, value)));
+            plain(PyList::new(py, bytes.collect::<Vec<_>>())?.into_any())
+        }
+        other => Err(error::schema(format!("{other} has no NumPy type"))),
+    }
+}
+
+fn copied<'py, T: ArrowPrimitiveType<Native: Element>>(
+    py: Python<'py>,
+    column: &ArrayRef,
+) -> Bound<'py, PyAny> {
+    PyArray1::from_slice(py, column.as_primitive::<T>().values()).into_any()
+}

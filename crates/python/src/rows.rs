@@ -1,0 +1,372 @@
+//! Rows of a range of times: read again each time they are asked for, from one snapshot.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,
+    StringArray, UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+use bedload::Scan;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::arrow_stream::{Batch, capsule_of};
+use crate::error;
+use crate::filter::{Comparison, Condition, filter};
+use crate::interrupt;
+
+/// A snapshot that its store can take back when it is closed.
+pub(crate) type Slot = Arc<Mutex<Option<bedload::Snapshot>>>;
+
+/// Batches between two looks for Ctrl-C.
+const BATCHES_AT_ONCE: usize = 32;
+
+/// The snapshot of a slot, if its store is open.
+pub(crate) fn held(slot: &Slot) -> PyResult<bedload::Snapshot> {
+    let snapshot = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    snapshot.ok_or_else(|| error::raise("ClosedError", "the store or the snapshot is closed".into()))
+}
+
+/// Which rows are wanted.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct Rows {
+    snapshot: Slot,
+    table: String,
+    start: Option<i64>,
+    stop: Option<i64>,
+    /// Of the scan: those that are wanted, then those that only conditions need.
+    columns: Option<Vec<String>>,
+    wanted: usize,
+    conditions: Vec<Condition>,
+    reverse: bool,
+    limit: Option<u64>,
+    schema: SchemaRef,
+}
+
+/// A condition as the Python side hands it over: column, sign, constant.
+pub(crate) type Where<'py> = Vec<(String, String, Bound<'py, PyAny>)>;
+
+impl Rows {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of a range, each by itself in Python"
+    )]
+    pub(crate) fn new(
+        snapshot: Slot,
+        table: String,
+        start: Option<i64>,
+        stop: Option<i64>,
+        columns: Option<Vec<String>>,
+        conditions: &Where<'_>,
+        reverse: bool,
+        limit: Option<u64>,
+    ) -> PyResult<Self> {
+        let all = scan_of(&held(&snapshot)?, &table, start, stop, None)?
+            .schema()
+            .clone();
+        let needs_all = columns.is_none();
+        let mut names =
+            columns.unwrap_or_else(|| all.fields().iter().map(|field| field.name().clone()).collect());
+        let wanted = names.len();
+        let mut compared = Vec::new();
+        for (name, sign, constant) in conditions {
+            let comparison = Comparison::of_sign(sign).ok_or_else(|| {
+                error::schema(format!("{sign:?} is no comparison: use =, !=, <, <=, > or >="))
+            })?;
+            let column = names.iter().position(|other| other == name).unwrap_or_else(|| {
+                names.push(name.clone());
+                names.len() - 1
+            });
+            let known = all.fields().iter().map(|field| field.name().clone()).collect();
+            let field = all.field_with_name(name).map_err(|_| {
+                error::of_store(bedload::Error::NoSuchColumn {
+                    name: name.clone(),
+                    columns: known,
+                })
+            })?;
+            let constant = constant_of(constant, field.data_type(), name)?;
+            compared.push(Condition {
+                column,
+                comparison,
+                constant,
+            });
+        }
+        let columns = (!needs_all || names.len() > wanted).then_some(names);
+        let scan = scan_of(&held(&snapshot)?, &table, start, stop, columns.as_deref())?;
+        let indices: Vec<usize> = (0..wanted).collect();
+        let schema = scan
+            .schema()
+            .project(&indices)
+            .map_err(|error| error::schema(error.to_string()))?;
+        Ok(Self {
+            snapshot,
+            table,
+            start,
+            stop,
+            columns,
+            wanted,
+            conditions: compared,
+            reverse,
+            limit,
+            schema: Arc::new(schema),
+        })
+    }
+
+    pub(crate) fn reader(&self) -> PyResult<RowReader> {
+        let snapshot = held(&self.snapshot)?;
+        let mut scan = scan_of(
+            &snapshot,
+            &self.table,
+            self.start,
+            self.stop,
+            self.columns.as_deref(),
+        )?;
+        if self.reverse {
+            scan = scan.rev();
+        }
+        if let (Some(limit), true) = (self.limit, self.conditions.is_empty()) {
+            scan = scan.limit(limit);
+        }
+        Ok(RowReader {
+            scan,
+            conditions: self.conditions.clone(),
+            wanted: self.wanted,
+            left: self.limit.unwrap_or(u64::MAX),
+            schema: self.schema.clone(),
+        })
+    }
+}
+
+fn scan_of(
+    snapshot: &bedload::Snapshot,
+    table: &str,
+    start: Option<i64>,
+    stop: Option<i64>,
+    columns: Option<&[String]>,
+) -> PyResult<Scan> {
+    let scan = match (start, stop) {
+        (Some(start), Some(stop)) => snapshot.range(table, start..stop),
+        (Some(start), None) => snapshot.range(table, start..),
+        (None, Some(stop)) => snapshot.range(table, ..stop),
+        (None, None) => snapshot.range(table, ..),
+    };
+    let scan = scan.map_err(error::of_store)?;
+    match columns {
+        None => Ok(scan),
+        Some(names) => {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            scan.columns(&names).map_err(error::of_store)
+        }
+    }
+}
+
+/// A constant of a column's type.
+fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<ArrayRef> {
+    let plain: ArrayRef = match to {
+        DataType::Boolean => Arc::new(BooleanArray::from(vec![value.extract::<bool>()?])),
+        DataType::Utf8 => Arc::new(StringArray::from(vec![value.extract::<String>()?])),
+        DataType::Float32 | DataType::Float64 => Arc::new(Float64Array::from(vec![value.extract::<f64>()?])),
+        DataType::UInt64 => Arc::new(UInt64Array::from(vec![value.extract::<u64>()?])),
+        DataType::Date32 => {
+            let days = Arc::new(Int64Array::from(vec![value.extract::<i64>()?])) as ArrayRef;
+            arrow_cast::cast(&days, &DataType::Int32).map_err(|error| error::schema(error.to_string()))?
+        }
+        other if other.is_integer() || matches!(other, DataType::Timestamp(..)) => {
+            Arc::new(Int64Array::from(vec![value.extract::<i64>()?]))
+        }
+        other => {
+            return Err(error::schema(format!(
+                "column {name:?} is {other} and cannot be compared"
+            )));
+        }
+    };
+    let strict = arrow_cast::CastOptions {
+        safe: false,
+        ..Default::default()
+    };
+    arrow_cast::cast_with_options(&plain, to, &strict).map_err(|error| error::schema(error.to_string()))
+}
+
+/// One reading of rows.
+pub(crate) struct RowReader {
+    scan: Scan,
+    conditions: Vec<Condition>,
+    wanted: usize,
+    left: u64,
+    schema: SchemaRef,
+}
+
+impl RowReader {
+    fn next_batch(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        while self.left > 0 {
+            let batch = match self.scan.next()? {
+                Ok(batch) => batch,
+                Err(error) => return Some(Err(ArrowError::ExternalError(Box::new(error)))),
+            };
+            let batch = match filter(batch, &self.conditions) {
+                Ok(batch) => batch,
+                Err(error) => return Some(Err(error)),
+            };
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            let rows = usize::try_from(self.left).map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
+            self.left -= rows as u64;
+            let mut batch = batch.slice(0, rows);
+            if batch.num_columns() > self.wanted {
+                let wanted: Vec<usize> = (0..self.wanted).collect();
+                batch = match batch.project(&wanted) {
+                    Ok(batch) => batch,
+                    Err(error) => return Some(Err(error)),
+                };
+            }
+            return Some(Ok(batch));
+        }
+        None
+    }
+}
+
+impl Iterator for RowReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch()
+    }
+}
+
+impl RecordBatchReader for RowReader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// The exception of an error that came through a stream.
+pub(crate) fn of_stream(error: ArrowError) -> PyErr {
+    match error {
+        ArrowError::ExternalError(source) => match source.downcast::<bedload::Error>() {
+            Ok(own) => error::of_store(*own),
+            Err(other) => error::raise("Error", other.to_string()),
+        },
+        other => error::raise("Error", other.to_string()),
+    }
+}
+
+#[pymethods]
+impl Rows {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface makes honouring it optional.
+        drop(requested_schema);
+        capsule_of(py, Box::new(self.reader()?))
+    }
+
+    fn __iter__(&self) -> PyResult<BatchIterator> {
+        Ok(BatchIterator {
+            reader: Mutex::new(self.reader()?),
+        })
+    }
+
+    fn column_names(&self) -> Vec<String> {
+        self.schema
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
+    }
+
+    fn count(&self, py: Python<'_>) -> PyResult<u64> {
+        let mut reader = self.reader()?;
+        if self.conditions.is_empty() {
+            return interrupt::wait(py, move || reader.scan.count());
+        }
+        let mut rows = 0;
+        while let Some(batch) = py.detach(|| reader.next()) {
+            rows += batch.map_err(of_stream)?.num_rows() as u64;
+            py.check_signals()?;
+        }
+        Ok(rows)
+    }
+
+    /// Reads everything into memory.
+    #[pyo3(signature = (progress=None))]
+    fn read(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> PyResult<Batches> {
+        let mut reader = self.reader()?;
+        let mut batches = Vec::new();
+        loop {
+            let some: Result<Vec<_>, _> = py.detach(|| reader.by_ref().take(BATCHES_AT_ONCE).collect());
+            let mut some = some.map_err(of_stream)?;
+            py.check_signals()?;
+            if let Some(progress) = &progress {
+                progress.call_method1("update", (some.iter().map(RecordBatch::num_rows).sum::<usize>(),))?;
+            }
+            let is_last = some.len() < BATCHES_AT_ONCE;
+            batches.append(&mut some);
+            if is_last {
+                return Ok(Batches {
+                    schema: self.schema.clone(),
+                    batches,
+                });
+            }
+        }
+    }
+}
+
+/// Batches one after the other.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct BatchIterator {
+    reader: Mutex<RowReader>,
+}
+
+#[pymethods]
+impl BatchIterator {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        let next = py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).next());
+        next.transpose()
+            .map(|batch| batch.map(|batch| Batch { batch }))
+            .map_err(of_stream)
+    }
+}
+
+/// Rows that were read into memory.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct Batches {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+#[pymethods]
+impl Batches {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface makes honouring it optional.
+        drop(requested_schema);
+        let batches: Vec<_> = self.batches.iter().cloned().map(Ok).collect();
+        capsule_of(
+            py,
+            Box::new(RecordBatchIterator::new(batches, self.schema.clone())),
+        )
+    }
+
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// One batch of all rows.
+    fn joined(&self, py: Python<'_>) -> PyResult<Batch> {
+        let joined = py.detach(|| arrow_select::concat::concat_batches(&self.schema, &self.batches));
+        joined.map(|batch| Batch { batch }).map_err(of_stream)
+    }
+}

@@ -1,0 +1,361 @@
+//! An open store.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use bedload::{Durability, Grid, Layout, Options, VerifyReport};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arrow_stream::schema_of;
+use crate::error;
+use crate::interrupt;
+use crate::rows::{Rows, Slot, Where};
+use crate::table::{Described, Table, describe};
+
+/// A store until it is closed, and the snapshots of it that are held.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    path: PathBuf,
+    store: RwLock<Option<bedload::Store>>,
+    slots: Mutex<Vec<Weak<Mutex<Option<bedload::Snapshot>>>>>,
+}
+
+impl Handle {
+    pub(crate) fn store(&self) -> PyResult<bedload::Store> {
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner).clone();
+        store.ok_or_else(|| {
+            error::raise(
+                "ClosedError",
+                format!("the store {} is closed", self.path.display()),
+            )
+        })
+    }
+
+    /// The present state, until this store is closed.
+    pub(crate) fn slot(&self) -> PyResult<Slot> {
+        let slot = Arc::new(Mutex::new(Some(self.store()?.snapshot())));
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each search halves the list or doubles the time to the next one.
+        if slots.len() == slots.capacity() {
+            slots.retain(|slot| slot.strong_count() > 0);
+        }
+        slots.push(Arc::downgrade(&slot));
+        Ok(slot)
+    }
+
+    fn take(&self) -> Option<bedload::Store> {
+        for slot in self
+            .slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .drain(..)
+        {
+            if let Some(slot) = slot.upgrade() {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+        }
+        self.store.write().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// An open store.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct Store {
+    handle: Arc<Handle>,
+}
+
+/// Opens or creates a store.
+#[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the options of a store, each by itself in Python"
+)]
+pub(crate) fn open(
+    py: Python<'_>,
+    path: PathBuf,
+    create: bool,
+    cache_bytes: Option<usize>,
+    head_bytes: Option<usize>,
+    page_bytes: Option<usize>,
+    durability: &str,
+    group_seconds: f64,
+    background: bool,
+) -> PyResult<Store> {
+    let durability = match durability {
+        "always" => Durability::Always,
+        "group" => Durability::Group {
+            every: Duration::try_from_secs_f64(group_seconds)
+                .map_err(|error| error::schema(error.to_string()))?,
+        },
+        "relaxed" => Durability::Relaxed,
+        other => {
+            return Err(error::schema(format!(
+                "the durability {other:?} is not one of \"always\", \"group\" and \"relaxed\""
+            )));
+        }
+    };
+    let mut options = Options::new()
+        .create(create)
+        .durability(durability)
+        .background(background);
+    if let Some(bytes) = cache_bytes {
+        options = options.cache_bytes(bytes);
+    }
+    if let Some(bytes) = head_bytes {
+        options = options.head_bytes(bytes);
+    }
+    if let Some(bytes) = page_bytes {
+        options = options.page_bytes(bytes);
+    }
+    let opened = path.clone();
+    let store = py.detach(move || options.open(opened)).map_err(error::of_store)?;
+    let handle = Handle {
+        path,
+        store: RwLock::new(Some(store)),
+        slots: Mutex::default(),
+    };
+    Ok(Store {
+        handle: Arc::new(handle),
+    })
+}
+
+/// What is damaged in a store, whether or not it can be opened.
+#[pyfunction]
+pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
+    let problems = interrupt::wait(py, move || bedload::inspect(path))?;
+    Ok(problems.iter().map(ToString::to_string).collect())
+}
+
+/// Copies a backup to where its store is to be.
+#[pyfunction]
+pub(crate) fn restore(py: Python<'_>, from: PathBuf, to: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let report = interrupt::wait(py, move || bedload::restore(from, to))?;
+    report_of(py, &report)
+}
+
+fn report_of<'py>(py: Python<'py>, report: &VerifyReport) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("pages", report.pages)?;
+    told.set_item("blocks", report.blocks)?;
+    told.set_item("rows", report.rows)?;
+    told.set_item("log_records", report.log_records)?;
+    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    told.set_item("problems", problems)?;
+    Ok(told)
+}
+
+#[pymethods]
+impl Store {
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.handle.path.clone()
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.handle.store().is_err()
+    }
+
+    fn tables(&self) -> PyResult<Vec<String>> {
+        Ok(self.handle.store()?.tables())
+    }
+
+    fn table(&self, name: String) -> PyResult<Table> {
+        self.handle.store()?.table(&name).map_err(error::of_store)?;
+        Ok(Table::new(self.handle.clone(), name))
+    }
+
+    /// Creates a table; `grid` is interval and first time of a sparse one, in ticks.
+    fn create_table(
+        &self,
+        py: Python<'_>,
+        name: String,
+        schema: &Bound<'_, PyAny>,
+        time: Option<&str>,
+        grid: Option<(i64, i64)>,
+    ) -> PyResult<Table> {
+        let store = self.handle.store()?;
+        let schema = Table::schema_like(&schema_of(schema)?, time)?;
+        let layout = match grid {
+            None => Layout::Indexed,
+            Some((interval, epoch)) => {
+                Layout::Sparse(Grid::every(interval).map_err(error::of_store)?.from(epoch))
+            }
+        };
+        py.detach(|| store.create_table_as(&name, schema, layout))
+            .map_err(error::of_store)?;
+        Ok(Table::new(self.handle.clone(), name))
+    }
+
+    /// The unit and the zone of the times that a table like this has.
+    #[staticmethod]
+    fn time_type(schema: &Bound<'_, PyAny>, time: Option<&str>) -> PyResult<(String, Option<String>)> {
+        let schema = Table::schema_like(&schema_of(schema)?, time)?;
+        let (_, _, unit, zone, _) = describe(schema.arrow().field(schema.time_column()));
+        Ok((unit.unwrap_or_default(), zone))
+    }
+
+    fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let store = self.handle.store()?;
+        py.detach(|| store.drop_table(name)).map_err(error::of_store)
+    }
+
+    fn rename_table(&self, py: Python<'_>, name: &str, new: &str) -> PyResult<()> {
+        let store = self.handle.store()?;
+        py.detach(|| store.rename_table(name, new))
+            .map_err(error::of_store)
+    }
+
+    fn snapshot(&self) -> PyResult<Snapshot> {
+        let slot = self.handle.slot()?;
+        let store = self.handle.store()?;
+        // A table that is dropped meanwhile is left out: only its handle says which column is its time.
+        let times = crate::rows::held(&slot)?.tables().into_iter().filter_map(|name| {
+            let time = store.table(&name).ok()?.schema().time_column();
+            Some((name, time))
+        });
+        Ok(Snapshot {
+            slot,
+            times: times.collect(),
+        })
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let store = self.handle.store()?;
+        interrupt::wait(py, move || store.flush())
+    }
+
+    fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let store = self.handle.store()?;
+        report_of(py, &interrupt::wait(py, move || store.verify())?)
+    }
+
+    fn backup<'py>(&self, py: Python<'py>, to: PathBuf) -> PyResult<Bound<'py, PyDict>> {
+        let store = self.handle.store()?;
+        report_of(py, &interrupt::wait(py, move || store.backup(to))?)
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = self.handle.store()?.disk_counts();
+        let told = PyDict::new(py);
+        told.set_item("page_reads", counts.page_reads)?;
+        told.set_item("block_reads", counts.block_reads)?;
+        told.set_item("block_writes", counts.block_writes)?;
+        Ok(told)
+    }
+
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let store = self.handle.store()?;
+        let info = interrupt::wait(py, move || store.info())?;
+        let told = PyDict::new(py);
+        told.set_item("path", info.path)?;
+        told.set_item("format_version", info.format_version)?;
+        told.set_item("page_bytes", info.page_bytes)?;
+        told.set_item("checkpoint", info.checkpoint)?;
+        told.set_item("used_bytes", info.used_bytes)?;
+        told.set_item("file_bytes", info.file_bytes)?;
+        told.set_item("wal_bytes", info.wal_bytes)?;
+        let tables = PyList::empty(py);
+        for table in &info.tables {
+            let of_table = PyDict::new(py);
+            of_table.set_item("name", &table.name)?;
+            of_table.set_item("rows", table.rows)?;
+            of_table.set_item("first", table.first)?;
+            of_table.set_item("last", table.last)?;
+            let layout = if matches!(table.layout, Layout::Sparse(_)) {
+                "sparse"
+            } else {
+                "indexed"
+            };
+            of_table.set_item("layout", layout)?;
+            if let Some(order) = table.order {
+                let measured = PyDict::new(py);
+                measured.set_item("rows", order.total.rows)?;
+                measured.set_item("k", order.total.k)?;
+                measured.set_item("l", order.total.l)?;
+                measured.set_item("late", order.total.below_running_max)?;
+                of_table.set_item("arrival_order", measured)?;
+            }
+            if let Some(density) = table.density {
+                of_table.set_item("density", density.density())?;
+            }
+            tables.append(of_table)?;
+        }
+        told.set_item("tables", tables)?;
+        Ok(told)
+    }
+
+    /// Flushes and closes; snapshots and rows of the store end with it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.handle.take() {
+            None => Ok(()),
+            Some(store) => py.detach(|| store.close()).map_err(error::of_store),
+        }
+    }
+}
+
+/// All tables at one moment.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct Snapshot {
+    slot: Slot,
+    /// Names of the tables, and where the time stands among the columns of each.
+    times: Vec<(String, usize)>,
+}
+
+#[pymethods]
+impl Snapshot {
+    fn tables(&self) -> Vec<String> {
+        self.times.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of a range, each by itself in Python"
+    )]
+    fn range(
+        &self,
+        table: String,
+        start: Option<i64>,
+        stop: Option<i64>,
+        columns: Option<Vec<String>>,
+        conditions: Where<'_>,
+        reverse: bool,
+        limit: Option<u64>,
+    ) -> PyResult<Rows> {
+        Rows::new(
+            self.slot.clone(),
+            table,
+            start,
+            stop,
+            columns,
+            &conditions,
+            reverse,
+            limit,
+        )
+    }
+
+    fn describe(&self, table: &str) -> PyResult<(Vec<Described>, usize)> {
+        let scan = crate::rows::held(&self.slot)?
+            .range(table, ..)
+            .map_err(error::of_store)?;
+        let Some((_, time)) = self.times.iter().find(|(name, _)| name == table) else {
+            return Err(error::of_store(bedload::Error::NoSuchTable {
+                name: table.into(),
+            }));
+        };
+        Ok((
+            scan.schema()
+                .fields()
+                .iter()
+                .map(|field| describe(field))
+                .collect(),
+            *time,
+        ))
+    }
+
+    fn close(&self) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,291 @@
+//! A table of an open store.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use bedload::{Appended, Snap, TableSchema, Value};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrow_stream::reader_of;
+use crate::conform::conform;
+use crate::error;
+use crate::rows::{Rows, Where, of_stream};
+use crate::store::Handle;
+
+/// Short batches of a stream are joined until they have so many rows: a commit each would be a sync each.
+const ROWS_PER_COMMIT: usize = 1 << 18;
+
+/// A column in words: name, type, unit and zone of times, whether it may be null.
+pub(crate) type Described = (String, String, Option<String>, Option<String>, bool);
+
+pub(crate) fn describe(field: &Field) -> Described {
+    let (unit, zone) = match field.data_type() {
+        DataType::Timestamp(unit, zone) => (
+            Some(unit_name(*unit).to_owned()),
+            zone.as_ref().map(ToString::to_string),
+        ),
+        _ => (None, None),
+    };
+    (
+        field.name().clone(),
+        field.data_type().to_string(),
+        unit,
+        zone,
+        field.is_nullable(),
+    )
+}
+
+const fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// A moment in the life of a table.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct Mark {
+    mark: bedload::Mark,
+}
+
+/// A table of an open store, found by its name at each call.
+#[pyclass(frozen, module = "bedload._native")]
+pub(crate) struct Table {
+    handle: Arc<Handle>,
+    name: String,
+}
+
+impl Table {
+    pub(crate) fn new(handle: Arc<Handle>, name: String) -> Self {
+        Self { handle, name }
+    }
+
+    fn table(&self) -> PyResult<bedload::Table> {
+        self.handle.store()?.table(&self.name).map_err(error::of_store)
+    }
+
+    /// The schema of a table for rows like these. Text of any encoding becomes `Utf8`, days become `Date32`; without a
+    /// name the time is the only column of times.
+    pub(crate) fn schema_like(given: &SchemaRef, time: Option<&str>) -> PyResult<TableSchema> {
+        let is_time = |field: &&Arc<Field>| matches!(field.data_type(), DataType::Timestamp(..));
+        let name = match time {
+            Some(name) => name.to_owned(),
+            None => {
+                let times: Vec<_> = given.fields().iter().filter(is_time).collect();
+                let [only] = times[..] else {
+                    return Err(error::schema(format!(
+                        "{} columns are timestamps: name the one that orders the table with time=",
+                        times.len()
+                    )));
+                };
+                only.name().clone()
+            }
+        };
+        let fields: Vec<Field> = given
+            .fields()
+            .iter()
+            .map(|field| {
+                let kept = match field.data_type() {
+                    DataType::Date32 | DataType::Date64 if *field.name() == name => {
+                        DataType::Timestamp(TimeUnit::Second, None)
+                    }
+                    other => kept_type(other),
+                };
+                Field::new(field.name(), kept, field.is_nullable())
+            })
+            .collect();
+        TableSchema::new(Arc::new(Schema::new(fields)), &name).map_err(error::of_store)
+    }
+}
+
+/// The type in which a table keeps values of another one.
+fn kept_type(given: &DataType) -> DataType {
+    match given {
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::Date64 => DataType::Date32,
+        DataType::Dictionary(_, values) => kept_type(values),
+        other => other.clone(),
+    }
+}
+
+#[pymethods]
+impl Table {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The columns, and the position of the time.
+    fn describe(&self) -> PyResult<(Vec<Described>, usize)> {
+        let table = self.table()?;
+        let schema = table.schema();
+        let columns = schema
+            .arrow()
+            .fields()
+            .iter()
+            .map(|field| describe(field))
+            .collect();
+        Ok((columns, schema.time_column()))
+    }
+
+    /// Interval and first time of the grid of a sparse table, in ticks.
+    fn grid(&self) -> PyResult<Option<(i64, i64)>> {
+        Ok(match self.table()?.layout() {
+            bedload::Layout::Sparse(grid) => Some((grid.interval(), grid.offset())),
+            _ => None,
+        })
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyCapsule>> {
+        let schema = arrow_array::ffi::FFI_ArrowSchema::try_from(self.table()?.schema().arrow().as_ref())
+            .map_err(of_stream)?;
+        pyo3::types::PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// Appends what a source of Arrow data gives, up to 262,144 rows a commit; longer batches are one commit each.
+    #[pyo3(signature = (rows, snap, progress=None))]
+    fn append<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        snap: &str,
+        progress: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let snap = match snap {
+            "refuse" => Snap::Refuse,
+            "nearest" => Snap::Nearest,
+            "down" => Snap::Down,
+            other => {
+                return Err(error::schema(format!(
+                    "{other:?} is not one of \"refuse\", \"nearest\" and \"down\""
+                )));
+            }
+        };
+        let table = self.table()?.snapping(snap);
+        let mut reader = reader_of(rows)?;
+        let schema = table.schema().arrow().clone();
+        let (mut done, mut moved, mut collided) = (0, 0, 0);
+        let mut appended_all = || -> PyResult<()> {
+            let mut waiting: Vec<RecordBatch> = Vec::new();
+            let mut is_last = false;
+            while !is_last {
+                let step = py.detach(|| -> PyResult<Option<Appended>> {
+                    let mut count = waiting.iter().map(RecordBatch::num_rows).sum::<usize>();
+                    while count < ROWS_PER_COMMIT {
+                        let Some(batch) = reader.next() else {
+                            is_last = true;
+                            break;
+                        };
+                        let batch = conform(&batch.map_err(of_stream)?, &schema)?;
+                        count += batch.num_rows();
+                        if batch.num_rows() > 0 {
+                            waiting.push(batch);
+                        }
+                    }
+                    let batch = match &waiting[..] {
+                        [] => return Ok(None),
+                        [only] => only.clone(),
+                        [first, ..] => arrow_select::concat::concat_batches(&first.schema(), &waiting)
+                            .map_err(of_stream)?,
+                    };
+                    waiting.clear();
+                    table.append(&batch).map(Some).map_err(error::of_store)
+                })?;
+                if let Some(step) = step {
+                    done += step.rows;
+                    moved += step.moved;
+                    collided += step.collided;
+                    if let Some(progress) = &progress {
+                        progress.call_method1("update", (step.rows,))?;
+                    }
+                }
+                py.check_signals()?;
+            }
+            Ok(())
+        };
+        let outcome = appended_all();
+        if let Err(error) = outcome {
+            // Rows of commits before the failure stay: the caller learns how many.
+            error.value(py).setattr("rows_appended", done)?;
+            return Err(error);
+        }
+        let told = PyDict::new(py);
+        told.set_item("rows", done)?;
+        told.set_item("moved", moved)?;
+        told.set_item("collided", collided)?;
+        Ok(told)
+    }
+
+    fn range(
+        &self,
+        start: Option<i64>,
+        stop: Option<i64>,
+        columns: Option<Vec<String>>,
+        conditions: Where<'_>,
+        reverse: bool,
+        limit: Option<u64>,
+    ) -> PyResult<Rows> {
+        let slot = self.handle.slot()?;
+        Rows::new(
+            slot,
+            self.name.clone(),
+            start,
+            stop,
+            columns,
+            &conditions,
+            reverse,
+            limit,
+        )
+    }
+
+    /// The values of the row of a time, in the order of the columns.
+    fn get<'py>(&self, py: Python<'py>, time: i64) -> PyResult<Option<Vec<Option<Bound<'py, PyAny>>>>> {
+        let table = self.table()?;
+        let row = py.detach(|| table.get(time)).map_err(error::of_store)?;
+        let Some(row) = row else { return Ok(None) };
+        let columns = 0..table.schema().arrow().fields().len();
+        columns
+            .map(|column| row.value(column).map(|value| object_of(py, value)).transpose())
+            .collect::<PyResult<_>>()
+            .map(Some)
+    }
+
+    fn delete(&self, py: Python<'_>, start: Option<i64>, stop: Option<i64>) -> PyResult<()> {
+        let table = self.table()?;
+        py.detach(|| match (start, stop) {
+            (Some(start), Some(stop)) => table.delete_range(start..stop),
+            (Some(start), None) => table.delete_range(start..),
+            (None, Some(stop)) => table.delete_range(..stop),
+            (None, None) => table.delete_range(..),
+        })
+        .map_err(error::of_store)
+    }
+
+    fn mark(&self) -> PyResult<Mark> {
+        Ok(Mark {
+            mark: self.table()?.mark(),
+        })
+    }
+
+    fn retract_since(&self, py: Python<'_>, mark: &Mark) -> PyResult<()> {
+        let table = self.table()?;
+        py.detach(|| table.retract_since(mark.mark))
+            .map_err(error::of_store)
+    }
+}
+
+fn object_of<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
+        Value::Int(value) => value.into_pyobject(py)?.into_any(),
+        Value::UInt(value) => value.into_pyobject(py)?.into_any(),
+        Value::Float(value) => value.into_pyobject(py)?.into_any(),
+        Value::Text(value) => value.into_pyobject(py)?.into_any(),
+        Value::Bytes(value) => pyo3::types::PyBytes::new(py, value).into_any(),
+        other => return Err(error::raise("Error", format!("{other:?} has no Python type"))),
+    })
+}

@@ -1,0 +1,192 @@
+"""Rows go in and come out of each library with types, nulls, zones and order kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import bedload
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+ZONE = "America/New_York"
+
+
+def sample(zone: str | None = ZONE, unit: str = "us") -> pa.Table:
+    """Rows of every type that a table keeps, out of order, with nulls."""
+    at = pa.array([30, 10, 20, 10], pa.timestamp(unit, zone))
+    return pa.table(
+        {
+            "at": at,
+            "flag": pa.array([True, None, False, True]),
+            "tiny": pa.array([1, -2, None, 4], pa.int8()),
+            "big": pa.array([2**63, None, 0, 1], pa.uint64()),
+            "half": pa.array([0.5, None, float("nan"), -0.0], pa.float32()),
+            "text": pa.array(["ä", "", None, "b"]),
+            "day": pa.array([dt.date(2020, 1, 1), None, dt.date(1969, 12, 31), dt.date(1, 1, 1)]),
+            "other": pa.array([1, None, 3, 4], pa.timestamp("s", "UTC")),
+            "key": pa.array([b"abc", None, b"xyz", b"..."], pa.binary(3)),
+        }
+    )
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    order = np.argsort(table["at"].to_numpy(), kind="stable")
+    return table.take(pa.array(order)).combine_chunks()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", ZONE, "+05:30"])
+def test_pyarrow(db: bedload.Database, zone: str | None, unit: str) -> None:
+    given_rows = sample(zone, unit)
+    table = db.table("t", given_rows, time="at", create=True)
+    assert table.append(given_rows)["rows"] == 4
+    rows = table.range()
+    assert (table.zone, table.unit) == (zone, unit)
+    read = rows.to_pyarrow()
+    assert read.cast(in_order(given_rows).schema).equals(in_order(given_rows)) or same(read, in_order(given_rows))
+    assert read.schema.field("at").type == pa.timestamp(unit, zone)
+    assert pa.table(rows).equals(read) or same(pa.table(rows), read), "a stream starts from the beginning each time"
+
+
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """Equality in which NaN equals NaN."""
+    return repr(one.to_pylist()) == repr(other.to_pylist())
+
+
+def test_polars(db: bedload.Database) -> None:
+    frame = pl.DataFrame(
+        {
+            "at": [dt.datetime(2020, 1, 2), dt.datetime(2020, 1, 1)],
+            "text": ["b", None],
+            "kind": pl.Series(["x", "y"], dtype=pl.Categorical),
+        }
+    ).with_columns(pl.col("at").dt.replace_time_zone(ZONE))
+    table = db.table("t", frame, create=True)
+    table.append(frame)
+    read = table.range().to_polars()
+    assert read.schema["at"] == pl.Datetime("us", ZONE)
+    assert read.equals(frame.with_columns(pl.col("kind").cast(pl.String)).sort("at"))
+    assert pl.DataFrame(table.range()).equals(read)
+
+
+def test_pandas(db: bedload.Database) -> None:
+    frame = pd.DataFrame(
+        {
+            "at": pd.to_datetime(["2020-01-02", "2020-01-01"]).tz_localize(ZONE),
+            "x": [1.5, np.nan],
+            "text": ["b", None],
+            "kind": pd.Categorical(["u", "v"]),
+        }
+    )
+    table = db.table("t", frame, create=True)
+    table.append(frame)
+    read = table.range().to_pandas()
+    assert str(read["at"].dt.tz) == ZONE
+    assert read["x"].tolist()[1:] == [1.5] and np.isnan(read["x"][0])
+    assert read["at"].tolist() == sorted(frame["at"])
+    assert read["kind"].tolist() == ["v", "u"]
+
+
+def test_numpy(db: bedload.Database) -> None:
+    columns = {
+        "at": np.array(["2020-01-02", "2020-01-01"], "datetime64[ms]"),
+        "n": np.ma.MaskedArray(np.array([1, 2], np.int16), mask=[False, True]),
+        "x": np.array([0.5, 1.5, 2.5, 3.5])[::2],
+        "flag": np.array([True, False]),
+        "text": np.array(["one", "two"]),
+        "maybe": np.array([None, "c"], dtype=object),
+        "day": np.array(["2020-01-01", "NaT"], "datetime64[D]"),
+        "swapped": np.array([1, 2], ">i4"),
+    }
+    table = db.table("t", columns, time="at", create=True)
+    table.append(columns)
+    read = table.range().to_numpy()
+    assert read["at"].dtype == np.dtype("datetime64[ms]")
+    assert read["at"].tolist() == sorted(columns["at"].tolist())
+    assert read["n"].dtype == np.int16 and read["n"].tolist() == [None, 1]
+    assert read["x"].tolist() == [2.5, 0.5]
+    assert read["flag"].tolist() == [False, True]
+    assert read["text"].tolist() == ["two", "one"]
+    assert read["maybe"].tolist() == ["c", None]
+    assert np.isnat(read["day"][0]) and read["day"][1] == np.datetime64("2020-01-01")
+    assert read["swapped"].tolist() == [2, 1]
+
+
+def test_structured_array(db: bedload.Database) -> None:
+    rows = np.array([("2020-01-01", 1.0), ("2020-01-02", 2.0)], [("at", "datetime64[us]"), ("x", "f8")])
+    table = db.table("t", rows, create=True)
+    table.append(rows)
+    assert table.range().to_numpy()["x"].tolist() == [1.0, 2.0]
+
+
+def test_duckdb(db: bedload.Database) -> None:
+    relation = duckdb.sql("SELECT TIMESTAMP '2020-01-01' + INTERVAL (i) HOUR AS at, i AS n FROM range(10) t(i)")
+    table = db.table("t", relation, create=True)
+    table.append(relation)
+    rows = table.range("2020-01-01T03:00", "2020-01-01T06:00")
+    assert rows.columns == ["at", "n"]
+    assert duckdb.sql("SELECT count(*), sum(n) FROM rows").fetchall() == [(3, 12)]
+    assert duckdb.sql("SELECT max(n) FROM rows").fetchall() == [(5,)], "a range is read again"
+
+
+def test_a_single_batch(db: bedload.Database) -> None:
+    batch = pa.RecordBatch.from_pydict({"at": pa.array([1], pa.timestamp("s"))})
+    table = db.table("t", batch.schema, create=True)
+    table.append(batch)
+    assert table.count() == 1
+
+
+def test_flights(db: bedload.Database, flights: pa.Table) -> None:
+    table = db.table("departures", flights, time="departure", create=True)
+    assert table.append(flights)["rows"] == 328_521
+    read = table.range().to_pyarrow()
+    order = np.argsort(flights["departure"].to_numpy(), kind="stable")
+    expected = flights.take(pa.array(order)).combine_chunks()
+    assert read.cast(expected.schema).equals(expected)
+
+
+values = st.tuples(
+    st.integers(-(2**40), 2**40),
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.text(st.characters(codec="utf-8"), max_size=20),
+    st.none() | st.floats(),
+    st.none() | st.booleans(),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(values, max_size=30), max_size=4), st.sampled_from(["s", "ms", "us", "ns"]))
+def test_any_frames(tmp_path_factory: pytest.TempPathFactory, frames: list[list[tuple]], unit: str) -> None:
+    schema = pa.schema(
+        [
+            ("at", pa.timestamp(unit, "UTC")),
+            ("n", pa.int64()),
+            ("s", pa.string()),
+            ("x", pa.float64()),
+            ("b", pa.bool_()),
+        ]
+    )
+    columns = [pa.table(list(zip(*rows)) if rows else [[]] * 5, schema=schema) for rows in frames]
+    with bedload.open(tmp_path_factory.mktemp("any") / "s", create=True, durability="relaxed") as db:
+        table = db.table("t", schema, create=True)
+        for frame, way in zip(columns, (lambda f: f, pl.DataFrame, pl.DataFrame, lambda f: f)):
+            if unit == "s" and way is pl.DataFrame:
+                way = lambda f: f  # noqa: E731 -- Polars has no seconds
+            table.append(way(frame))
+        everything = pa.concat_tables(columns) if columns else schema.empty_table()
+        order = np.argsort(everything["at"].to_numpy(), kind="stable")
+        assert same_values(table.range().to_pyarrow(), everything.take(pa.array(order, pa.int64())))
+
+
+def same_values(one: pa.Table, other: pa.Table) -> bool:
+    def plain(table: pa.Table) -> list:
+        table = table.set_column(0, "at", table["at"].cast(pa.int64()))
+        return [repr(column.to_pylist()) for column in table.columns]
+
+    return plain(one) == plain(other) and one.schema.types == other.schema.types

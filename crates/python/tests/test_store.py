@@ -1,0 +1,455 @@
+"""Every option and every error of the interface."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import bedload
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from tqdm import tqdm
+
+
+def rows_of(times: list[int], unit: str = "s", zone: str | None = "UTC") -> pa.Table:
+    return pa.table({"at": pa.array(times, pa.timestamp(unit, zone)), "n": pa.array(range(len(times)), pa.int64())})
+
+
+@pytest.fixture
+def table(db: bedload.Database) -> bedload.Table:
+    table = db.table("t", rows_of([]), create=True)
+    table.append(rows_of([10, 30, 20, 20]))
+    return table
+
+
+def numbers(rows: bedload.Rows) -> list[int]:
+    return rows.to_pyarrow()["n"].to_pylist()
+
+
+def test_range(table: bedload.Table) -> None:
+    assert numbers(table.range()) == [0, 2, 3, 1]
+    assert numbers(table.range(20, 30)) == [2, 3]
+    assert numbers(table.range(start=20)) == [2, 3, 1]
+    assert numbers(table.range(stop=20)) == [0]
+    assert numbers(table.range(reverse=True)) == [1, 3, 2, 0]
+    assert numbers(table.range(reverse=True, limit=2)) == [1, 3]
+    assert numbers(table.range(limit=0)) == []
+    assert table.range(columns=["n"]).columns == ["n"]
+    assert table.range(columns="n").columns == ["n"]
+    assert table.range(columns=["n", "at"]).to_pyarrow().column_names == ["n", "at"]
+    assert table.range(20).count() == table.count(20) == 3
+    assert table.count() == 4
+    assert [len(batch) for batch in table.range()] == [4]
+    with pytest.raises(bedload.SchemaError, match="must not be negative"):
+        table.range(limit=-1)
+    with pytest.raises(bedload.NotFoundError, match="there is no column"):
+        table.range(columns=["m"])
+
+
+@pytest.mark.parametrize(
+    ("sign", "expected"),
+    [("=", [2]), ("==", [2]), ("!=", [0, 3, 1]), ("<", [0, 1]), ("<=", [0, 2, 1]), (">", [3]), (">=", [2, 3])],
+)
+def test_where(table: bedload.Table, sign: str, expected: list[int]) -> None:
+    assert numbers(table.range(where=[("n", sign, 2)])) == expected
+    assert table.range(where=[("n", sign, 2)]).count() == len(expected)
+
+
+def test_where_of_types(db: bedload.Database) -> None:
+    rows = {
+        "at": np.array([1, 2, 3], "datetime64[s]"),
+        "s": np.array(["a", "b", None], object),
+        "x": np.array([0.5, 1.5, 2.5], np.float32),
+        "b": np.array([True, False, True]),
+        "d": np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]"),
+        "o": np.array([5, 6, 7], "datetime64[ms]"),
+        "u": np.array([1, 2, 2**64 - 1], np.uint64),
+    }
+    table = db.table("t", rows, time="at", create=True)
+    table.append(rows)
+
+    def count(where: bedload._store.Where) -> int:
+        return table.range(columns=["x"], where=where).count()
+
+    assert count({"s": "a"}) == 1
+    assert count([("s", "!=", "a")]) == 1, "a row without a value meets nothing"
+    assert count([("x", ">=", 1.5), ("b", "=", True)]) == 1
+    assert count([("d", "<", dt.date(2020, 1, 3))]) == 2
+    assert count([("o", ">", np.datetime64(5, "ms"))]) == 2
+    assert count({"u": 2**64 - 1}) == 1
+    assert table.range(where={"b": True}, limit=1, reverse=True).to_numpy()["x"].tolist() == [2.5]
+    assert table.range(columns=["x"], where={"b": True}).to_pyarrow().column_names == ["x"]
+    with pytest.raises(bedload.SchemaError, match="no comparison"):
+        count([("x", "~", 1)])
+    with pytest.raises(bedload.NotFoundError):
+        count({"m": 1})
+    with pytest.raises(bedload.SchemaError, match="between two ticks"):
+        count({"at": "1970-01-01T00:00:01.5"})
+    with pytest.raises(bedload.SchemaError, match="is no day"):
+        count({"d": "2020-01-01T12:00"})
+
+
+def test_get_first_last(table: bedload.Table) -> None:
+    at = dt.datetime(1970, 1, 1, 0, 0, 20, tzinfo=dt.timezone.utc)
+    assert table.get(20) == {"at": at, "n": 3}
+    assert table.get("1970-01-01T00:00:20Z") == table.get(at) == table.get(20)
+    assert table.get(25) is None
+    assert table.get("1970-01-01T00:00:20.5") is None
+    assert (table.first() or {})["n"] == 0
+    assert (table.last() or {})["n"] == 1
+    table.delete()
+    assert table.first() is None and table.last() is None
+
+
+def test_delete_mark_retract_snapshot(db: bedload.Database, table: bedload.Table) -> None:
+    rows = table.range()
+    with db.snapshot() as snapshot:
+        mark = table.mark()
+        table.append(rows_of([40]))
+        table.delete(20, 30)
+        assert table.count() == 3
+        table.retract_since(mark)
+        assert table.count() == 2
+        assert snapshot.tables == ["t"]
+        assert numbers(snapshot.range("t", 20, reverse=True, limit=2, columns=["n"], where=[("n", "<", 9)])) == [1, 3]
+        assert numbers(rows) == [0, 2, 3, 1], "a range is of its moment"
+        with pytest.raises(bedload.NotFoundError):
+            snapshot.range("u")
+    with pytest.raises(bedload.ClosedError):
+        snapshot.range("t")
+
+
+def test_times(db: bedload.Database) -> None:
+    zone = "America/New_York"
+    table = db.table("t", rows_of([], "us", zone), create=True)
+    table.append({"at": np.array(["2020-07-01T12:00"], "datetime64[s]"), "n": np.array([1])})
+    noon = dt.datetime(2020, 7, 1, 16, tzinfo=dt.timezone.utc)
+    assert (table.first() or {})["at"] == noon, "a naive time is one of the table's zone"
+    assert str((table.first() or {})["at"].tzinfo) == zone
+    for written in [
+        noon,
+        dt.datetime(2020, 7, 1, 12),
+        "2020-07-01T12:00",
+        "2020-07-01 12:00:00.000000",
+        "2020-07-01T16:00Z",
+        "2020-07-01T18:00:00+02:00",
+        np.datetime64("2020-07-01T12"),
+        pd.Timestamp("2020-07-01T12:00"),
+        pd.Timestamp("2020-07-01T16:00", tz="UTC"),
+        1593619200000000,
+        np.int64(1593619200000000),
+    ]:
+        assert table.count(written) == 1 and table.get(written), written
+        assert table.count(None, written) == 0, written
+    assert table.count(dt.date(2020, 7, 1), dt.date(2020, 7, 2)) == 1
+    assert table.count("2020-07-01T12:00:00.000000001") == 0, "a bound between two ticks"
+    assert table.count("2020-07-01T11:59:59.9999999") == 1
+    with pytest.raises(bedload.SchemaError, match="does not exist"):
+        table.count("2020-03-08T02:30")
+    for wrong in ["", "noon", "2020-13-01", "2020-01-01T25:00", np.datetime64("NaT"), pd.NaT, float("nan")]:
+        with pytest.raises(bedload.SchemaError):
+            table.count(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        table.count(True)
+    naive = db.table("naive", rows_of([], "ns", None), create=True)
+    naive.append(rows_of([1_500], "ns", None))
+    assert naive.get(pd.Timestamp(1_500)) == {"at": pd.Timestamp(1_500), "n": 0}
+    for aware in [noon, "2020-07-01T16:00Z"]:
+        with pytest.raises(bedload.SchemaError, match="has a time zone"):
+            naive.count(aware)
+    with pytest.raises(bedload.SchemaError, match="no zone"):
+        naive.append(rows_of([1], "ns", "UTC"))
+
+
+def test_sparse(db: bedload.Database) -> None:
+    for name, interval in [("a", dt.timedelta(seconds=10)), ("b", np.timedelta64(10, "s")), ("c", 10)]:
+        table = db.table(
+            name, rows_of([]), layout="sparse", interval=interval, epoch="1970-01-01T00:00:03", create=True
+        )
+        assert (table.layout, table.interval) == ("sparse", 10)
+        table.append(rows_of([3, 13]))
+        with pytest.raises(bedload.SchemaError, match="not on the grid"):
+            table.append(rows_of([4]))
+        assert table.append(rows_of([24]), snap="down") == {"rows": 1, "moved": 1, "collided": 0}
+        assert table.append(rows_of([29, 33]), snap="nearest") == {"rows": 2, "moved": 1, "collided": 1}
+        assert [row["at"].timestamp() for row in table.range().to_pyarrow().to_pylist()] == [3, 13, 23, 33]
+        assert table.get(13) == {"at": dt.datetime.fromtimestamp(13, dt.timezone.utc), "n": 1}
+    with pytest.raises(bedload.SchemaError, match="nearest"):
+        table.append(rows_of([3]), snap="up")
+    with pytest.raises(bedload.SchemaError, match="sparse"):
+        table.retract_since(table.mark())
+    for options, message in [
+        ({"layout": "sparse"}, "needs the interval"),
+        ({"layout": "round"}, "neither"),
+        ({"interval": 5}, "sparse"),
+        ({"layout": "sparse", "interval": dt.timedelta(milliseconds=1)}, "not whole"),
+        ({"layout": "sparse", "interval": -1}, "positive"),
+        ({"layout": "sparse", "interval": 5, "epoch": "1970-01-01T00:00:00.5"}, "between two ticks"),
+    ]:
+        with pytest.raises(bedload.SchemaError, match=message):
+            db.table("d", rows_of([]), create=True, **options)  # type: ignore[arg-type]
+    assert db.info()["tables"][0]["layout"] == "sparse"
+
+
+def test_open_options(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with pytest.raises(bedload.NotAStoreError):
+        bedload.open(path)
+    for durability in ["always", "group", "relaxed"]:
+        with bedload.open(
+            path,
+            create=True,
+            cache_bytes=8 << 20,
+            head_bytes=1 << 20,
+            page_bytes=4096,
+            durability=durability,
+            group_every=dt.timedelta(milliseconds=1),
+            background=False,
+        ) as db:
+            table = db.table("t", rows_of([]), create=True)
+            table.append(rows_of([1]))
+            assert db.info()["page_bytes"] == 4096
+            with pytest.raises(bedload.InUseError):
+                bedload.open(path)
+    with pytest.raises(bedload.SchemaError):
+        bedload.open(tmp_path / "u", create=True, page_bytes=5000)
+    with pytest.raises(bedload.SchemaError):
+        bedload.open(tmp_path / "u", create=True, durability="never")
+    assert issubclass(bedload.NoSpaceError, bedload.DiskError) and issubclass(bedload.DiskError, OSError)
+
+
+def test_tables(db: bedload.Database, table: bedload.Table) -> None:
+    with pytest.raises(bedload.NotFoundError, match="no table"):
+        db.table("u")
+    with pytest.raises(bedload.SchemaError, match="give its schema"):
+        db.table("u", create=True)
+    with pytest.raises(bedload.SchemaError, match="0 columns are timestamps"):
+        db.table("u", pa.table({"n": [1]}), create=True)
+    with pytest.raises(bedload.NotFoundError):
+        db.table("u", rows_of([]), time="m", create=True)
+    db.table("u", table, create=True)
+    assert db.table("t", rows_of([]), create=True).count() == 4, "a table that exists is opened"
+    db.rename_table("u", "v")
+    assert db.tables == ["t", "v"]
+    with pytest.raises(bedload.ExistsError):
+        db.rename_table("v", "t")
+    db.drop_table("v")
+    assert db.tables == ["t"]
+    assert table.columns == {"at": 'Timestamp(s, "UTC")', "n": "Int64"}
+    assert (table.name, table.time, table.unit, table.zone) == ("t", "at", "s", "UTC")
+    assert (table.layout, table.interval) == ("indexed", None)
+
+
+def test_what_does_not_fit(table: bedload.Table) -> None:
+    good = rows_of([1])
+    for wrong, message in [
+        (good.append_column("m", [[1]]), "has no column"),
+        (good.drop(["n"]), "have no column"),
+        (good.set_column(1, "n", [["x"]]), 'column "n" is'),
+        (good.set_column(1, "n", [[1.5]]), "would change"),
+        (rows_of([1500], "ms"), "not a whole second"),
+        (good.set_column(0, "at", pa.array([None], pa.timestamp("s", "UTC"))), "no value in the time column"),
+    ]:
+        with pytest.raises(bedload.SchemaError, match=message):
+            table.append(wrong)
+    table.append(good.set_column(1, "n", [pa.array([2.0])]))
+    table.append(rows_of([2000], "ms"))
+    for wrong in [5, [1, 2], object()]:
+        with pytest.raises(TypeError, match="holds no rows"):
+            table.append(wrong)
+    with pytest.raises(bedload.SchemaError, match="dimensions"):
+        table.append({"at": np.zeros((2, 2)), "n": np.zeros(2)})
+    assert table.count() == 6
+
+
+def test_a_stream_that_fails_keeps_what_was_committed(table: bedload.Table) -> None:
+    def batches() -> object:
+        for _ in range(3):
+            yield rows_of(list(range(200_000))).to_batches()[0]
+        raise RuntimeError("the source broke")
+
+    reader = pa.RecordBatchReader.from_batches(rows_of([]).schema, batches())
+    with pytest.raises(bedload.Error, match="the source broke") as failed:
+        table.append(reader)
+    assert failed.value.rows_appended == 400_000
+    assert table.count() == 400_004
+
+
+def test_backup_verify_info(tmp_path: Path, db: bedload.Database, table: bedload.Table) -> None:
+    db.flush()
+    assert db.verify()["problems"] == []
+    assert db.backup(tmp_path / "copy")["rows"] == 4
+    assert bedload.inspect(tmp_path / "copy") == []
+    assert bedload.restore(tmp_path / "copy", tmp_path / "again")["problems"] == []
+    with bedload.open(tmp_path / "again") as again:
+        assert again.table("t").count() == 4
+    with pytest.raises(bedload.ExistsError):
+        db.backup(tmp_path / "copy")
+    info = db.info()
+    assert info["format_version"] >= 1 and info["path"] == db.path
+    (told,) = info["tables"]
+    assert (told["rows"], told["first"], told["last"]) == (4, (table.first() or {})["at"], (table.last() or {})["at"])
+    assert told["arrival_order"] == {"rows": 4, "k": 1, "l": 2, "late": 2}
+    assert set(db.metrics()) == {"page_reads", "block_reads", "block_writes"}
+
+
+def test_damage_is_an_error(tmp_path: Path) -> None:
+    with bedload.open(tmp_path / "s", create=True) as db:
+        db.table("t", rows_of([]), create=True).append(rows_of(list(range(10_000))))
+    file = tmp_path / "s" / "data"
+    content = bytearray(file.read_bytes())
+    content[32768:] = bytes(byte ^ 0x55 for byte in content[32768:])
+    file.write_bytes(content)
+    assert bedload.inspect(tmp_path / "s") != []
+    with pytest.raises(bedload.CorruptError, match="damaged"):
+        with bedload.open(tmp_path / "s") as db:
+            db.table("t").count()
+
+
+def test_closed(tmp_path: Path) -> None:
+    db = bedload.open(tmp_path / "s", create=True)
+    table = db.table("t", rows_of([]), create=True)
+    table.append(rows_of([1]))
+    rows, snapshot = table.range(), db.snapshot()
+    db.close()
+    db.close()
+    assert db.closed and "closed" in repr(db)
+    for call in [table.count, rows.count, lambda: snapshot.range("t"), db.info, lambda: table.append(rows_of([1]))]:
+        with pytest.raises(bedload.ClosedError):
+            call()
+    bedload.open(tmp_path / "s").close()
+
+
+def test_reprs(db: bedload.Database, table: bedload.Table) -> None:
+    assert repr(table) == "<bedload.Table 't' (at: Timestamp(s, \"UTC\"), n: Int64), ordered by 'at'>"
+    assert "1 tables: t" in repr(db)
+    shown = repr(table.range("1970-01-01", limit=3, reverse=True, where={"n": 3}))
+    assert shown.startswith("<bedload.Rows of 't', from 1970-01-01, where n = 3, latest first, at most 3>")
+    assert "1970-01-01T00:00:20 | 3" in shown
+    assert repr(table.range(50)).endswith("no rows")
+
+
+def test_progress_and_parquet(tmp_path: Path, table: bedload.Table) -> None:
+    with tqdm(file=io.StringIO()) as bar:
+        table.append(rows_of(list(range(100, 1100))), progress=bar)
+        assert bar.n == 1000
+        table.range().to_pyarrow(progress=bar)
+        assert bar.n == 2004
+    assert table.range(100).to_parquet(tmp_path / "rows.parquet", compression="zstd") == 1000
+    assert pyarrow.parquet.read_table(tmp_path / "rows.parquet")["n"].to_pylist() == list(range(1000))
+
+
+def test_threads_read_while_others_write(db: bedload.Database) -> None:
+    table = db.table("t", rows_of([]), create=True)
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def write(first: int) -> None:
+        for step in range(30):
+            table.append(rows_of(list(range(first + step * 100, first + step * 100 + 100))))
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                times = table.range().to_numpy()["at"]
+                assert len(times) % 100 == 0, "whole commits only"
+                assert (np.diff(times) >= np.timedelta64(0)).all()
+        except BaseException as error:
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    writers = [threading.Thread(target=write, args=(first,)) for first in (0, 50, 10_000)]
+    for thread in readers + writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in readers:
+        thread.join()
+    assert failures == []
+    assert table.count() == 9_000
+
+
+def _use(table: bedload.Table, answers: "multiprocessing.Queue[str]") -> None:
+    try:
+        table.append(rows_of([1]))
+        answers.put("appended")
+    except bedload.InheritedError as error:
+        answers.put(str(error))
+
+
+def test_a_forked_child_is_told(table: bedload.Table) -> None:
+    context = multiprocessing.get_context("fork")
+    answers: multiprocessing.Queue[str] = context.Queue()
+    child = context.Process(target=_use, args=(table, answers))
+    child.start()
+    assert "a process must open a store for itself" in answers.get(timeout=30)
+    child.join()
+    assert table.count() == 4
+
+
+INTERRUPTED = """
+import sys, bedload, pyarrow as pa
+schema = pa.schema([("at", pa.timestamp("s"))])
+batch = pa.record_batch([pa.array(range(300_000), pa.timestamp("s"))], schema=schema)
+def endless():
+    while True:
+        yield batch
+with bedload.open(sys.argv[1], create=True, durability="relaxed") as db:
+    table = db.table("t", schema, create=True)
+    print("ready", flush=True)
+    try:
+        table.append(pa.RecordBatchReader.from_batches(schema, endless()))
+    except KeyboardInterrupt as stopped:
+        assert table.count() == stopped.rows_appended > 0
+        print("stopped", flush=True)
+"""
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", INTERRUPTED, tmp_path / "s"], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    assert child.stdout.readline() == "stopped\n"
+    assert child.wait(30) == 0
+
+
+KILLED = """
+import sys, bedload, pyarrow as pa
+with bedload.open(sys.argv[1], create=True) as db:
+    table = db.table("t", pa.schema([("at", pa.timestamp("s"))]), create=True)
+    first = table.count()
+    for step in range(first, 10**9, 10):
+        table.append(pa.table({"at": pa.array(range(step, step + 10), pa.timestamp("s"))}))
+        print(step + 10, flush=True)
+"""
+
+
+def test_a_killed_interpreter_loses_no_acknowledged_batch(tmp_path: Path) -> None:
+    for _ in range(5):
+        child = subprocess.Popen([sys.executable, "-c", KILLED, tmp_path / "s"], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        acknowledged = int(child.stdout.readline())
+        time.sleep(0.2)
+        os.kill(child.pid, signal.SIGKILL)
+        acknowledged = max([acknowledged, *(int(line) for line in child.stdout if line.endswith("\n"))])
+        child.wait()
+        with bedload.open(tmp_path / "s") as db:
+            found = db.table("t").range().to_numpy()["at"].astype(int).tolist()
+        assert found == list(range(len(found))) and len(found) % 10 == 0 and len(found) >= acknowledged
+
+
+def test_versions() -> None:
+    assert bedload.__version__.count(".") == 2
