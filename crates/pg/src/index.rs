@@ -73,6 +73,8 @@ pub(crate) struct Index {
 struct Remembered {
     meta: PageId,
     head: Head,
+    /// The length of the file when it was last asked for: to ask again costs a call into the system.
+    blocks: u32,
 }
 
 impl Index {
@@ -87,7 +89,7 @@ impl Index {
         // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
-            let Remembered { meta, head } = match remembered.as_ref() {
+            let Remembered { meta, head, blocks } = match remembered.as_ref() {
                 Some(remembered) => *remembered,
                 None => {
                     let found = read_meta(&pages);
@@ -97,6 +99,7 @@ impl Index {
                     found
                 }
             };
+            pages.expect_blocks(blocks);
             Self { pages, meta, head }
         }
     }
@@ -430,6 +433,19 @@ impl Index {
     }
 }
 
+impl Drop for Index {
+    fn drop(&mut self) {
+        if std::thread::panicking() || self.pages.is_initial() {
+            return;
+        }
+        // SAFETY: the relation is open as long as `self` lives; `rd_amcache` is null, or what `open` has put there.
+        let remembered = unsafe { (*self.pages.relation()).rd_amcache.cast::<Remembered>().as_mut() };
+        if let Some(remembered) = remembered {
+            remembered.blocks = remembered.blocks.max(self.pages.known_blocks());
+        }
+    }
+}
+
 impl PageVisitor for Named {
     fn node(&mut self, page: PageId) {
         self.add_maintained(page);
@@ -489,6 +505,7 @@ fn read_meta(pages: &PgPages) -> Remembered {
         (Some(meta), Some(head)) => Remembered {
             meta,
             head: Head::at(head),
+            blocks: pages.known_blocks(),
         },
         _ => damaged("its meta page names no tree, or no head"),
     }

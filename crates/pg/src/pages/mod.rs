@@ -126,7 +126,7 @@ impl PgPages {
         self.relation
     }
 
-    fn is_initial(&self) -> bool {
+    pub(crate) fn is_initial(&self) -> bool {
         self.fork == pg_sys::ForkNumber::INIT_FORKNUM
     }
 
@@ -136,6 +136,16 @@ impl PgPages {
         let blocks = unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.relation, self.fork) };
         self.blocks.set(blocks);
         blocks
+    }
+
+    /// Says that the file has so many blocks at least, which it keeps as long as its descriptor is valid.
+    pub(crate) fn expect_blocks(&self, blocks: u32) {
+        self.blocks.set(self.blocks.get().max(blocks));
+    }
+
+    /// How many blocks the file was known to have last.
+    pub(crate) fn known_blocks(&self) -> u32 {
+        self.blocks.get()
     }
 
     /// Whether a block lies within the file.

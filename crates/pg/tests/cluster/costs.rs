@@ -41,7 +41,7 @@ struct Cost {
 }
 
 /// Nanoseconds that a process was on a processor.
-fn processor_ns(process: i32) -> f64 {
+pub(crate) fn processor_ns(process: i32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{process}/schedstat")).expect("Linux tells");
     let first = text.split_whitespace().next().expect("three numbers");
     first.parse().expect("a number")

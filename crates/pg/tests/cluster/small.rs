@@ -1,14 +1,14 @@
-//! What small transactions, upserts and small reads cost, against a B-tree in the same run, interleaved. Tiny as a test;
+//! What small transactions, upserts and small reads cost the backend on a processor, against a B-tree in the same run,
+//! interleaved. Tiny as a test;
 //! `make pg-costs` runs it with `BEDLOAD_PG_COSTS=rows,rounds`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::Instant;
 
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::costs::{median, scale};
+use crate::costs::{median, processor_ns, scale};
 use crate::rows::{Rng, check, execute};
 
 const METHODS: [&str; 2] = ["btree", "bedload"];
@@ -138,9 +138,11 @@ fn small_work_costs_what_it_costs() {
                 prepare(&mut client, method, count);
                 // The module is loaded within a transaction of its own.
                 execute(&mut client, "INSERT INTO t VALUES (0, -1)");
-                let start = Instant::now();
+                let process = client.query_one("SELECT pg_backend_pid()", &[]);
+                let process = process.expect("a number").get(0);
+                let start = processor_ns(process);
                 work(&mut client, count);
-                costs.push(start.elapsed().as_secs_f64() * 1e6 / count as f64);
+                costs.push((processor_ns(process) - start) / 1000.0 / count as f64);
                 if *method == "bedload" {
                     check(&mut client, "t_k");
                 }
