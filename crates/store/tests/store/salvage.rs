@@ -10,8 +10,6 @@ use crate::pages::PAGES_OFFSET;
 use crate::rows::{TestRow, append, collect, schema};
 
 const PAGE: usize = 4096;
-/// Where pages begin in the data file.
-
 /// Rows of a batch.
 const PART: i32 = 2000;
 
