@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use crate::record::Figure;
 use crate::stamps::Stamps;
 
-/// What takes longer counts as this: a minute.
+/// Longer times count as this one: a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// Latencies in nanoseconds, to three digits.

@@ -9,7 +9,7 @@ pub enum Scale {
     Tiny,
     /// Seconds for each subject.
     Small,
-    /// What published figures rest on.
+    /// The scale of published figures.
     Full,
 }
 
@@ -26,7 +26,7 @@ impl Scale {
     }
 }
 
-/// What a run is asked for.
+/// The settings of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     scale: Scale,

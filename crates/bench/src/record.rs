@@ -12,7 +12,7 @@ pub struct Record {
     pub scenario: &'static str,
     /// The subject's name.
     pub subject: &'static str,
-    /// What was measured.
+    /// The measurements.
     pub metric: String,
     /// Its unit.
     pub unit: &'static str,
@@ -61,7 +61,7 @@ impl fmt::Display for Record {
 /// One figure of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What was measured.
+    /// The measurements.
     pub metric: String,
     /// Its unit.
     pub unit: &'static str,

@@ -1,4 +1,4 @@
-//! What is measured: a folder for each paper.
+//! The scenarios, a folder for each paper.
 
 mod blink_hash;
 mod by_threads;

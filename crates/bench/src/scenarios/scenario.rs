@@ -8,7 +8,7 @@ use crate::record::Record;
 pub struct Scenario {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it measures.
+    /// The quantity that it measures.
     pub about: &'static str,
     /// The names of its subjects.
     pub subjects: fn() -> Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! Who takes part in what.
+//! The subjects of each scenario.
 
 use bedload_memory::BlinkHashOptions;
 
@@ -114,7 +114,7 @@ macro_rules! variants {
     };
 }
 
-/// What makes a B-link tree a Blink-hash, one step after another (Figure 12).
+/// The steps from a B-link tree to a Blink-hash, one after another (Figure 12).
 pub const FACTORS: &[Entrant<Make>] = variants! {
     "+hash-leaf": sample_percent(100).append_percentile(50).lazy_split(false).scans_before_conversion(NEVER);
     "+median": append_percentile(50).lazy_split(false).scans_before_conversion(NEVER);
