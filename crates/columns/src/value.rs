@@ -22,26 +22,26 @@ use half::f16;
 pub enum Value {
     /// No value.
     Null,
-    /// Of a column of booleans.
+    /// A value of a column of booleans.
     Boolean(bool),
-    /// Of a column of signed integers, dates, times, durations, year-month intervals, timestamps, or decimals of 32 or 64
+    /// A value of a column of signed integers, dates, times, durations, year-month intervals, timestamps, or decimals of 32 or 64
     /// bits: the number that Arrow's array holds.
     Int(i64),
-    /// Of a column of unsigned integers.
+    /// A value of a column of unsigned integers.
     UInt(u64),
-    /// Of a column of `Float16`.
+    /// A value of a column of `Float16`.
     Float16(f16),
-    /// Of a column of `Float32`.
+    /// A value of a column of `Float32`.
     Float32(f32),
-    /// Of a column of `Float64`.
+    /// A value of a column of `Float64`.
     Float64(f64),
-    /// Of a column of `Decimal128`: the number without its scale.
+    /// A value of a column of `Decimal128`: the number without its scale.
     Decimal128(i128),
-    /// Of a column of `Decimal256`: the number without its scale.
+    /// A value of a column of `Decimal256`: the number without its scale.
     Decimal256(i256),
-    /// Of a column of text.
+    /// A value of a column of text.
     Text(String),
-    /// Of a column of bytes.
+    /// A value of a column of bytes.
     Bytes(Vec<u8>),
 }
 

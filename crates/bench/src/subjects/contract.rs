@@ -1,4 +1,4 @@
-//! What a subject answers.
+//! The interfaces of subjects.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -38,7 +38,7 @@ macro_rules! any_keys {
 
 any_keys!(u64: 0, Address: [0; 32]);
 
-/// What a subject can be asked.
+/// The operations that a subject has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answers {
     /// Nothing: it bounds what an insert may cost.
@@ -51,7 +51,7 @@ pub enum Answers {
 
 /// Something under measurement, from keys to `u64`.
 pub trait Subject<K = u64>: Sync {
-    /// What it can be asked.
+    /// The operations that it has.
     fn answers(&self) -> Answers {
         Answers::Scans
     }

@@ -112,7 +112,7 @@ impl RocksDb {
         database
     }
 
-    /// What is read of the value of a key, if it is there.
+    /// Reads a part of the value of a key, if it is there.
     fn read<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let (mut error, mut len) = (null_mut(), 0);
         // SAFETY: the handles are those of the open database; the value is read before it is given back.

@@ -15,7 +15,7 @@ pub(crate) use encode::{Access, encode};
 const STRIDE: u8 = 0;
 const DICTIONARY: u8 = 4;
 
-/// What the blocks of a chunk keep.
+/// The content of the blocks of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Values,

@@ -14,7 +14,7 @@
 //! | 76 | 4 | zero |
 //! | 80 | … | the leaf: the table's columns, then the sequence numbers |
 
-use std::ops::{Deref, Range};
+use std::ops::{Bound, Deref, Range};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -243,6 +243,25 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             }
         }
         Ok(low)
+    }
+
+    /// The rows between two places; none if these are the wrong way round.
+    ///
+    /// # Errors
+    ///
+    /// As for [`times`](Self::times).
+    pub fn between(&self, time: usize, (from, to): (Bound<Place>, Bound<Place>)) -> Result<Range<usize>> {
+        let begin = match from {
+            Bound::Unbounded => 0,
+            Bound::Included(from) => self.search(time, |place| place >= from)?,
+            Bound::Excluded(from) => self.search(time, |place| place > from)?,
+        };
+        let end = match to {
+            Bound::Unbounded => self.rows(),
+            Bound::Included(to) => self.search(time, |place| place > to)?,
+            Bound::Excluded(to) => self.search(time, |place| place >= to)?,
+        };
+        Ok(begin..end.max(begin))
     }
 
     /// The sequence numbers.

@@ -31,7 +31,7 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
 }
 
 /// Rows of a source that are unpacked at a time, so that merging many runs takes little memory.
-const PIECE_ROWS: usize = 4096;
+const PIECE_ROWS: usize = 2048;
 
 /// The rows of a slice of a run that were not merged yet.
 struct Source<'t, S: PageStore + 't> {
@@ -96,18 +96,8 @@ impl<'t, S: PageStore> Source<'t, S> {
             self.store
                 .read_ahead(&ahead.map(|leaf| leaf.page).collect::<Vec<_>>());
             let leaf = self.index.pin(self.store, number)?;
-            let time = self.kind.time;
-            let begin = match self.bounds.0 {
-                Bound::Unbounded => 0,
-                Bound::Included(from) => leaf.search(time, |place| place >= from)?,
-                Bound::Excluded(from) => leaf.search(time, |place| place > from)?,
-            };
-            let end = match self.bounds.1 {
-                Bound::Unbounded => leaf.rows(),
-                Bound::Included(to) => leaf.search(time, |place| place > to)?,
-                Bound::Excluded(to) => leaf.search(time, |place| place >= to)?,
-            };
-            self.leaf = Some((leaf, begin..end));
+            let rows = leaf.between(self.kind.time, self.bounds)?;
+            self.leaf = Some((leaf, rows));
         }
     }
 

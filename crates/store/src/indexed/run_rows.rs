@@ -114,18 +114,8 @@ impl RunRows {
 
     fn open(&self, number: usize, wanted: &Wanted) -> Result<(RunLeaf<PageRef>, Range<usize>)> {
         let leaf = self.index.open(&*self.pages, number)?;
-        let time = wanted.kind.time();
-        let begin = match self.bounds.0 {
-            Bound::Unbounded => 0,
-            Bound::Included(from) => leaf.search(time, |place| place >= from)?,
-            Bound::Excluded(from) => leaf.search(time, |place| place > from)?,
-        };
-        let end = match self.bounds.1 {
-            Bound::Unbounded => leaf.rows(),
-            Bound::Included(to) => leaf.search(time, |place| place > to)?,
-            Bound::Excluded(to) => leaf.search(time, |place| place >= to)?,
-        };
-        Ok((leaf, begin..end.max(begin)))
+        let rows = leaf.between(wanted.kind.time(), self.bounds)?;
+        Ok((leaf, rows))
     }
 }
 

@@ -66,7 +66,7 @@ fn a_long_batch_takes_no_more_memory_than_there_is_for_rows() {
     });
     // As rows in memory, with their index, they take more than 30 MB; and again in the log.
     assert!(
-        measured.bytes_max < 10 << 20,
+        measured.bytes_max < 8 << 20,
         "{} bytes at once",
         measured.bytes_max
     );

@@ -53,8 +53,16 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
                 }
                 visitor.pause();
             }
-            if interval.high.is_none() {
-                return Ok(());
+            let leads_on = match (&at, &interval.high) {
+                (_, None) => return Ok(()),
+                (None, Some(_)) => true,
+                (Some(at), Some(high)) => high.as_point().cmp(&self.order, &at.as_point()).is_gt(),
+            };
+            if !leads_on {
+                return Err(Error::Corrupt {
+                    page: self.root,
+                    reason: "the pivots below it do not ascend",
+                });
             }
             at = interval.high;
         }
@@ -64,13 +72,12 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         for live in self.node(id)?.runs {
             match self.layout.pages(&self.run(live.run)) {
                 Ok(pages) => pages.into_iter().for_each(|page| visitor.page(page)),
-                // It may have been retired since.
-                Err(error @ Error::Corrupt { .. }) => {
+                // It may have been retired since, and its pages be gone.
+                Err(error) => {
                     if self.node(id)?.runs.iter().any(|other| other.run.is(&live.run)) {
                         return Err(error);
                     }
                 }
-                Err(error) => return Err(error),
             }
             visitor.pause();
         }

@@ -34,20 +34,22 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
     ///
     /// `edit` or the store failed, or a page is damaged. Runs before that have been replaced.
     pub fn edit_runs(&self, edit: &mut dyn FnMut(&Run, &[EdgeRange]) -> Result<RunEdit>) -> Result<()> {
-        self.edit_node(self.root, edit)
+        let level = self.node(self.root)?.level;
+        self.edit_node((self.root, level), edit)
     }
 
+    /// Edits a node of a level, and all below it.
     fn edit_node(
         &self,
-        id: PageId,
+        (id, level): (PageId, u8),
         edit: &mut dyn FnMut(&Run, &[EdgeRange]) -> Result<RunEdit>,
     ) -> Result<()> {
         let Some(_right) = self.store.try_maintain(id) else {
             return Err(Error::Busy { page: id });
         };
-        let mut node = self.node(id)?;
+        let mut node = self.node_of_level(id, level)?;
         for child in &node.children {
-            self.edit_node(child.page, edit)?;
+            self.edit_node((child.page, level - 1), edit)?;
         }
         let (mut retired, mut at) = (Vec::new(), 0);
         while at < node.runs.len() {
@@ -91,7 +93,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
             let pending = &node.runs[node.children[slot].pushed..];
             let is_to_get_more = pending.iter().any(|live| live.may_meet(&self.order, low, high));
             let mut pages = Vec::new();
-            if is_to_get_more || !self.is_barren(node.children[slot].page, &mut pages)? {
+            if is_to_get_more || !self.is_barren((node.children[slot].page, node.level - 1), &mut pages)? {
                 slot += 1;
                 continue;
             }
@@ -101,15 +103,28 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
         Ok(())
     }
 
-    /// Whether a node and all below it have no entries; its pages are added to `pages`.
-    fn is_barren(&self, id: PageId, pages: &mut Vec<PageId>) -> Result<bool> {
+    /// A node that is to be of a level, so that damaged pages do not lead in a circle.
+    fn node_of_level(&self, id: PageId, level: u8) -> Result<Node> {
         let node = self.node(id)?;
+        if node.level == level {
+            Ok(node)
+        } else {
+            Err(Error::Corrupt {
+                page: id,
+                reason: "its level is not the one its parent has it for",
+            })
+        }
+    }
+
+    /// Whether a node and all below it have no entries; its pages are added to `pages`.
+    fn is_barren(&self, (id, level): (PageId, u8), pages: &mut Vec<PageId>) -> Result<bool> {
+        let node = self.node_of_level(id, level)?;
         pages.push(id);
         if !node.runs.is_empty() {
             return Ok(false);
         }
         for child in &node.children {
-            if !self.is_barren(child.page, pages)? {
+            if !self.is_barren((child.page, level - 1), pages)? {
                 return Ok(false);
             }
         }

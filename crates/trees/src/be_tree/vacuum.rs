@@ -219,11 +219,14 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
             leaves.pop_front();
             return Ok(());
         }
-        // So that readers need not look at each of these leaves. The run may have been retired since.
-        match self.tree.reader(live.run).hint_leaves(&self.emptied) {
-            Ok(()) | Err(Error::Corrupt { .. }) => self.emptied.clear(),
-            Err(error) => return Err(error),
+        // So that readers need not look at each of these leaves. The run may have been retired since, and its pages be gone.
+        if let Err(error) = self.tree.reader(live.run).hint_leaves(&self.emptied) {
+            let now = self.tree.node(*id)?;
+            if now.runs.iter().any(|other| other.run.is(&live.run)) {
+                return Err(error);
+            }
         }
+        self.emptied.clear();
         let batch = self.tree.store.batch(&[*id])?;
         let mut node = Node::decode(batch.page(0), *id)?;
         // Whoever has the right may be reading the run.
