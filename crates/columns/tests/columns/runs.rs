@@ -7,11 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampSecondArray, UInt64Array};
 use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place, RunIndex};
-use bedload_pages::{Batch, Error, HeapPages, PageId, PageRead, PageStore, RunWriter};
+use bedload_pages::{Error, HeapPages, PageId, PageRead, PageStore, RunWriter};
 use bedload_trees::I64Order;
-use bedload_trees::be_tree::{
-    BeTree, BeTreeOptions, LeafTarget, MaintenanceWork, PageVisitor, Progress, RunEdit,
-};
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, LeafTarget, MaintenanceWork, Progress, RunEdit};
 
 use crate::generate::Random;
 
@@ -283,41 +281,4 @@ fn damage_is_told() {
             }
         }
     }
-}
-
-/// Sees no pages.
-struct Blind;
-
-impl PageVisitor for Blind {
-    fn node(&mut self, _page: PageId) {}
-
-    fn page(&mut self, _page: PageId) {}
-}
-
-#[test]
-fn pivots_out_of_order_lead_nobody_in_a_circle() {
-    let pages = HeapPages::new(4096);
-    let tree = BeTree::create(&pages, I64Order, kind(), options()).expect("an empty tree");
-    let places: Vec<Place> = (0..400)
-        .map(|time: i64| Place {
-            time,
-            sequence: time.cast_unsigned(),
-        })
-        .collect();
-    publish(&tree, &places);
-    tree.visit_pages(&mut Blind).expect("a sound tree");
-    let meta = pages.read(tree.meta()).expect("a page")[4..8].to_vec();
-    let root = PageId::new(u32::from_le_bytes(meta.try_into().expect("four bytes"))).expect("a page");
-    let children = u16::from_le_bytes(
-        pages.read(root).expect("a page")[6..8]
-            .try_into()
-            .expect("two bytes"),
-    );
-    assert!(children > 3, "{children} children");
-    // No runs are at the root: its children stand behind its header. The last pivot is moved to the front.
-    let last = 24 + 32 * (usize::from(children) - 1);
-    let batch = pages.batch(&[root]).expect("latched");
-    batch.commit(|payloads| payloads[0][last + 8..last + 16].fill(0));
-    let error = tree.visit_pages(&mut Blind).expect_err("damage");
-    assert!(error.to_string().contains("do not ascend"), "{error}");
 }
