@@ -9,13 +9,6 @@ impl Writer {
         Self(Vec::with_capacity(bytes))
     }
 
-    /// Goes on in memory that was used before.
-    pub(crate) fn reusing(mut memory: Vec<u8>, bytes: usize) -> Self {
-        memory.clear();
-        memory.reserve(bytes);
-        Self(memory)
-    }
-
     pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -34,13 +27,6 @@ impl Writer {
 
     pub(crate) fn bytes(&mut self, value: &[u8]) {
         self.0.extend_from_slice(value);
-    }
-
-    /// Appends so many zeros, to be filled.
-    pub(crate) fn zeros(&mut self, bytes: usize) -> &mut [u8] {
-        let begin = self.0.len();
-        self.0.resize(begin + bytes, 0);
-        &mut self.0[begin..]
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
@@ -83,6 +69,11 @@ impl<'a> Reader<'a> {
         let (head, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(head)
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -87,15 +87,11 @@ impl TableInfo {
             .collect();
         let mut order = table.order.clone();
         for head in &heads {
-            let arrived = head.arrived(visible);
-            arrived.iter().for_each(|block| order.observe(block.times()));
+            let runs = head.runs(visible);
+            runs.iter().for_each(|run| order.observe(run.arrivals()));
             order.note_flushed();
         }
-        let is_at_rest = heads
-            .iter()
-            .map(|head| head.len() + head.deletions(visible).len() + head.blocks(visible).len())
-            .sum::<usize>()
-            == 0;
+        let is_at_rest = heads.iter().all(|head| head.is_empty());
         let density = table
             .sparse
             .as_ref()

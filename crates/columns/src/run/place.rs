@@ -51,7 +51,8 @@ pub struct Places {
 
 impl Places {
     /// No rows.
-    pub(super) fn none() -> Self {
+    #[must_use]
+    pub fn none() -> Self {
         Self {
             times: Vec::new().into(),
             sequences: Vec::new().into(),
@@ -59,14 +60,9 @@ impl Places {
     }
 
     /// The places of rows with these times and sequence numbers; `None` unless they are as many.
-    pub(super) fn new(times: ScalarBuffer<i64>, sequences: ScalarBuffer<u64>) -> Option<Self> {
-        (times.len() == sequences.len()).then_some(Self { times, sequences })
-    }
-
-    /// The places of rows with these times and sequence numbers; `None` unless they are as many.
     #[must_use]
-    pub fn of_rows(times: Vec<i64>, sequences: Vec<u64>) -> Option<Self> {
-        Self::new(times.into(), sequences.into())
+    pub fn new(times: ScalarBuffer<i64>, sequences: ScalarBuffer<u64>) -> Option<Self> {
+        (times.len() == sequences.len()).then_some(Self { times, sequences })
     }
 
     /// The places in columns of timestamps and of sequence numbers; `None` if a column is something else or has nulls.
@@ -75,6 +71,18 @@ impl Places {
         let sequences = sequence.as_primitive_opt::<UInt64Type>()?.values().clone();
         let has_nulls = time.null_count() + sequence.null_count() > 0;
         Self::new(times(time)?, sequences).filter(|_| !has_nulls)
+    }
+
+    /// The times of the rows.
+    #[must_use]
+    pub fn times(&self) -> &[i64] {
+        &self.times
+    }
+
+    /// The sequence numbers of the rows.
+    #[must_use]
+    pub fn sequences(&self) -> &ScalarBuffer<u64> {
+        &self.sequences
     }
 
     /// How many rows there are.

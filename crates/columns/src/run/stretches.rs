@@ -33,32 +33,50 @@ impl Stretches {
         Self::default()
     }
 
+    /// No rows yet, of sets that are known by their numbers.
+    #[must_use]
+    pub fn of_sets(sets: Vec<ColumnSet>) -> Self {
+        Self {
+            sets,
+            ..Self::default()
+        }
+    }
+
     /// How many rows there are.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Adds rows of a set behind all others.
+    /// Adds rows of a set after all others. O(sets); [`push_of`](Self::push_of) does not search.
     pub fn push(&mut self, set: &ColumnSet, rows: Range<usize>) {
-        if rows.is_empty() {
-            return;
-        }
-        self.rows += rows.len();
-        if let Some((last, range)) = self.stretches.last_mut()
-            && range.end == rows.start
-            && Arc::ptr_eq(&self.sets[*last], set)
-        {
-            range.end = rows.end;
-            return;
-        }
-        // Sets are few, and the one that was added last is the likeliest.
+        // The one that was added last is the likeliest.
         let known = self.sets.iter().rposition(|known| Arc::ptr_eq(known, set));
         let number = known.unwrap_or_else(|| {
             self.sets.push(set.clone());
             self.sets.len() - 1
         });
-        self.stretches.push((number, rows));
+        self.push_of(number, rows);
+    }
+
+    /// Adds rows of the set of this number after all others.
+    ///
+    /// # Panics
+    ///
+    /// [`build`](Self::build) does if there is no such set.
+    pub fn push_of(&mut self, set: usize, rows: Range<usize>) {
+        if rows.is_empty() {
+            return;
+        }
+        self.rows += rows.len();
+        if let Some((last, range)) = self.stretches.last_mut()
+            && *last == set
+            && range.end == rows.start
+        {
+            range.end = rows.end;
+            return;
+        }
+        self.stretches.push((set, rows));
     }
 
     /// Builds the columns, all sets having the same types, and begins anew. Without rows there are no columns.

@@ -12,9 +12,9 @@ use super::view::Generation;
 use super::{CommitState, Engine, TableEntry};
 use crate::error::{Error, Result};
 use crate::options::Durability;
-use crate::rows::{Deletion, Head, RowBlock, TableId};
+use crate::rows::{Deletion, EncodedRows, SortedBatch, SortedRows, TableId, check_columns, check_row_bytes};
 use crate::sparse::{Placed, Snap, SparseEntry, SparseFlush, Target};
-use crate::wal::{Pending, Record};
+use crate::wal::{BODY_BYTES_MAX, Pending, Record};
 
 /// What [`Table::append`](crate::Table::append) committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,41 +67,66 @@ impl Engine {
             moved: 0,
             collided: 0,
         };
-        let mut placed = None;
+        check_columns(&table.schema, batch)?;
+        let on_grid;
+        let mut batch = batch;
         if let Some(sparse) = &table.sparse {
-            RowBlock::check(&table.schema, batch)?;
-            let times = RowBlock::times_of(&table.schema, batch);
-            let times = Placed::new(&table.schema, sparse.grid, &times, snap)?;
-            (appended.moved, appended.collided) = (times.moved, times.collided);
-            if let Some(first) = self.append_blocks(table, sparse, batch, &times)? {
+            let placed = Placed::new(&table.schema, sparse.grid, batch, snap)?;
+            (appended.moved, appended.collided) = (placed.moved, placed.collided);
+            on_grid = placed.apply(&table.schema, batch)?;
+            batch = &on_grid;
+            if let Some(first) = self.append_blocks(table, sparse, batch, &placed)? {
                 appended.first_sequence = first;
                 return Ok(appended);
             }
-            placed = Some(times.times);
         }
-        if Head::memory_of(&table.schema, batch) > self.options.head_bytes {
-            appended.first_sequence = self.append_long(table, batch, placed.as_deref())?;
+        if batch.num_rows() == 0 {
             return Ok(appended);
         }
-        let mut block = RowBlock::of_batch(&table.schema, batch, self.row_limit(table))?;
-        if let Some(times) = placed {
-            block.set_times(times);
-        }
-        if block.len() == 0 {
+        if SortedRows::bytes_of(&table.schema, batch) > self.options.head_bytes {
+            appended.first_sequence = self.append_long(table, batch)?;
             return Ok(appended);
         }
-        let mut body = Record::append_body(table.id, &block);
+        let rows = self.encode(table, batch)?;
+        let columns = rows.decode(&table.schema).map_err(Error::schema)?;
+        let sorted = SortedBatch::new(&table.schema, columns)?;
         self.make_room()?;
         let mut commit = self.begin_commit(table.id)?;
         let first = commit.next_sequence;
-        block.first_sequence = first;
-        Record::set_first_sequence(&mut body, first);
-        let position = self.log.append(&body)?;
-        commit.next_sequence += block.len() as u64;
-        self.view().active().append(table.id, Arc::new(block));
+        let head = Record::append_head(table.id, first);
+        let position = self.log.append_naming([&head, rows.bytes()], None)?;
+        self.keep_memory(rows);
+        commit.next_sequence += sorted.len() as u64;
+        let head = self.view().active().append(table.id, sorted.numbered(first));
         self.end_commit(commit, position)?;
+        head.merge_small();
         appended.first_sequence = first;
         Ok(appended)
+    }
+
+    /// The rows of a batch as the log is to have them.
+    fn encode(&self, table: &TableEntry, batch: &RecordBatch) -> Result<EncodedRows> {
+        check_row_bytes(&table.schema, batch, 0, self.row_limit(table))?;
+        let len_bytes = SortedRows::bytes_of(&table.schema, batch);
+        if len_bytes > BODY_BYTES_MAX {
+            return Err(Error::TooLarge {
+                what: "the batch".into(),
+                len_bytes,
+                limit_bytes: BODY_BYTES_MAX,
+            });
+        }
+        let memory = std::mem::take(&mut *self.record_memory.lock());
+        Ok(EncodedRows::encode(&table.schema, batch, memory))
+    }
+
+    /// Keeps the memory of a record for the next one, unless rows use it or it is long.
+    fn keep_memory(&self, rows: EncodedRows) {
+        if let Some(memory) = rows
+            .into_memory()
+            .filter(|memory| memory.capacity() <= RECORD_BYTES_KEPT)
+        {
+            *self.record_memory.lock() = memory;
+        }
     }
 
     /// Appends a batch that is longer than the memory for rows: part by part into pages, all of it in one checkpoint, which
@@ -109,10 +134,11 @@ impl Engine {
     ///
     /// Its rows come after everything that is sealed for that checkpoint, and before everything that others commit
     /// meanwhile: their numbers are left out between the two.
-    fn append_long(&self, table: &TableEntry, batch: &RecordBatch, placed: Option<&[i64]>) -> Result<u64> {
-        RowBlock::check(&table.schema, batch)?;
+    fn append_long(&self, table: &TableEntry, batch: &RecordBatch) -> Result<u64> {
         let rows = batch.num_rows();
-        let row_bytes = Head::memory_of(&table.schema, batch).div_ceil(rows.max(1)).max(1);
+        let row_bytes = SortedRows::bytes_of(&table.schema, batch)
+            .div_ceil(rows.max(1))
+            .max(1);
         let mut part_rows = (self.options.head_bytes / 2 / row_bytes).max(1);
         if table.sparse.is_some() {
             part_rows = part_rows.max(rows.div_ceil(SPARSE_PARTS_MAX));
@@ -130,14 +156,11 @@ impl Engine {
                 files: &self.blocks,
             };
             for begin in (0..rows).step_by(part_rows) {
-                let part = begin..rows.min(begin + part_rows);
-                let mut block = RowBlock::of_part(&table.schema, batch, part.clone(), row_limit)?;
-                block.first_sequence = first + begin as u64;
-                if let Some(times) = placed {
-                    block.set_times(times[part].to_vec());
-                }
+                let part = batch.slice(begin, part_rows.min(rows - begin));
+                check_row_bytes(&table.schema, &part, begin, row_limit)?;
+                let sorted = SortedBatch::new(&table.schema, part.columns().to_vec())?;
                 let generation = Generation::new(0, first);
-                generation.append(table.id, Arc::new(block));
+                generation.append(table.id, sorted.numbered(first + begin as u64));
                 flush_generation(&flush, catalogue, &generation, None)?;
             }
             Ok(())
@@ -164,31 +187,32 @@ impl Engine {
         let Some(direct) = written.map_err(|error| self.fail_if_unknown(error))? else {
             return Ok(None);
         };
-        let committed = target.rest(&direct, batch, &placed.times).and_then(|rest| {
-            // Blocks that are not written are made anew of their rows, should the log be read.
-            let mut body = match direct.unsynced() {
-                Some(_) => Record::blocks_body(table.id, &rest, direct.blocks()),
-                None => {
-                    let memory = std::mem::take(&mut *self.record_memory.lock());
-                    target.body(batch, &placed.times, memory)?
-                }
-            };
+        let rest = target
+            .rest(&direct, batch)
+            .map_err(|error| Error::schema(error.to_string()));
+        let committed = rest.and_then(|rest| {
+            check_row_bytes(&table.schema, batch, 0, self.row_limit(table))?;
+            // Blocks that are not written are made again from their rows, should the log be read.
+            let unsynced = direct.unsynced();
+            let logged = self.encode(table, if unsynced.is_some() { &rest } else { batch })?;
+            let columns = rest.columns().to_vec();
+            let rest = SortedBatch::new(&table.schema, columns)?;
             self.make_room()?;
             let mut commit = self.begin_commit(table.id)?;
             if !target.still_holds(&direct, &self.view())? {
                 return Ok(None);
             }
             let first = commit.next_sequence;
-            Record::set_first_sequence(&mut body, first);
-            let unsynced = direct.unsynced();
             let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
+            let head = match unsynced {
+                Some(_) => Record::blocks_head(table.id, first, direct.blocks()),
+                None => Record::append_head(table.id, first),
+            };
             let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
-            let position = self.log.append_naming(&body, pending)?;
-            if body.capacity() <= RECORD_BYTES_KEPT {
-                *self.record_memory.lock() = body;
-            }
+            let position = self.log.append_naming([&head, logged.bytes()], pending)?;
+            self.keep_memory(logged);
             let active = self.view().active().clone();
-            let next = active.append_blocks(table.id, rest, first, direct.blocks());
+            let next = active.append_blocks(table.id, rest.numbered(first), first, direct.blocks());
             active.count_blocks(direct.memory_bytes(sparse));
             // In the log each row has a number; there are fewer blocks.
             commit.next_sequence = if in_memory { first + rows } else { next };
@@ -199,7 +223,7 @@ impl Engine {
                 self.end_commit(commit, position)?;
                 Ok(Some(first))
             }
-            // Somebody was quicker; what is in the way is merged by the next flush.
+            // Another commit was quicker; what is in the way is merged by the next flush.
             Ok(None) => target
                 .give_up(&direct)
                 .map(|()| None)

@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow_buffer::MutableBuffer;
 use parking_lot::{Mutex, RwLock};
 
 use crate::disk::Disk;
@@ -75,7 +76,7 @@ pub(crate) struct Engine {
     commit: Mutex<CommitState>,
     flush: Mutex<()>,
     /// Memory of the last long record: what was never touched costs more than copying into it.
-    record_memory: Mutex<Vec<u8>>,
+    record_memory: Mutex<MutableBuffer>,
     failed: Mutex<Option<Arc<str>>>,
     /// Whether the disk was too full to recover the log into pages: its rows are in memory, to be read.
     is_full: bool,

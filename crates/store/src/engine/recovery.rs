@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use bedload_pages::PageRead;
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, TableEntry};
 use super::directory::{DATA_FILE, LOG_DIR};
 use super::flush::flush_generation;
 use super::reserve::Reserve;
@@ -31,7 +31,8 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{COUNTER_MAX, CheckpointError, CheckpointMeta, PageFile, WorkingPages};
-use crate::sparse::{BlockFiles, SparseFlush};
+use crate::rows::{EncodedRows, SortedBatch, SortedRows};
+use crate::sparse::{BlockFiles, SparseEntry, SparseFlush};
 use crate::wal::{Record, replay};
 
 /// A quarter of the page memory holds changed pages, the rest pages that were read.
@@ -217,19 +218,22 @@ impl Recovery<'_> {
     /// The record cannot follow those before it, and nothing of it was applied; or the disk failed.
     pub(super) fn apply(&mut self, record: Record, end: u64) -> Result<()> {
         let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
-        let (table, first, next) = match &record {
-            Record::Append { table, block } => (*table, block.first_sequence, block.end_sequence()),
-            Record::Delete { table, deletion } => (*table, deletion.at, deletion.at.checked_add(1)),
-            Record::Blocks { table, rest, blocks } => {
-                let end = rest.end_sequence();
-                (
-                    *table,
-                    rest.first_sequence,
-                    end.and_then(|end| end.checked_add(blocks.len() as u64)),
-                )
-            }
+        let (table, first, numbers) = match &record {
+            Record::Append {
+                table,
+                first_sequence,
+                rows,
+            } => (*table, *first_sequence, rows.len() as u64),
+            Record::Delete { table, deletion } => (*table, deletion.at, 1),
+            Record::Blocks {
+                table,
+                first_sequence,
+                rest,
+                blocks,
+            } => (*table, *first_sequence, (rest.len() + blocks.len()) as u64),
             Record::NoOp => return Ok(()),
         };
+        let next = first.checked_add(numbers);
         let next = next.filter(|&next| next <= COUNTER_MAX);
         let next = next.ok_or_else(|| damaged("its sequence numbers end further than any store gets"))?;
         if first < self.next_sequence {
@@ -240,23 +244,14 @@ impl Recovery<'_> {
             return Err(damaged("it names a table that never was"));
         }
         let rows = match &record {
-            Record::Append { block, .. } => Some(block),
-            Record::Blocks { rest, .. } => Some(rest),
+            Record::Append { rows, .. } | Record::Blocks { rest: rows, .. } => Some(rows),
             _ => None,
         };
-        if let (Some(block), Some(known)) = (rows, known)
-            && !block.fits(&known.schema)
-        {
-            return Err(damaged("its rows do not have the columns of their table"));
-        }
-        let grid = known
-            .and_then(|known| known.sparse.as_ref())
-            .map(|sparse| sparse.grid);
-        if let (Some(block), Some(grid)) = (rows, grid)
-            && !block.times().iter().all(|&time| grid.tick(time).1)
-        {
-            return Err(damaged("its rows do not stand on the grid of their table"));
-        }
+        // Rows may have been on their way to a table while it was dropped.
+        let rows = match (rows, known) {
+            (Some(rows), Some(known)) => Some(rows_of(rows, known, first).map_err(damaged)?),
+            _ => None,
+        };
         if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
             let sparse = known
                 .sparse
@@ -267,13 +262,15 @@ impl Recovery<'_> {
             }
         }
         self.next_sequence = next;
-        // Rows may have been on their way to a table while it was dropped.
         match record {
-            Record::Append { table, block } if known.is_some() => {
-                self.generation.append(table, Arc::new(block))
+            Record::Append { table, .. } => {
+                if let Some(rows) = rows {
+                    self.generation.append(table, rows).merge_small();
+                }
             }
             Record::Delete { table, deletion } if known.is_some() => self.generation.delete(table, deletion),
-            Record::Blocks { table, rest, blocks } if known.is_some() => {
+            Record::Blocks { table, blocks, .. } => {
+                let Some(rest) = rows else { return Ok(()) };
                 for (block, written) in &blocks {
                     self.blocks.take(table.0, *block, written.layer);
                     self.ahead.remove(&(table.0, *block, written.layer));
@@ -348,5 +345,18 @@ impl Recovery<'_> {
             }
             Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),
         }
+    }
+}
+
+/// The rows of a record for a table, or what is wrong with them.
+fn rows_of(rows: &EncodedRows, table: &TableEntry, first: u64) -> Result<SortedRows, &'static str> {
+    let columns = rows.decode(&table.schema)?;
+    let sorted = SortedBatch::new(&table.schema, columns).map_err(|_| "its text is too long")?;
+    let rows = sorted.numbered(first);
+    let is_on_grid = |sparse: &SparseEntry| rows.arrivals().iter().all(|&time| sparse.grid.tick(time).1);
+    if table.sparse.as_ref().is_none_or(is_on_grid) {
+        Ok(rows)
+    } else {
+        Err("its rows do not stand on the grid of their table")
     }
 }

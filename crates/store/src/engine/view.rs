@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 use super::catalogue::Catalogue;
 use crate::pages::PageVersion;
-use crate::rows::{BatchMemory, Deletion, Head, RowBlock, TableId};
+use crate::rows::{BatchMemory, Deletion, Head, SortedRows, TableId};
 use crate::sparse::{BlockFiles, BlockRef};
 
 /// Bytes a deletion counts for: itself, and the two stretches of times that it may add.
@@ -43,9 +43,12 @@ impl Generation {
         }
     }
 
-    pub(crate) fn append(&self, table: TableId, block: Arc<RowBlock>) {
-        let bytes = self.head_or_new(table).append(block);
+    /// Adds rows to the head of a table, and returns it.
+    pub(crate) fn append(&self, table: TableId, rows: SortedRows) -> Arc<Head> {
+        let head = self.head_or_new(table);
+        let bytes = head.append(rows);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        head
     }
 
     /// Adds what one commit wrote to a sparse table: rows, whose sequence numbers begin at `first`, and blocks, whose
@@ -53,14 +56,13 @@ impl Generation {
     pub(crate) fn append_blocks(
         &self,
         table: TableId,
-        mut rest: RowBlock,
+        rest: SortedRows,
         first: u64,
         blocks: impl Iterator<Item = (i64, BlockRef)>,
     ) -> u64 {
         let mut next = first + rest.len() as u64;
-        rest.first_sequence = first;
         if rest.len() > 0 {
-            self.append(table, Arc::new(rest));
+            self.append(table, rest);
         }
         for (block, written) in blocks {
             self.put_block(table, block, next, written);

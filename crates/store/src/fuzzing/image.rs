@@ -91,6 +91,11 @@ fn rows(times: std::ops::Range<i64>) -> RecordBatch {
     .expect("columns of one length")
 }
 
+/// That of the tables.
+pub(super) fn schema() -> TableSchema {
+    TableSchema::new(columns(), "at").expect("storable")
+}
+
 fn columns() -> Arc<Schema> {
     Arc::new(Schema::new(vec![
         Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), false),
@@ -111,8 +116,7 @@ fn original() -> &'static (SimDisk, Content) {
         let engine = Engine::open(Arc::new(disk.clone()), Path::new(STORE), options).expect("a sound disk");
         let store = Store::new(engine);
         for name in ["a", "b"] {
-            let schema = TableSchema::new(columns(), "at").expect("storable");
-            let table = store.create_table(name, schema).expect("fresh");
+            let table = store.create_table(name, schema()).expect("fresh");
             table.append(&rows(0..300)).expect("a sound disk");
             store.flush().expect("a sound disk");
             table.append(&rows(100..120)).expect("a sound disk");

@@ -60,12 +60,28 @@ pub fn catalogue(data: &[u8]) {
 /// The body of a record of the log.
 pub fn record(data: &[u8]) {
     let Ok(read) = Record::decode(data) else { return };
-    let body = match &read {
-        Record::Append { table, block } => Record::append_body(*table, block),
-        Record::Delete { table, deletion } => Record::delete_body(*table, deletion),
-        Record::Blocks { table, rest, blocks } => Record::blocks_body(*table, rest, blocks.iter().copied()),
-        Record::NoOp => Record::no_op_body(),
+    let (mut body, rows) = match &read {
+        Record::Append {
+            table,
+            first_sequence,
+            rows,
+        } => (Record::append_head(*table, *first_sequence), Some(rows)),
+        Record::Delete { table, deletion } => (Record::delete_body(*table, deletion), None),
+        Record::Blocks {
+            table,
+            first_sequence,
+            rest,
+            blocks,
+        } => {
+            let blocks = blocks.iter().copied();
+            (Record::blocks_head(*table, *first_sequence, blocks), Some(rest))
+        }
+        Record::NoOp => (Record::no_op_body(), None),
     };
+    if let Some(rows) = rows {
+        body.extend_from_slice(rows.bytes());
+        let _ = rows.decode(&image::schema());
+    }
     assert_eq!(body, data, "what is read is what was written");
 }
 

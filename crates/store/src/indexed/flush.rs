@@ -9,15 +9,13 @@ use bedload_trees::be_tree::{LeafTarget, Progress, RunEdit};
 use super::body::{Body, LEAF_ENTRIES, kind_of, open};
 use crate::engine::TableEntry;
 use crate::error::{Error, Result};
-use crate::rows::{
-    BatchBuilder, BatchMemory, Deletions, Head, Place as RowPlace, Projection, RowsInOrder, Stretch,
-};
+use crate::rows::{Deletions, Head, Place as RowPlace, RowsInOrder, Stretch};
 
-/// Rows that are turned into columns at a time.
+/// Rows that are put in order at a time.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// Rows that are copied between two looks at how much text there is.
-const APPENDED_ROWS: usize = 1 << 10;
+/// Bytes that they have at most: far less than the text that an array can hold.
+const BATCH_BYTES_MAX: usize = 512 << 20;
 
 /// Rows that maintenance may write for each row that is flushed: more than it takes in the long run, so that it never falls
 /// behind.
@@ -38,10 +36,11 @@ pub(crate) fn flush(pages: &impl PageStore, table: &TableEntry, head: &Head) -> 
         table.rows = table.rows.saturating_sub(removed);
     }
     let rows = head.in_order();
-    rows.arrivals().for_each(|times| table.order.observe(times));
+    let runs = rows.runs().iter();
+    runs.for_each(|run| table.order.observe(run.arrivals()));
     table.order.note_flushed();
     let rows = rows.without(&deletions);
-    insert(&tree, kind, &table, &rows)?;
+    insert(&tree, kind, &rows)?;
     table.rows += rows.len() as u64;
     table.end_sequence = table.end_sequence.max(rows.end_sequence());
     maintain(&tree, rows.len() as u64)?;
@@ -90,35 +89,18 @@ fn delete<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, deletions: &Deletions)
 
 /// Writes rows as runs, and publishes them. Late rows have runs of their own, so that they do not keep the others from the
 /// right edge.
-fn insert<S: PageStore>(
-    tree: &Body<S>,
-    kind: ColumnRuns,
-    table: &TableEntry,
-    rows: &RowsInOrder,
-) -> Result<()> {
+fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) -> Result<()> {
     let edge = right_edge(tree)?;
     let is_late = |(time, sequence): RowPlace| edge.is_some_and(|edge| Place { time, sequence } <= edge);
     let late = rows.partition_point(is_late);
-    let memory = BatchMemory::default();
-    let columns = (0..table.schema.places().len()).collect();
-    let projection = Projection::new(table.schema.clone(), columns, true);
+    let batch_rows = (BATCH_BYTES_MAX / rows.row_bytes_max().max(1)).clamp(1, BATCH_ROWS);
     let mut runs = Vec::new();
     for part in [0..late, late..rows.len()] {
         for of_run in chunks(part, LEAF_ENTRIES) {
             let mut writer = ColumnRunWriter::new(tree.store(), kind)?;
-            let mut at = of_run.start;
-            while at < of_run.end {
-                let expected = (of_run.end - at).min(BATCH_ROWS);
-                let mut builder = BatchBuilder::new(&projection, expected, &memory);
-                while at < of_run.end && !builder.is_full(BATCH_ROWS) {
-                    let end = of_run.end.min(at + APPENDED_ROWS);
-                    builder.append(rows, at..end)?;
-                    at = end;
-                }
-                let batch = builder
-                    .finish()
-                    .map_err(|error| Error::schema(error.to_string()))?;
-                writer.push(batch.columns().to_vec())?;
+            for batch in chunks(of_run, batch_rows) {
+                let columns = rows.columns(batch);
+                writer.push(columns.map_err(|error| Error::schema(error.to_string()))?)?;
             }
             runs.extend(writer.finish()?);
         }

@@ -18,11 +18,21 @@ pub(super) struct Piece {
     pub(super) places: Places,
     /// Those that are left.
     pub(super) rows: Range<usize>,
-    /// About how many bytes a row has.
+    /// How many bytes a row has: of a leaf, which has few, on average; else at most.
     pub(super) row_bytes: usize,
 }
 
 impl Piece {
+    /// No rows.
+    pub(super) fn none() -> Self {
+        Self {
+            columns: Vec::new().into(),
+            places: Places::none(),
+            rows: 0..0,
+            row_bytes: 0,
+        }
+    }
+
     pub(super) fn new(columns: Vec<ArrayRef>, places: Places) -> Self {
         let rows = places.len();
         let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::ArrowError;
 use arrow_select::take::take;
-use bedload_columns::{ColumnSet, Place, Places, Stretches};
+use bedload_columns::{ColumnSet, Place, Stretches};
 use bedload_trees::be_tree::LeafTarget;
 
 use super::body::{Body, kind_of, open};
@@ -18,16 +18,13 @@ use super::run_rows::{Piece, RunRows, Wanted};
 use crate::engine::{TableEntry, View};
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
-use crate::rows::{BatchBuilder, Deletions, Head, Place as RowPlace, Projection};
+use crate::rows::{Deletions, Frontier, Head, Place as RowPlace, Projection, SortedRows, project};
 
 /// A batch ends early once it has about so many bytes: a batch addresses text with 31 bits.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// Rows that are taken out of a head or a leaf at a time, at least.
+/// Rows that are taken out of a leaf at a time, at least.
 const PIECE_ROWS_MIN: usize = 64;
-
-/// The most rows that are taken out of a head at a time: they are copied row by row.
-const HEAD_ROWS_MAX: usize = 4096;
 
 /// A scan of a table of the indexed layout under way.
 #[derive(Debug)]
@@ -35,11 +32,16 @@ pub(crate) struct IndexedScan {
     tree: Body<Arc<PageVersion>>,
     view: Arc<View>,
     projection: Projection,
-    /// As `projection`, with sequence numbers.
-    of_heads: Projection,
     wanted: Wanted,
     bounds: (Bound<Place>, Bound<Place>),
+    /// Runs of the tree and of heads.
     sources: Vec<Source>,
+    /// The next row of each source that has one at hand.
+    frontier: Frontier,
+    /// Sources that are not on the frontier yet: their next rows are to be read.
+    unread: Vec<usize>,
+    /// How many batches were begun.
+    batches: u64,
     /// Where the present interval ends in the direction of the scan: its rows lie before it.
     fence: Option<Place>,
     state: ScanState,
@@ -56,23 +58,11 @@ enum ScanState {
 /// Where rows come from, and the next ones of them.
 #[derive(Debug)]
 struct Source {
-    origin: Origin,
-    piece: Option<Piece>,
-}
-
-#[derive(Debug)]
-enum Origin {
-    Run(RunRows),
-    Head(HeadPieces),
-}
-
-/// The rows of a head that were not read yet.
-#[derive(Debug)]
-struct HeadPieces {
-    head: Arc<Head>,
-    visible: u64,
-    bounds: (Bound<RowPlace>, Bound<RowPlace>),
-    is_over: bool,
+    /// None for a run of a head, whose rows are all at hand.
+    run: Option<RunRows>,
+    piece: Piece,
+    /// The batch that last had rows of the piece, and its number among the sets of columns there.
+    listed: (u64, usize),
 }
 
 impl IndexedScan {
@@ -84,60 +74,104 @@ impl IndexedScan {
         bounds: (Bound<RowPlace>, Bound<RowPlace>),
         reverse: bool,
     ) -> Result<Self> {
-        let columns: Vec<usize> = projection.columns().collect();
-        let of_head = |head: &Arc<Head>| Source {
-            origin: Origin::Head(HeadPieces {
-                head: head.clone(),
-                visible: heads.1,
-                bounds,
-                is_over: false,
-            }),
-            piece: None,
-        };
         let place = |(time, sequence): RowPlace| Place { time, sequence };
-        Ok(Self {
+        let mut scan = Self {
             tree: open(view.pages.clone(), table)?,
             view: view.clone(),
-            of_heads: Projection::new(table.schema.clone(), columns.clone(), true),
             wanted: Wanted {
                 kind: kind_of(table.id, &table.schema),
-                columns,
+                columns: projection.columns().collect(),
                 with_sequence: projection.with_sequence(),
                 reverse,
             },
             projection: projection.clone(),
             bounds: (bounds.0.map(place), bounds.1.map(place)),
-            sources: heads.0.iter().map(of_head).collect(),
+            sources: Vec::new(),
+            frontier: Frontier::new(reverse),
+            unread: Vec::new(),
+            batches: 0,
             fence: None,
             state: ScanState::Before,
-        })
+        };
+        for run in heads.0.iter().flat_map(|head| head.runs(heads.1)) {
+            scan.add_head_run(&run, heads.1, bounds)?;
+        }
+        Ok(scan)
+    }
+
+    /// Adds what a run of a head has between two places.
+    fn add_head_run(
+        &mut self,
+        run: &SortedRows,
+        visible: u64,
+        bounds: (Bound<RowPlace>, Bound<RowPlace>),
+    ) -> Result<()> {
+        let rows = run.between(bounds);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (columns, places, rows) = if run.sequences().end <= visible {
+            (run.columns().clone(), run.places().clone(), rows)
+        } else {
+            let kept = run.before(visible, rows);
+            let (columns, places) = kept.map_err(|error| Error::schema(error.to_string()))?;
+            let rows = 0..places.len();
+            (columns, places, rows)
+        };
+        let mut columns = project(&columns, &self.wanted.columns);
+        if self.wanted.with_sequence {
+            let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
+            columns = columns.iter().cloned().chain([sequences]).collect();
+        }
+        let piece = Piece {
+            columns,
+            places,
+            rows,
+            row_bytes: run.row_bytes_max(),
+        };
+        self.sources.push(Source {
+            run: None,
+            piece,
+            listed: (0, 0),
+        });
+        self.unread.push(self.sources.len() - 1);
+        Ok(())
     }
 
     /// The next rows, up to so many; `None` behind the last.
     pub(crate) fn next(&mut self, most: usize, deletions: &Deletions) -> Result<Option<RecordBatch>> {
-        let mut output = Vec::new();
+        self.batches += 1;
+        let mut output = Output::default();
         let (mut rows, mut bytes) = (0, 0);
         while rows < most && bytes < BATCH_BYTES_MAX && self.state != ScanState::Over {
             if self.state == ScanState::Before {
                 self.enter()?;
             }
-            self.fill(most - rows)?;
+            self.read_on(most - rows)?;
             let Some((number, limit)) = self.first() else {
                 self.leave();
                 continue;
             };
             let reverse = self.wanted.reverse;
-            let Some(piece) = &mut self.sources[number].piece else {
-                continue;
-            };
-            let stretch = stretch_of(piece, limit, most - rows, reverse);
+            let Source { piece, listed, .. } = &mut self.sources[number];
+            if listed.0 != self.batches {
+                *listed = (self.batches, output.sets.len());
+                output.sets.push(piece.columns.clone());
+            }
+            let most_rows = (most - rows).min((BATCH_BYTES_MAX / piece.row_bytes.max(1)).max(1));
+            let stretch = stretch_of(piece, limit, most_rows, reverse);
             if reverse {
                 piece.rows.end = stretch.start;
             } else {
                 piece.rows.start = stretch.end;
             }
             bytes += piece.row_bytes * stretch.len();
-            rows += add_left(&mut output, piece, stretch, deletions, reverse);
+            rows += output.add_left((piece, listed.1), stretch, deletions, reverse);
+            let next = self.next_of(number);
+            self.frontier.replace_first(next);
+            if next.is_none() {
+                self.unread.push(number);
+            }
         }
         if rows == 0 {
             return Ok(None);
@@ -192,9 +226,11 @@ impl IndexedScan {
         for run in &interval.runs {
             if meets(Place::of_edge(run.first), Place::of_edge(run.last), bounds) {
                 let rows = RunRows::new(&self.view.pages, self.wanted.kind, run, bounds)?;
+                self.unread.push(self.sources.len());
                 self.sources.push(Source {
-                    origin: Origin::Run(rows),
-                    piece: None,
+                    run: Some(rows),
+                    piece: Piece::none(),
+                    listed: (0, 0),
                 });
             }
         }
@@ -218,27 +254,34 @@ impl IndexedScan {
         } else {
             self.bounds.0 = Bound::Included(fence);
         }
+        // Heads reach beyond an interval, runs of the tree do not.
+        if self.frontier.is_empty() {
+            self.sources.clear();
+        }
         self.state = ScanState::Before;
     }
 
-    /// Sees to it that each source has rows at hand; those that have none left are forgotten.
-    fn fill(&mut self, wanted: usize) -> Result<()> {
-        let most = wanted.max(PIECE_ROWS_MIN);
-        let mut at = 0;
-        while let Some(source) = self.sources.get_mut(at) {
-            if source.piece.as_ref().is_none_or(|piece| piece.rows.is_empty()) {
-                source.piece = match &mut source.origin {
-                    Origin::Run(rows) => rows.next(&self.wanted, most)?,
-                    Origin::Head(head) => {
-                        let projection = (&self.of_heads, &*self.view);
-                        head.next(projection, most.min(HEAD_ROWS_MAX), &self.wanted)?
-                    }
-                };
+    /// The next row that a source has at hand.
+    fn next_of(&self, number: usize) -> Option<RowPlace> {
+        let next = self.sources[number].piece.next(self.wanted.reverse)?;
+        Some((next.time, next.sequence))
+    }
+
+    /// Reads the next rows of runs that have none at hand; about so many are wanted.
+    fn read_on(&mut self, wanted: usize) -> Result<()> {
+        while let Some(number) = self.unread.pop() {
+            let source = &mut self.sources[number];
+            if source.piece.rows.is_empty() {
+                let run = source.run.as_mut();
+                let piece = run.map(|run| run.next(&self.wanted, wanted.max(PIECE_ROWS_MIN)));
+                match piece.transpose()?.flatten() {
+                    Some(piece) => (source.piece, source.listed) = (piece, (0, 0)),
+                    // Its pages are not needed any more.
+                    None => (source.run, source.piece) = (None, Piece::none()),
+                }
             }
-            if source.piece.is_some() {
-                at += 1;
-            } else {
-                self.sources.swap_remove(at);
+            if let Some(next) = self.next_of(number) {
+                self.frontier.push(next, number);
             }
         }
         Ok(())
@@ -247,53 +290,35 @@ impl IndexedScan {
     /// The source whose row comes next in the interval, and the row up to which it may go on.
     fn first(&self) -> Option<(usize, Option<Place>)> {
         let reverse = self.wanted.reverse;
-        let comes_before = |a: Place, b: Place| if reverse { a > b } else { a < b };
-        let mut first: Option<(usize, Place)> = None;
-        let mut second: Option<Place> = None;
-        for (number, source) in self.sources.iter().enumerate() {
-            let Some(next) = source.piece.as_ref().and_then(|piece| piece.next(reverse)) else {
-                continue;
-            };
-            match first {
-                Some((_, least)) if !comes_before(next, least) => {
-                    second = Some(
-                        second
-                            .filter(|&second| comes_before(second, next))
-                            .unwrap_or(next),
-                    );
-                }
-                _ => {
-                    second = first.map(|(_, least)| least);
-                    first = Some((number, next));
-                }
-            }
+        let place = |(time, sequence): RowPlace| Place { time, sequence };
+        let (next, number) = self.frontier.first()?;
+        let next = place(next);
+        // In reverse the fence is the first row of the interval, else the first behind it. Only heads reach beyond it.
+        let is_within = |fence: Place| if reverse { next >= fence } else { next < fence };
+        if !self.fence.is_none_or(is_within) {
+            return None;
         }
-        let (number, next) = first?;
+        let second = self.frontier.second().map(place);
         let Some(fence) = self.fence else {
             return Some((number, second));
         };
-        // In reverse the fence is the first row of the interval, else the first behind it. Only heads reach beyond it.
-        let is_within = if reverse { next >= fence } else { next < fence };
+        let comes_before = |a: Place, b: Place| if reverse { a > b } else { a < b };
         let limit = match second {
             Some(second) if comes_before(second, fence) => Some(second),
             _ if reverse => before(fence),
             _ => Some(fence),
         };
-        is_within.then_some((number, limit))
+        Some((number, limit))
     }
 
     /// The batch of some stretches, which stand in the direction of the scan.
-    fn build(
-        &self,
-        mut output: Vec<(ColumnSet, Range<usize>)>,
-        rows: usize,
-    ) -> Result<RecordBatch, ArrowError> {
+    fn build(&self, mut output: Output, rows: usize) -> Result<RecordBatch, ArrowError> {
         if self.wanted.reverse {
-            output.reverse();
+            output.stretches.reverse();
         }
-        let mut stretches = Stretches::new();
-        for (columns, rows) in output {
-            stretches.push(&columns, rows);
+        let mut stretches = Stretches::of_sets(output.sets);
+        for (set, rows) in output.stretches {
+            stretches.push_of(set, rows);
         }
         let mut columns: Vec<ArrayRef> = stretches.build()?;
         if self.wanted.reverse {
@@ -352,80 +377,54 @@ fn stretch_of(piece: &Piece, limit: Option<Place>, most: usize, reverse: bool) -
     }
 }
 
-/// Adds the rows of a stretch that deletions leave, in the direction of the scan; returns how many they are.
-fn add_left(
-    output: &mut Vec<(ColumnSet, Range<usize>)>,
-    piece: &Piece,
-    stretch: Range<usize>,
-    deletions: &Deletions,
-    reverse: bool,
-) -> usize {
-    let times = piece.places.get(stretch.start).time..=piece.places.get(stretch.end - 1).time;
-    if deletions.is_empty() || !deletions.may_cover(times, 0..=u64::MAX) {
-        let rows = stretch.len();
-        output.push((piece.columns.clone(), stretch));
-        return rows;
-    }
-    let begun = output.len();
-    let mut left = 0;
-    let mut known = None;
-    for row in stretch {
-        let Place { time, sequence } = piece.places.get(row);
-        let of_time = match known.filter(|known: &crate::rows::Stretch| known.contains(time)) {
-            Some(of_time) => of_time,
-            None => deletions.stretch(time),
-        };
-        known = Some(of_time);
-        if deletions.covers_in(of_time, time, sequence) {
-            continue;
-        }
-        left += 1;
-        match output[begun..].last_mut().filter(|(_, rows)| rows.end == row) {
-            Some((_, rows)) => rows.end += 1,
-            None => output.push((piece.columns.clone(), row..row + 1)),
-        }
-    }
-    if reverse {
-        output[begun..].reverse();
-    }
-    left
+/// Rows of a batch in the direction of the scan.
+#[derive(Default)]
+struct Output {
+    sets: Vec<ColumnSet>,
+    /// Numbers of sets, and rows of them.
+    stretches: Vec<(usize, Range<usize>)>,
 }
 
-impl HeadPieces {
-    /// The next rows in the direction of the scan, up to so many.
-    fn next(
+impl Output {
+    /// Adds the rows of a stretch that deletions leave; returns how many they are.
+    fn add_left(
         &mut self,
-        (projection, view): (&Projection, &View),
-        most: usize,
-        wanted: &Wanted,
-    ) -> Result<Option<Piece>> {
-        if self.is_over {
-            return Ok(None);
+        (piece, set): (&Piece, usize),
+        stretch: Range<usize>,
+        deletions: &Deletions,
+        reverse: bool,
+    ) -> usize {
+        let times = piece.places.get(stretch.start).time..=piece.places.get(stretch.end - 1).time;
+        if deletions.is_empty() || !deletions.may_cover(times, 0..=u64::MAX) {
+            let rows = stretch.len();
+            self.stretches.push((set, stretch));
+            return rows;
         }
-        let mut rows = self.head.rows(self.bounds, self.visible, wanted.reverse, most);
-        self.is_over = rows.len() < most;
-        let Some(last) = rows.last() else {
-            return Ok(None);
-        };
-        if wanted.reverse {
-            self.bounds.1 = Bound::Excluded(last.place());
-            rows.reverse();
-        } else {
-            self.bounds.0 = Bound::Excluded(last.place());
+        let begun = self.stretches.len();
+        let mut left = 0;
+        let mut known = None;
+        for row in stretch {
+            let Place { time, sequence } = piece.places.get(row);
+            let of_time = match known.filter(|known: &crate::rows::Stretch| known.contains(time)) {
+                Some(of_time) => of_time,
+                None => deletions.stretch(time),
+            };
+            known = Some(of_time);
+            if deletions.covers_in(of_time, time, sequence) {
+                continue;
+            }
+            left += 1;
+            match self.stretches[begun..]
+                .last_mut()
+                .filter(|(_, rows)| rows.end == row)
+            {
+                Some((_, rows)) => rows.end += 1,
+                None => self.stretches.push((set, row..row + 1)),
+            }
         }
-        let mut builder = BatchBuilder::new(projection, rows.len(), &view.memory);
-        for row in &rows {
-            builder.append(row, 0..1)?;
+        if reverse {
+            self.stretches[begun..].reverse();
         }
-        let batch = builder
-            .finish()
-            .map_err(|error| Error::schema(error.to_string()))?;
-        let mut columns = batch.columns().to_vec();
-        if !wanted.with_sequence {
-            columns.pop();
-        }
-        let times = rows.iter().map(|row| row.time).collect();
-        let sequences = rows.iter().map(|row| row.sequence).collect();
-        Ok(Places::of_rows(times, sequences).map(|places| Piece::new(columns, places)))
+        left
     }
 }

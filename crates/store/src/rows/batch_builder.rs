@@ -47,11 +47,10 @@ pub(crate) trait RowSource {
     fn variable(&self, column: usize, row: usize) -> &[u8];
 }
 
-/// A fixed column: its number in the layout, and where it stands in a packed row.
+/// A fixed column: its number in the layout, and bytes of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FixedColumn {
     pub(crate) column: usize,
-    pub(crate) offset: usize,
     pub(crate) width: usize,
 }
 
@@ -173,7 +172,6 @@ impl<'s> BatchBuilder<'s> {
     pub(crate) fn new(projection: &'s Projection, rows: usize, memory: &'s BatchMemory) -> Self {
         let flags = FixedColumn {
             column: 0,
-            offset: 0,
             width: projection.schema().flag_bytes(),
         };
         Self {
@@ -473,15 +471,7 @@ impl ColumnLayout {
     /// The column of the layout, if it is a fixed one.
     fn fixed(&self) -> Option<FixedColumn> {
         match self.place {
-            ColumnPlace::Fixed {
-                column,
-                offset,
-                width,
-            } => Some(FixedColumn {
-                column,
-                offset,
-                width,
-            }),
+            ColumnPlace::Fixed { column, width } => Some(FixedColumn { column, width }),
             _ => None,
         }
     }

@@ -1,172 +1,92 @@
-//! The head of a table: its newest rows, in memory and in order.
+//! The head of a table: its newest rows, in memory.
 //!
-//! The index here is the standard library's B-tree behind a lock, until the concurrent head of `bedload-memory` takes
-//! its place: what the rest of the store knows of it is this file.
+//! Rows are kept as runs: the rows of one commit, sorted by time. A long batch is a run of its own and is not touched again
+//! until it is flushed. Small ones are merged with those that arrived next to them, sixteen at a time, so that a reader
+//! meets few runs whatever the size of commits, and each row is copied a few times at most.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, Range, RangeInclusive};
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 use parking_lot::{Mutex, RwLock};
 
-use super::batch_builder::{FixedColumn, RowSource};
-use super::deletion::Stretch;
-use super::{Deletion, Deletions, Place, RowBlock, TableSchema};
+use super::{Deletion, Deletions, Place, RowsInOrder, SortedRows};
 use crate::sparse::BlockRef;
 
-/// Bytes of memory the index takes for a row, beside the row: measured on ascending and scrambled times.
-const INDEX_BYTES_PER_ROW: usize = 48;
+/// So many runs of one size, neighbours in the order of arrival, are merged.
+const FAN_IN: usize = 16;
+
+/// A run is of the size below the next one if it has up to so many times fewer rows.
+const SIZE_BITS: u32 = FAN_IN.ilog2();
+
+/// Sizes of runs that are merged: those of up to 4,095 rows.
+const SMALL_SIZES: u32 = 3;
 
 /// Rows appended since some moment, and deletions made since. Rows and deletions are only ever added, so whoever
 /// reads up to a sequence number always finds the same.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     inner: RwLock<Inner>,
+    /// Held by the thread that merges runs. Others only add runs behind those it merges.
+    merging: Mutex<()>,
     /// The first deletions as one, and how many they are.
     merged: Mutex<(usize, Arc<Deletions>)>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    blocks: Vec<Arc<RowBlock>>,
-    /// (time, sequence) to block and row.
-    index: BTreeMap<Place, (u32, u32)>,
+    /// In the order of their sequence numbers.
+    runs: Vec<Arc<SortedRows>>,
     /// In the order of their sequence numbers.
     deletions: Vec<Deletion>,
     /// Blocks of a sparse table that commits have written, each with the sequence number it counts as, ascending.
     written: BTreeMap<i64, Vec<(u64, BlockRef)>>,
 }
 
-/// A row of a head.
-#[derive(Debug, Clone)]
-pub(crate) struct HeadRow {
-    pub(crate) time: i64,
-    pub(crate) sequence: u64,
-    pub(crate) block: Arc<RowBlock>,
-    pub(crate) row: usize,
-}
-
-impl HeadRow {
-    pub(crate) fn place(&self) -> Place {
-        (self.time, self.sequence)
-    }
-}
-
-/// The rows of a sealed head, by time and sequence number.
-#[derive(Debug)]
-pub(crate) struct RowsInOrder {
-    blocks: Vec<Arc<RowBlock>>,
-    order: Vec<(u32, u32)>,
-}
-
-impl RowsInOrder {
-    /// The block and the place in it of the row at a position.
-    pub(crate) fn get(&self, position: usize) -> Option<(&RowBlock, usize)> {
-        let &(block, row) = self.order.get(position)?;
-        Some((&self.blocks[block as usize], row as usize))
-    }
-
-    /// How many rows there are.
-    pub(crate) fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// The first row for whose place `is_before` does not hold, which holds for none behind it.
-    pub(crate) fn partition_point(&self, is_before: impl Fn(Place) -> bool) -> usize {
-        self.order
-            .partition_point(|&(block, row)| is_before(self.place_of(block, row)))
-    }
-
-    /// The rows that deletions leave.
-    pub(crate) fn without(mut self, deletions: &Deletions) -> Self {
-        if deletions.is_empty() {
-            return self;
-        }
-        let mut order = std::mem::take(&mut self.order);
-        let mut stretch: Option<Stretch> = None;
-        order.retain(|&(block, row)| {
-            let (time, sequence) = self.place_of(block, row);
-            // Rows of one stretch stand together.
-            let known = stretch.filter(|stretch| stretch.contains(time));
-            let of_time = known.unwrap_or_else(|| deletions.stretch(time));
-            stretch = Some(of_time);
-            !deletions.covers_in(of_time, time, sequence)
-        });
-        self.order = order;
-        self
-    }
-
-    /// Above the sequence number of each row.
-    pub(crate) fn end_sequence(&self) -> u64 {
-        let ends = self
-            .order
-            .iter()
-            .map(|&(block, row)| self.place_of(block, row).1 + 1);
-        ends.max().unwrap_or(0)
-    }
-
-    fn place_of(&self, block: u32, row: u32) -> Place {
-        let block = &self.blocks[block as usize];
-        (block.times()[row as usize], block.first_sequence + u64::from(row))
-    }
-
-    /// The blocks and places in them of some rows.
-    fn rows(&self, rows: Range<usize>) -> impl Iterator<Item = (&RowBlock, usize)> {
-        self.order[rows]
-            .iter()
-            .map(|&(block, row)| (&*self.blocks[block as usize], row as usize))
-    }
-
-    /// The times of all rows, in the order in which they arrived.
-    pub(crate) fn arrivals(&self) -> impl Iterator<Item = &[i64]> {
-        self.blocks.iter().map(|block| block.times())
-    }
-}
-
-impl RowSource for RowsInOrder {
-    fn place(&self, row: usize) -> Place {
-        let (block, row) = self.order[row];
-        self.place_of(block, row)
-    }
-
-    fn bits(&self, _flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
-        for (block, row) in self.rows(rows) {
-            out.append(block.fixed(row)[bit / 8] >> (bit % 8) & 1 == 1);
-        }
-    }
-
-    fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer) {
-        for (block, row) in self.rows(rows) {
-            out.extend_from_slice(&block.fixed(row)[column.offset..column.offset + column.width]);
-        }
-    }
-
-    fn variable(&self, column: usize, row: usize) -> &[u8] {
-        let (block, row) = self.order[row];
-        self.blocks[block as usize].variable(row as usize, column)
-    }
-}
-
 impl Head {
-    /// Bytes of memory that the rows of a batch would take.
-    pub(crate) fn memory_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
-        RowBlock::memory_of(schema, batch) + batch.num_rows() * INDEX_BYTES_PER_ROW
+    /// Adds rows and returns the bytes of memory they take.
+    pub(crate) fn append(&self, rows: SortedRows) -> usize {
+        let bytes = rows.bytes();
+        self.inner.write().runs.push(Arc::new(rows));
+        bytes
     }
 
-    /// Adds rows and returns the bytes of memory they take.
-    pub(crate) fn append(&self, block: Arc<RowBlock>) -> usize {
-        let mut inner = self.inner.write();
-        let number =
-            u32::try_from(inner.blocks.len()).expect("a head is sealed long before it has so many blocks");
-        let sequences = block.first_sequence..;
-        for ((&time, sequence), row) in block.times().iter().zip(sequences).zip(0..) {
-            inner.index.insert((time, sequence), (number, row));
+    /// Merges runs until fewer than sixteen of one size follow one another; does nothing while another thread does so.
+    pub(crate) fn merge_small(&self) {
+        let Some(_merging) = self.merging.try_lock() else {
+            return;
+        };
+        while let Some((at, runs)) = self.small_runs() {
+            let merged = at..at + runs.len();
+            // Text of so few rows fits an array; if it ever does not, readers meet more runs.
+            let Ok(run) = RowsInOrder::new(runs).into_run() else {
+                return;
+            };
+            self.inner.write().runs.splice(merged, [Arc::new(run)]);
         }
-        let bytes = block.memory_bytes() + block.len() * INDEX_BYTES_PER_ROW;
-        inner.blocks.push(block);
-        bytes
+    }
+
+    /// Runs that are worth merging, and the number of the first.
+    fn small_runs(&self) -> Option<(usize, Vec<Arc<SortedRows>>)> {
+        let inner = self.inner.read();
+        let size = |run: &SortedRows| run.len().checked_ilog2().unwrap_or(0) / SIZE_BITS;
+        (0..SMALL_SIZES).find_map(|most| {
+            let trailing = inner
+                .runs
+                .iter()
+                .rev()
+                .take_while(|run| size(run) <= most)
+                .count();
+            let at = inner.runs.len() - trailing;
+            (trailing >= FAN_IN).then(|| (at, inner.runs[at..].to_vec()))
+        })
+    }
+
+    /// The runs that have rows with a sequence number below `before`. They may have others, too.
+    pub(crate) fn runs(&self, before: u64) -> Vec<Arc<SortedRows>> {
+        let inner = self.inner.read();
+        let is_visible = |run: &&Arc<SortedRows>| run.sequences().start < before;
+        inner.runs.iter().filter(is_visible).cloned().collect()
     }
 
     /// Adds a deletion, which covers rows of this head and of everything older.
@@ -210,12 +130,6 @@ impl Head {
             *known = count;
         }
         Some(deletions.clone())
-    }
-
-    /// Whether there is, or was, a row with a time in a range.
-    pub(crate) fn has_rows(&self, times: RangeInclusive<i64>) -> bool {
-        let places = (*times.start(), 0)..=(*times.end(), u64::MAX);
-        self.inner.read().index.range(places).next().is_some()
     }
 
     /// Adds a block of a sparse table that is written.
@@ -265,78 +179,139 @@ impl Head {
         blocks
     }
 
-    /// Rows between two bounds whose sequence number is below `before`: the first `limit` of them, or, in reverse,
-    /// the last, counted from the end.
-    pub(crate) fn rows(
-        &self,
-        bounds: (Bound<Place>, Bound<Place>),
-        before: u64,
-        reverse: bool,
-        limit: usize,
-    ) -> Vec<HeadRow> {
-        if is_empty(bounds) {
-            return Vec::new();
-        }
+    /// Whether there is, or was, a row with a time in a range.
+    pub(crate) fn has_rows(&self, times: RangeInclusive<i64>) -> bool {
+        let bounds = (
+            Bound::Included((*times.start(), 0)),
+            Bound::Included((*times.end(), u64::MAX)),
+        );
         let inner = self.inner.read();
-        let range = inner
-            .index
-            .range(bounds)
-            .filter(|((_, sequence), _)| *sequence < before);
-        let row = |(&(time, sequence), &(block, row)): (&(i64, u64), &(u32, u32))| {
-            let block = inner.blocks[block as usize].clone();
-            HeadRow {
-                time,
-                sequence,
-                block,
-                row: row as usize,
-            }
-        };
-        if reverse {
-            range.rev().take(limit).map(row).collect()
-        } else {
-            range.take(limit).map(row).collect()
-        }
+        inner.runs.iter().any(|run| !run.between(bounds).is_empty())
     }
 
     /// How many rows between two bounds have a sequence number below `before`.
     pub(crate) fn count(&self, bounds: (Bound<Place>, Bound<Place>), before: u64) -> u64 {
-        if is_empty(bounds) {
-            return 0;
-        }
-        let inner = self.inner.read();
-        let range = inner.index.range(bounds);
-        range.filter(|((_, sequence), _)| *sequence < before).count() as u64
+        let of_run = |run: &Arc<SortedRows>| {
+            let rows = run.between(bounds);
+            if run.sequences().end <= before {
+                rows.len()
+            } else {
+                rows.filter(|&row| run.place(row).1 < before).count()
+            }
+        };
+        self.runs(before).iter().map(of_run).sum::<usize>() as u64
     }
 
     /// All rows, to be flushed; the head is sealed.
     pub(crate) fn in_order(&self) -> RowsInOrder {
-        let inner = self.inner.read();
-        RowsInOrder {
-            blocks: inner.blocks.clone(),
-            order: inner.index.values().copied().collect(),
-        }
+        RowsInOrder::new(self.runs(u64::MAX))
     }
 
-    /// The rows whose sequence number is below `before`, in the order in which they arrived.
-    pub(crate) fn arrived(&self, before: u64) -> Vec<Arc<RowBlock>> {
+    /// Whether there is nothing to be flushed.
+    pub(crate) fn is_empty(&self) -> bool {
         let inner = self.inner.read();
-        let is_visible = |block: &&Arc<RowBlock>| block.first_sequence < before;
-        inner.blocks.iter().filter(is_visible).cloned().collect()
-    }
-
-    /// How many rows there are, deleted ones included.
-    pub(crate) fn len(&self) -> usize {
-        self.inner.read().index.len()
+        inner.runs.is_empty() && inner.deletions.is_empty() && inner.written.is_empty()
     }
 }
 
-/// Whether nothing lies between the bounds; the standard library's map panics when asked for such a range.
-fn is_empty((from, to): (Bound<Place>, Bound<Place>)) -> bool {
-    match (from, to) {
-        (Bound::Included(from), Bound::Included(to)) => from > to,
-        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => {
-            from >= to
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array, TimestampSecondArray};
+    use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    use bedload_testkit::Rng;
+
+    use super::*;
+    use crate::rows::{SortedBatch, TableSchema};
+
+    fn schema() -> TableSchema {
+        let fields = vec![
+            Field::new("number", DataType::Int64, false),
+            Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+        ];
+        TableSchema::new(Arc::new(Schema::new(fields)), "at").expect("storable")
+    }
+
+    /// Rows of these times, each of which holds its sequence number.
+    fn rows(schema: &TableSchema, times: Vec<i64>, first: u64) -> SortedRows {
+        let numbers = (first..).take(times.len()).map(u64::cast_signed);
+        let columns: [ArrayRef; 2] = [
+            Arc::new(Int64Array::from_iter_values(numbers)),
+            Arc::new(TimestampSecondArray::from(times)),
+        ];
+        SortedBatch::new(schema, columns.to_vec())
+            .expect("no text")
+            .numbered(first)
+    }
+
+    #[test]
+    fn a_head_has_every_row_once_however_runs_are_merged() {
+        let schema = schema();
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let head = Head::default();
+            let mut expected: Vec<Place> = Vec::new();
+            let mut arrived = Vec::new();
+            let (mut next, mut bytes) = (0, 0);
+            let longest = [1, 3, 40, 700][(seed % 4) as usize];
+            for _ in 0..rng.below(400) {
+                let len = 1 + rng.below(longest);
+                let times: Vec<i64> = (0..len)
+                    .map(|row| (next + row + rng.below(1 + 20 * (seed % 3))).cast_signed())
+                    .collect();
+                expected.extend(times.iter().copied().zip(next..));
+                arrived.extend_from_slice(&times);
+                bytes += head.append(rows(&schema, times, next));
+                head.merge_small();
+                // Numbers that rows of another table got.
+                next += len + rng.below(2);
+                if rng.below(10) == 0 {
+                    check_runs(&head);
+                }
+            }
+            expected.sort_unstable();
+            let order = head.in_order();
+            let found: Vec<Place> = (0..order.len()).map(|row| order.place(row)).collect();
+            assert_eq!(found, expected, "seed {seed}");
+            let columns = order.columns(0..order.len()).expect("no text");
+            if let Some(numbers) = columns.first().filter(|_| order.len() > 0) {
+                let numbers = numbers.as_primitive::<Int64Type>().values();
+                assert!(
+                    numbers
+                        .iter()
+                        .map(|n| n.cast_unsigned())
+                        .eq(found.iter().map(|place| place.1))
+                );
+            }
+            let runs = head.runs(u64::MAX);
+            let arrivals: Vec<i64> = runs.iter().flat_map(|run| run.arrivals().to_vec()).collect();
+            assert_eq!(arrivals, arrived, "seed {seed}");
+            assert!(runs.iter().map(|run| run.bytes()).sum::<usize>() >= bytes);
+            for _ in 0..20 {
+                let before = rng.below(next + 2);
+                let mut ends = [0, 1].map(|_| (rng.below(next + 1).cast_signed(), rng.below(next + 1)));
+                ends.sort_unstable();
+                let bounds = (Bound::Included(ends[0]), Bound::Excluded(ends[1]));
+                let visible = expected.iter().filter(|place| place.1 < before);
+                let within = visible.filter(|place| (ends[0]..ends[1]).contains(place)).count();
+                assert_eq!(head.count(bounds, before), within as u64);
+                let times = ends[0].0..=ends[1].0;
+                let has_rows = expected.iter().any(|place| times.contains(&place.0));
+                assert_eq!(head.has_rows(times), has_rows);
+            }
         }
-        _ => false,
+    }
+
+    fn check_runs(head: &Head) {
+        let runs = head.runs(u64::MAX);
+        let follow = |pair: &[Arc<SortedRows>]| pair[0].sequences().end <= pair[1].sequences().start;
+        assert!(
+            runs.windows(2).all(follow),
+            "runs stand in the order of their arrival"
+        );
+        let small = runs.iter().filter(|run| run.len() < 4096).count();
+        let long = runs.len() - small;
+        assert!(small < (long + 1) * 3 * FAN_IN, "{small} small runs");
     }
 }

@@ -5,9 +5,12 @@ mod batch_builder;
 mod batch_memory;
 mod copy;
 mod deletion;
+mod encoded_rows;
+mod frontier;
 mod head;
-mod row_block;
+mod rows_in_order;
 mod schema;
+mod sorted_rows;
 
 pub use arrival_order::ArrivalOrder;
 pub(crate) use arrival_order::{ArrivalMeasure, OrderRecord};
@@ -17,10 +20,13 @@ pub(crate) use copy::{approach, copy};
 #[cfg(test)]
 pub(crate) use deletion::searches;
 pub(crate) use deletion::{Deletion, Deletions, Stretch};
-pub(crate) use head::{Head, HeadRow, RowsInOrder};
-pub(crate) use row_block::RowBlock;
+pub(crate) use encoded_rows::EncodedRows;
+pub(crate) use frontier::Frontier;
+pub(crate) use head::Head;
+pub(crate) use rows_in_order::{RowsInOrder, project};
 pub use schema::TableSchema;
-pub(crate) use schema::{ColumnPlace, ColumnRecord};
+pub(crate) use schema::{ColumnPlace, ColumnRecord, check_columns};
+pub(crate) use sorted_rows::{SortedBatch, SortedRows, check_row_bytes};
 
 /// Names a table within its store, for ever: a dropped table's number is not given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bedload_trees::{Columns, RowLayout};
 use serde::{Deserialize, Serialize};
@@ -59,12 +60,8 @@ pub(crate) enum ColumnPlace {
     Time,
     /// A boolean: a bit of the flags.
     Bit(usize),
-    /// The fixed column `column` of the layout, which begins `offset` bytes into the row.
-    Fixed {
-        column: usize,
-        offset: usize,
-        width: usize,
-    },
+    /// The fixed column `column` of the layout.
+    Fixed { column: usize, width: usize },
     /// The variable column of this number.
     Variable(usize),
 }
@@ -137,11 +134,9 @@ impl TableSchema {
                 variable += 1;
                 ColumnPlace::Variable(variable - 1)
             } else if let Some(width) = fixed_width(field.data_type()) {
-                let offset = widths.iter().sum();
                 widths.push(width);
                 ColumnPlace::Fixed {
                     column: widths.len() - 1,
-                    offset,
                     width,
                 }
             } else {
@@ -233,6 +228,52 @@ fn fixed_width(data_type: &DataType) -> Option<usize> {
             .filter(|width| BINARY_BYTES.contains(width)),
         _ => None,
     }
+}
+
+/// Fails unless the batch has the table's columns: names, order and types, and values where they are required.
+pub(crate) fn check_columns(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
+    let expected = schema.arrow().fields();
+    let found = batch.schema_ref().fields();
+    if expected.len() != found.len() {
+        let reason = format!(
+            "the batch has {} columns, the table {}",
+            found.len(),
+            expected.len()
+        );
+        return Err(Error::schema(reason));
+    }
+    for (position, (expected, found)) in expected.iter().zip(found).enumerate() {
+        if expected.name() != found.name() || expected.data_type() != found.data_type() {
+            return Err(Error::schema(format!(
+                "column {position} of the batch is {:?} of type {}, that of the table {:?} of type {}",
+                found.name(),
+                found.data_type(),
+                expected.name(),
+                expected.data_type()
+            )));
+        }
+        let Some(nulls) = batch
+            .column(position)
+            .logical_nulls()
+            .filter(|nulls| nulls.null_count() > 0)
+        else {
+            continue;
+        };
+        if !expected.is_nullable() {
+            let row = (0..nulls.len())
+                .find(|&row| nulls.is_null(row))
+                .unwrap_or_default();
+            let column = expected.name().clone();
+            return Err(if position == schema.time_column() {
+                Error::NullTime { column, row }
+            } else {
+                Error::schema(format!(
+                    "row {row} has no value in column {column:?}, which requires one"
+                ))
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A column as the catalogue records it.
@@ -370,19 +411,16 @@ mod tests {
     }
 
     #[test]
-    fn flags_come_first_and_columns_do_not_overlap() {
+    fn a_row_has_its_flags_and_its_columns() {
         let schema =
             TableSchema::new(Arc::new(Schema::new(every_type())), "timestamp_s").expect("all storable");
         // 13 nullable columns and one boolean value.
         assert_eq!(schema.flag_bytes(), 2);
-        let mut end = 2;
-        for place in schema.places() {
-            if let ColumnPlace::Fixed { offset, width, .. } = place.place {
-                assert_eq!(offset, end);
-                end += width;
-            }
-        }
-        assert_eq!(end, schema.layout().fixed_len());
+        let widths = schema.places().iter().filter_map(|layout| match layout.place {
+            ColumnPlace::Fixed { width, .. } => Some(width),
+            _ => None,
+        });
+        assert_eq!(2 + widths.sum::<usize>(), schema.layout().fixed_len());
     }
 
     #[test]

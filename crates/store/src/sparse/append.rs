@@ -1,5 +1,11 @@
 //! Rows on their way into a sparse table: which time of the grid each gets.
 
+use arrow_array::{RecordBatch, make_array};
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::ArrowError;
+use bedload_columns::times;
+
 use super::grid::{Grid, Snap};
 use crate::error::{Error, Result};
 use crate::rows::TableSchema;
@@ -17,7 +23,13 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    pub(crate) fn new(schema: &TableSchema, grid: Grid, times: &[i64], snap: Snap) -> Result<Self> {
+    /// The times of a batch of a table, as they are to stand on its grid.
+    pub(crate) fn new(schema: &TableSchema, grid: Grid, batch: &RecordBatch, snap: Snap) -> Result<Self> {
+        let times = times(batch.column(schema.time_column())).unwrap_or_else(|| Vec::new().into());
+        Self::of_times(schema, grid, &times, snap)
+    }
+
+    fn of_times(schema: &TableSchema, grid: Grid, times: &[i64], snap: Snap) -> Result<Self> {
         if grid.is_dense(times) {
             return Ok(Self {
                 times: times.to_vec(),
@@ -52,6 +64,22 @@ impl Placed {
             moved,
             collided,
         })
+    }
+
+    /// The batch with these times.
+    pub(crate) fn apply(&self, schema: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch> {
+        if self.moved == 0 {
+            return Ok(batch.clone());
+        }
+        let position = schema.time_column();
+        let times = ArrayData::builder(schema.arrow().field(position).data_type().clone())
+            .len(self.times.len())
+            .add_buffer(Buffer::from_slice_ref(&self.times))
+            .build();
+        let refused = |error: ArrowError| Error::schema(error.to_string());
+        let mut columns = batch.columns().to_vec();
+        columns[position] = make_array(times.map_err(refused)?);
+        RecordBatch::try_new(batch.schema(), columns).map_err(refused)
     }
 }
 

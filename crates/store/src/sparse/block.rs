@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_buffer::bit_chunk_iterator::UnalignedBitChunk;
 use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 
@@ -10,8 +11,11 @@ use super::block_map::BlockRef;
 use super::grid::Grid;
 use super::shape::{HEADER_BYTES, Shape};
 use crate::codec::Reader;
+use crate::error::Error;
 use crate::pages::Page;
-use crate::rows::{FixedColumn, Place, RowBlock, RowSource, approach, copy};
+use crate::rows::{
+    BatchBuilder, BatchMemory, FixedColumn, Place, Projection, RowSource, TableSchema, approach, copy,
+};
 
 pub(super) const MAGIC: u16 = 0xBED3;
 
@@ -221,37 +225,28 @@ impl<'b> BlockView<'b> {
         UnalignedBitChunk::new(bits, slots.start, len).count_ones() == len
     }
 
-    /// All rows, as rows of a head.
-    pub(super) fn to_rows(self, grid: Grid, block: i64) -> RowBlock {
-        let shape = self.shape;
-        let mut rows = RowBlock::empty(shape.row_width, shape.ends.len());
-        let mut fixed = vec![0; shape.row_width];
-        for slot in (0..shape.rows).filter(|&slot| self.has(slot)) {
-            let flags = shape.bits.len().div_ceil(8);
-            fixed[..flags].fill(0);
-            for bit in 0..shape.bits.len() {
-                fixed[bit / 8] |= u8::from(self.bit(bit, slot)) << (bit % 8);
-            }
-            let mut at = flags;
-            for (column, &(_, width)) in shape
-                .fixed
-                .iter()
-                .enumerate()
-                .filter_map(|(n, place)| Some((n, place.as_ref()?)))
-            {
-                fixed[at..at + width].copy_from_slice(self.fixed(column, slot..slot + 1));
-                at += width;
-            }
-            let tick = shape
-                .first_tick(block)
-                .wrapping_add(i64::try_from(slot).expect("rows of a block are few"));
-            rows.push(
-                grid.time(tick),
-                &fixed,
-                (0..shape.ends.len()).map(|column| self.variable(column, slot)),
-            );
+    /// All rows, as a batch of a table.
+    pub(super) fn to_batch(
+        self,
+        grid: Grid,
+        block: i64,
+        schema: &Arc<TableSchema>,
+    ) -> Result<RecordBatch, Error> {
+        let rows = BlockRows {
+            view: self,
+            grid,
+            first_tick: self.shape.first_tick(block),
+            sequence: 0,
+            reverse: false,
+        };
+        let (projection, memory) = (Projection::all(schema.clone()), BatchMemory::default());
+        let mut batch = BatchBuilder::new(&projection, 0, &memory);
+        let mut at = 0;
+        while let Some(run) = rows.next_run(at, self.shape.rows) {
+            at = run.end;
+            batch.append(&rows, run)?;
         }
-        rows
+        batch.finish().map_err(|error| Error::schema(error.to_string()))
     }
 
     fn end(&self, column: usize, slot: usize) -> usize {

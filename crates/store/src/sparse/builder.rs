@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use super::block::{BlockView, MAGIC, Owner};
 use super::shape::HEADER_BYTES;
 use crate::codec::Writer;
 use crate::error::{Error, Result};
-use crate::rows::{ColumnPlace, RowBlock, TableSchema};
+use crate::rows::{ColumnPlace, TableSchema};
 
 /// A block that rows are put into and taken out of. It is made at the end of a buffer, where it stays.
 #[derive(Debug)]
@@ -26,25 +26,26 @@ pub(super) struct BlockBuilder<'t, 'b> {
     rows: usize,
 }
 
-/// The columns of a batch, as blocks have them.
-pub(super) struct Cells<'c> {
+/// Columns of rows in memory, as blocks have them.
+#[derive(Debug)]
+pub(crate) struct Cells {
     /// By bit of the flags.
     bits: Vec<BooleanBuffer>,
-    /// Fixed columns: the values of all rows, and which rows have none.
+    /// Fixed columns but for the flags: the values of all rows, and which rows have none.
     fixed: Vec<(Buffer, Option<NullBuffer>)>,
-    texts: Vec<&'c StringArray>,
+    texts: Vec<StringArray>,
 }
 
-impl<'c> Cells<'c> {
-    /// The columns of a batch that has those of the table.
-    pub(super) fn of_batch(schema: &TableSchema, batch: &'c RecordBatch) -> Self {
-        let rows = batch.num_rows();
+impl Cells {
+    /// The columns of rows of a table.
+    pub(super) fn new(schema: &TableSchema, columns: &[ArrayRef]) -> Self {
+        let rows = columns.first().map_or(0, |column| column.len());
         let mut cells = Self {
             bits: Vec::new(),
             fixed: Vec::new(),
             texts: Vec::new(),
         };
-        for (column, array) in schema.places().iter().zip(batch.columns()) {
+        for (column, array) in schema.places().iter().zip(columns) {
             let nulls = array.logical_nulls();
             if column.valid_bit.is_some() {
                 let valid = nulls.as_ref().map(|nulls| nulls.inner().clone());
@@ -66,10 +67,35 @@ impl<'c> Cells<'c> {
                         .fixed
                         .push((values, nulls.filter(|nulls| nulls.null_count() > 0)));
                 }
-                ColumnPlace::Variable(_) => cells.texts.push(array.as_string()),
+                ColumnPlace::Variable(_) => cells.texts.push(array.as_string().clone()),
             }
         }
         cells
+    }
+
+    /// A bit of the flags of a row.
+    pub(super) fn bit(&self, bit: usize, row: usize) -> bool {
+        self.bits[bit].value(row)
+    }
+
+    /// The column of this number in the layout, whose first is that of the flags if there are any.
+    fn column(&self, column: usize) -> &(Buffer, Option<NullBuffer>) {
+        &self.fixed[column - usize::from(!self.bits.is_empty())]
+    }
+
+    /// A fixed column of some rows, end to end. Where there is no value it may be anything.
+    pub(super) fn fixed(&self, column: usize, width: usize, rows: Range<usize>) -> &[u8] {
+        &self.column(column).0[rows.start * width..rows.end * width]
+    }
+
+    /// A variable column of a row; empty where there is no value.
+    pub(super) fn variable(&self, column: usize, row: usize) -> &[u8] {
+        let texts = &self.texts[column];
+        if texts.is_valid(row) {
+            texts.value(row).as_bytes()
+        } else {
+            &[]
+        }
     }
 }
 
@@ -166,27 +192,30 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
     }
 
     /// Puts a row into a slot, in place of one that was there.
-    pub(super) fn put(&mut self, slot: usize, source: &RowBlock, row: usize) {
+    pub(super) fn put(&mut self, slot: usize, source: &Cells, row: usize) {
         let shape = self.owner.shape;
         self.set_presence(slot, true);
-        let fixed = source.fixed(row);
         for (bit, &bitmap) in shape.bits.iter().enumerate() {
-            self.set_bit(bitmap, slot, fixed[bit / 8] >> (bit % 8) & 1 == 1);
+            self.set_bit(bitmap, slot, source.bit(bit, row));
         }
-        let mut at = shape.bits.len().div_ceil(8);
-        for &(begin, width) in shape.fixed.iter().flatten() {
-            self.bytes()[begin + slot * width..][..width].copy_from_slice(&fixed[at..at + width]);
-            at += width;
+        let places = shape.fixed.iter().flatten();
+        for (&(begin, width), (values, nulls)) in places.zip(&source.fixed) {
+            let place = &mut self.bytes()[begin + slot * width..][..width];
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                place.copy_from_slice(&values[row * width..][..width]);
+            } else {
+                place.fill(0);
+            }
         }
         for column in 0..shape.ends.len() {
-            let cell = self.take_text(source.variable(row, column));
+            let cell = self.take_text(source.variable(column, row));
             self.cells[column * shape.rows + slot] = cell;
         }
     }
 
     /// Puts rows of a batch into their slots, in an empty block. `times` are those of all rows of the batch, on the
     /// grid and ascending.
-    pub(super) fn put_cells(&mut self, cells: &Cells<'_>, times: &[i64], rows: Range<usize>) -> Result<()> {
+    pub(super) fn put_cells(&mut self, cells: &Cells, times: &[i64], rows: Range<usize>) -> Result<()> {
         let (shape, grid) = (self.owner.shape, self.owner.grid);
         let slot_of = |row: usize| shape.place_of(grid.tick(times[row]).0).1;
         let mut begin = rows.start;
@@ -209,7 +238,7 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
         Ok(())
     }
 
-    fn put_run(&mut self, cells: &Cells<'_>, rows: Range<usize>, first: usize) -> Result<()> {
+    fn put_run(&mut self, cells: &Cells, rows: Range<usize>, first: usize) -> Result<()> {
         let shape = self.owner.shape;
         self.set_bits(HEADER_BYTES, first..first + rows.len());
         self.rows += rows.len();

@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use arrow_select::concat::concat_batches;
 
 use super::append::Placed;
 use super::block::Owner;
@@ -21,8 +23,7 @@ use super::table::SparseEntry;
 use super::writer::{BlockWriter, Unsynced};
 use crate::engine::{TableEntry, View};
 use crate::error::Result;
-use crate::rows::RowBlock;
-use crate::wal::{Pending, Record};
+use crate::wal::Pending;
 
 /// A batch of fewer bytes goes to the log as a whole: syncing a second file would cost more than writing twice.
 const DIRECT_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) { 512 } else { 64 << 10 };
@@ -90,7 +91,7 @@ impl Target<'_> {
             return Ok(None);
         }
         let mut blocks = Vec::with_capacity(parts.len());
-        let cells = Cells::of_batch(&self.table.schema, batch);
+        let cells = Cells::new(&self.table.schema, batch.columns());
         let in_memory = bytes < WRITTEN_BYTES_MIN;
         let writer = (!in_memory).then(|| self.writer(&parts));
         let written = self.write_parts(writer, &mut blocks, (&parts, &cells, times), (view, sequence));
@@ -180,7 +181,7 @@ impl Target<'_> {
         &self,
         mut writer: Option<BlockWriter<'_>>,
         blocks: &mut Vec<WrittenBlock>,
-        (parts, cells, times): (&[Part], &Cells<'_>, &[i64]),
+        (parts, cells, times): (&[Part], &Cells, &[i64]),
         (view, sequence): (impl Fn() -> Arc<View>, u64),
     ) -> Result<Option<Option<Arc<Unsynced>>>> {
         let (owner, files) = (self.owner(), self.files);
@@ -243,26 +244,14 @@ impl Target<'_> {
         }
     }
 
-    /// The record of all rows of the batch, in memory that was used before.
-    pub(crate) fn body(&self, batch: &RecordBatch, times: &[i64], memory: Vec<u8>) -> Result<Vec<u8>> {
-        let (table, limit) = (
-            (self.table.id, &*self.table.schema),
-            self.sparse.shape.row_limit(),
-        );
-        Record::append_batch_body(table, (batch, times), limit, memory)
-    }
-
     /// The rows of the batch that are in none of the blocks.
-    pub(crate) fn rest(&self, direct: &Direct, batch: &RecordBatch, times: &[i64]) -> Result<RowBlock> {
-        let layout = &self.table.schema;
-        let mut rest = RowBlock::of_batch(layout, &batch.slice(0, 0), self.sparse.shape.row_limit())?;
-        for rows in &direct.rest {
-            let part = batch.slice(rows.start, rows.len());
-            let mut part = RowBlock::of_batch(layout, &part, self.sparse.shape.row_limit())?;
-            part.set_times(times[rows.clone()].to_vec());
-            rest.append(&part)?;
-        }
-        Ok(rest)
+    pub(crate) fn rest(&self, direct: &Direct, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let rest: Vec<RecordBatch> = direct
+            .rest
+            .iter()
+            .map(|rows| batch.slice(rows.start, rows.len()))
+            .collect();
+        concat_batches(batch.schema_ref(), &rest)
     }
 }
 

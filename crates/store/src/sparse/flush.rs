@@ -8,7 +8,7 @@ use bedload_pages::{Batch, PageId, PageRead, PageStore};
 
 use super::block::{BlockBytes, Owner};
 use super::block_map::{self, BlockRef};
-use super::builder::{BlockBuilder, Sealed};
+use super::builder::{BlockBuilder, Cells, Sealed};
 use super::files::BlockFiles;
 use super::shape::Shape;
 use super::table::{FileTree, SparseEntry, insert_file, open_tree, remove_file};
@@ -16,7 +16,7 @@ use super::writer::BlockWriter;
 use crate::engine::TableEntry;
 use crate::error::Result;
 use crate::pages::WorkingPages;
-use crate::rows::{Deletion, Head, RowBlock, RowsInOrder};
+use crate::rows::{Deletion, Head, RowsInOrder};
 
 /// A flush under way: rows of heads go to blocks, and what becomes of these to block maps.
 pub(crate) struct SparseFlush<'f> {
@@ -30,7 +30,7 @@ struct NewRow<'h> {
     slot: usize,
     time: i64,
     sequence: u64,
-    rows: &'h RowBlock,
+    cells: &'h Cells,
     row: usize,
 }
 
@@ -50,7 +50,11 @@ impl SparseFlush<'_> {
     pub(crate) fn flush(&self, table: &TableEntry, sparse: &SparseEntry, head: &Head) -> Result<TableEntry> {
         let deletions = head.deletions(u64::MAX);
         let in_order = head.in_order();
-        let rows = new_rows(sparse, &in_order);
+        let cells = in_order.runs().iter();
+        let cells: Vec<Cells> = cells
+            .map(|run| Cells::new(&table.schema, run.columns()))
+            .collect();
+        let rows = new_rows(sparse, &in_order, &cells);
         let written = head.blocks(u64::MAX);
         let affected = affected_files(sparse, &rows, &written, &deletions)?;
         let mut flushed = TableFlush {
@@ -88,21 +92,21 @@ impl SparseFlush<'_> {
 }
 
 /// The rows of a head by block, slot and sequence number.
-fn new_rows<'h>(sparse: &SparseEntry, rows: &'h RowsInOrder) -> Vec<NewRow<'h>> {
+fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) -> Vec<NewRow<'h>> {
     let row = |position| {
-        let (rows, row) = rows.get(position)?;
-        let time = rows.times()[row];
+        let (time, sequence) = rows.place(position);
         let (block, slot) = sparse.shape.place_of(sparse.grid.tick(time).0);
-        Some(NewRow {
+        let (run, row) = rows.position(position);
+        NewRow {
             block,
             slot,
             time,
-            sequence: rows.first_sequence + row as u64,
-            rows,
+            sequence,
+            cells: &cells[run],
             row,
-        })
+        }
     };
-    (0..).map_while(row).collect()
+    (0..rows.len()).map(row).collect()
 }
 
 /// The files that have, or will have, blocks that something happens to.
@@ -357,7 +361,7 @@ impl TableFlush<'_> {
             }
             let last = same[same.len() - 1];
             if !is_gone(last.time, last.sequence) {
-                builder.put(last.slot, last.rows, last.row);
+                builder.put(last.slot, last.cells, last.row);
             }
         }
         if builder.rows() == 0 {

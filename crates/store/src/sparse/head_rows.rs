@@ -1,117 +1,144 @@
 //! Rows of heads, merged in the direction of the scan.
 
-use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow_buffer::{BooleanBufferBuilder, MutableBuffer};
 
-use crate::rows::{FixedColumn, Head, HeadRow, Place, RowSource};
+use super::builder::Cells;
+use crate::rows::{FixedColumn, Frontier, Head, Place, RowSource, SortedRows, TableSchema};
 
-/// Rows taken out of a head at a time: a few at first, as most scans need no more, then twice as many each time.
-const FIRST_ROWS: usize = 64;
-const MOST_ROWS: usize = 4096;
+/// A row of a head.
+#[derive(Debug, Clone)]
+pub(crate) struct HeadRow {
+    pub(crate) time: i64,
+    pub(crate) sequence: u64,
+    cells: Arc<Cells>,
+    row: usize,
+}
+
+impl HeadRow {
+    pub(super) fn bit(&self, bit: usize) -> bool {
+        self.cells.bit(bit, self.row)
+    }
+
+    /// A fixed column of the row, which has so many bytes.
+    pub(super) fn fixed(&self, column: usize, width: usize) -> &[u8] {
+        self.cells.fixed(column, width, self.row..self.row + 1)
+    }
+
+    pub(super) fn variable(&self, column: usize) -> &[u8] {
+        self.cells.variable(column, self.row)
+    }
+}
 
 /// The rows of some heads between two places.
 pub(crate) struct HeadRows {
-    heads: Vec<Ahead>,
+    runs: Vec<Ahead>,
+    frontier: Frontier,
     visible: u64,
     reverse: bool,
 }
 
+/// The rows of a run that were not given yet.
 struct Ahead {
-    head: Arc<Head>,
-    rows: VecDeque<HeadRow>,
-    bounds: (Bound<Place>, Bound<Place>),
-    take: usize,
-    /// Nothing is left in the head behind `rows`.
-    is_last: bool,
+    run: Arc<SortedRows>,
+    cells: Arc<Cells>,
+    rows: Range<usize>,
 }
 
 impl HeadRows {
     pub(crate) fn new(
-        heads: Vec<Arc<Head>>,
+        (heads, schema): (&[Arc<Head>], &TableSchema),
         bounds: (Bound<Place>, Bound<Place>),
         visible: u64,
         reverse: bool,
     ) -> Self {
-        let ahead = |head| Ahead {
-            head,
-            rows: VecDeque::new(),
-            bounds,
-            take: FIRST_ROWS,
-            is_last: false,
-        };
-        Self {
-            heads: heads.into_iter().map(ahead).collect(),
+        let mut rows = Self {
+            runs: Vec::new(),
+            frontier: Frontier::new(reverse),
             visible,
             reverse,
+        };
+        for run in heads.iter().flat_map(|head| head.runs(visible)) {
+            let of_run = run.between(bounds);
+            if of_run.is_empty() {
+                continue;
+            }
+            rows.runs.push(Ahead {
+                cells: Arc::new(Cells::new(schema, run.columns())),
+                rows: of_run,
+                run,
+            });
+            let number = rows.runs.len() - 1;
+            if let Some(next) = rows.next_of(number) {
+                rows.frontier.push(next, number);
+            }
         }
+        rows
     }
 
     /// The place of the next row.
-    pub(crate) fn peek(&mut self) -> Option<Place> {
-        self.next_head().and_then(|at| self.heads[at].first())
+    pub(crate) fn peek(&self) -> Option<Place> {
+        self.frontier.first().map(|(place, _)| place)
     }
 
     /// The next row.
     pub(crate) fn pop(&mut self) -> Option<HeadRow> {
-        self.next_head().and_then(|at| self.heads[at].rows.pop_front())
+        let ((time, sequence), number) = self.frontier.first()?;
+        let ahead = &mut self.runs[number];
+        let row = if self.reverse {
+            ahead.rows.next_back()?
+        } else {
+            ahead.rows.next()?
+        };
+        let cells = ahead.cells.clone();
+        let next = self.next_of(number);
+        self.frontier.replace_first(next);
+        Some(HeadRow {
+            time,
+            sequence,
+            cells,
+            row,
+        })
     }
 
-    /// The head whose first row comes first. Stores have few heads, so there is no heap.
-    fn next_head(&mut self) -> Option<usize> {
-        for head in &mut self.heads {
-            head.fill(self.visible, self.reverse);
-        }
-        let firsts = self
-            .heads
-            .iter()
-            .enumerate()
-            .filter_map(|(at, head)| Some((head.first()?, at)));
-        let next = if self.reverse { firsts.max() } else { firsts.min() };
-        next.map(|(_, at)| at)
-    }
-}
-
-impl Ahead {
-    fn first(&self) -> Option<Place> {
-        self.rows.front().map(HeadRow::place)
-    }
-
-    fn fill(&mut self, visible: u64, reverse: bool) {
-        if !self.rows.is_empty() || self.is_last {
-            return;
-        }
-        self.rows = self.head.rows(self.bounds, visible, reverse, self.take).into();
-        self.is_last = self.rows.len() < self.take;
-        self.take = (self.take * 2).min(MOST_ROWS);
-        if let Some(last) = self.rows.back() {
-            let passed = Bound::Excluded(last.place());
-            if reverse {
-                self.bounds.1 = passed
+    /// The next visible row of a run.
+    fn next_of(&mut self, number: usize) -> Option<Place> {
+        let ahead = &mut self.runs[number];
+        loop {
+            let row = if self.reverse {
+                ahead.rows.clone().next_back()
             } else {
-                self.bounds.0 = passed
+                ahead.rows.clone().next()
+            };
+            let place = ahead.run.place(row?);
+            if place.1 < self.visible {
+                return Some(place);
+            }
+            if self.reverse {
+                ahead.rows.end -= 1;
+            } else {
+                ahead.rows.start += 1;
             }
         }
     }
 }
 
-/// One row of a head, as a source of rows.
 impl RowSource for HeadRow {
     fn place(&self, _row: usize) -> Place {
-        HeadRow::place(self)
+        (self.time, self.sequence)
     }
 
-    fn bits(&self, _flags: FixedColumn, bit: usize, _rows: Range<usize>, out: &mut BooleanBufferBuilder) {
-        out.append(self.block.fixed(self.row)[bit / 8] >> (bit % 8) & 1 == 1);
+    fn bits(&self, _flags: FixedColumn, bit: usize, rows: Range<usize>, out: &mut BooleanBufferBuilder) {
+        rows.for_each(|_| out.append(self.bit(bit)));
     }
 
-    fn fixed(&self, column: FixedColumn, _rows: Range<usize>, out: &mut MutableBuffer) {
-        out.extend_from_slice(&self.block.fixed(self.row)[column.offset..column.offset + column.width]);
+    fn fixed(&self, column: FixedColumn, rows: Range<usize>, out: &mut MutableBuffer) {
+        rows.for_each(|_| out.extend_from_slice(self.fixed(column.column, column.width)));
     }
 
     fn variable(&self, column: usize, _row: usize) -> &[u8] {
-        self.block.variable(self.row, column)
+        self.variable(column)
     }
 }

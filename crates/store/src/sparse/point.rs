@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::block::BlockBytes;
 use super::block_map;
+use super::head_rows::{HeadRow, HeadRows};
 use super::scan::{newest_in_heads, read_map};
 use super::shape::Shape;
 use super::table::SparseEntry;
 use crate::engine::{TableEntry, View};
 use crate::error::Result;
-use crate::rows::{Head, HeadRow};
+use crate::rows::Head;
 
 /// A row that was found.
 #[derive(Debug, Clone)]
@@ -43,10 +44,7 @@ pub(crate) fn find(
         .filter_map(|generation| generation.head(table.id))
         .collect();
     let bounds = (Bound::Included((time, 0)), Bound::Included((time, u64::MAX)));
-    let row = heads
-        .iter()
-        .rev()
-        .find_map(|head| head.rows(bounds, visible, true, 1).pop());
+    let row = HeadRows::new((&heads, &table.schema), bounds, visible, true).pop();
     let written = newest_in_heads(&heads, block, visible);
     let is_gone = |sequence| {
         let mut deletions = heads.iter().filter_map(|head| head.merged_deletions(visible));
@@ -86,15 +84,15 @@ impl FoundRow {
     /// A bit of the row's flags.
     pub(crate) fn bit(&self, bit: usize) -> bool {
         match self {
-            Self::InHead(row) => row.block.fixed(row.row)[bit / 8] >> (bit % 8) & 1 == 1,
+            Self::InHead(row) => row.bit(bit),
             Self::InBlock { shape, bytes, slot } => bytes.view(shape).bit(bit, *slot),
         }
     }
 
-    /// A fixed column: its number in the layout, and where it stands in a packed row.
-    pub(crate) fn fixed(&self, column: usize, offset: usize, width: usize) -> &[u8] {
+    /// The fixed column of this number in the layout, whose values have so many bytes.
+    pub(crate) fn fixed(&self, column: usize, width: usize) -> &[u8] {
         match self {
-            Self::InHead(row) => &row.block.fixed(row.row)[offset..offset + width],
+            Self::InHead(row) => row.fixed(column, width),
             Self::InBlock { shape, bytes, slot } => bytes.view(shape).fixed(column, *slot..slot + 1),
         }
     }
@@ -102,7 +100,7 @@ impl FoundRow {
     /// A variable column.
     pub(crate) fn variable(&self, column: usize) -> &[u8] {
         match self {
-            Self::InHead(row) => row.block.variable(row.row, column),
+            Self::InHead(row) => row.variable(column),
             Self::InBlock { shape, bytes, slot } => bytes.view(shape).variable(column, *slot),
         }
     }

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::block::{BlockView, Header, Owner};
+use arrow_array::RecordBatch;
+
 use super::block_map::{self, BlockRef};
 use super::files::BlockFiles;
 use super::table::SparseEntry;
 use crate::engine::{Gap, SalvagedTable, TableEntry};
 use crate::error::{Error, Result};
 use crate::pages::{FoundPage, Standing};
-use crate::rows::RowBlock;
 
 /// What is left of a table.
 pub(crate) struct BlockRemains {
@@ -68,7 +69,7 @@ impl BlockRemains {
         &mut self,
         source: &BlockFiles,
         problems: &mut Vec<Error>,
-        mut put: impl FnMut(RowBlock) -> Result<()>,
+        mut put: impl FnMut(&RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let entry = self.entry.clone();
         let Some(sparse) = &entry.sparse else {
@@ -98,9 +99,13 @@ impl BlockRemains {
                         shape: owner.shape,
                         bytes: &bytes,
                     };
-                    let rows = view.to_rows(sparse.grid, block);
-                    self.copied += rows.len() as u64;
-                    put(rows)?;
+                    match view.to_batch(sparse.grid, block, &entry.schema) {
+                        Ok(batch) => {
+                            self.copied += batch.num_rows() as u64;
+                            put(&batch)?;
+                        }
+                        Err(error) => problems.push(error),
+                    }
                 }
             }
         }
@@ -186,13 +191,13 @@ impl BlockFiles {
         sparse: &SparseEntry,
         block: i64,
         named: &BlockRef,
-    ) -> Result<RowBlock> {
+    ) -> Result<RecordBatch> {
         let page = self.read(sparse.owner(table.id, self.store()), block, named)?;
         let view = BlockView {
             shape: &sparse.shape,
             bytes: page.bytes(),
         };
-        Ok(view.to_rows(sparse.grid, block))
+        view.to_batch(sparse.grid, block, &table.schema)
     }
 }
 

@@ -140,7 +140,8 @@ impl SparseScan {
             return Ok(());
         };
         let bounds = (self.from, self.to);
-        let mut heads = HeadRows::new(self.heads.clone(), bounds, self.visible, self.reverse);
+        let heads = (&self.heads[..], &*self.table.schema);
+        let mut heads = HeadRows::new(heads, bounds, self.visible, self.reverse);
         let read = (self.visible, deletions);
         let table = (&*self.table, &self.sparse);
         let scan = BlockScan::new(&self.view, &self.heads, table, read, ticks, self.reverse, ahead);

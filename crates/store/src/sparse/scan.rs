@@ -9,13 +9,13 @@ use bedload_pages::{PageId, PageRead};
 use super::block::{BlockBytes, BlockRows, Owner, Runs};
 use super::block_map::{self, BlockRef};
 use super::flush::slots_in;
-use super::head_rows::HeadRows;
+use super::head_rows::{HeadRow, HeadRows};
 use super::output::Output;
 use super::table::SparseEntry;
 use crate::engine::{TableEntry, View};
 use crate::error::{Error, Result};
 use crate::pages::{Page, PageRef};
-use crate::rows::{Deletions, Head, HeadRow, Place};
+use crate::rows::{Deletions, Head, Place};
 
 /// Bytes of blocks that are read in one call.
 const READ_BYTES: usize = 2 << 20;

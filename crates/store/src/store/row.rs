@@ -75,11 +75,7 @@ impl Row {
                 Some(match place.place {
                     ColumnPlace::Time => Value::Int(self.time),
                     ColumnPlace::Bit(bit) => Value::Bool(found.bit(bit)),
-                    ColumnPlace::Fixed {
-                        column,
-                        offset,
-                        width,
-                    } => value_of_bytes(kind, found.fixed(column, offset, width))?,
+                    ColumnPlace::Fixed { column, width } => value_of_bytes(kind, found.fixed(column, width))?,
                     ColumnPlace::Variable(column) => {
                         Value::Text(std::str::from_utf8(found.variable(column)).ok()?)
                     }

@@ -249,23 +249,25 @@ impl Log {
     ///
     /// The record is too large, the disk is full, or an earlier write failed; the log is as before.
     pub(crate) fn append(&self, body: &[u8]) -> Result<u64> {
-        self.append_naming(body, None)
+        self.append_naming([body, &[]], None)
     }
 
-    /// As [`append`](Self::append), for a record that names something that is written, and perhaps not synced (rule 4).
-    pub(crate) fn append_naming(&self, body: &[u8], pending: Option<Arc<dyn Pending>>) -> Result<u64> {
-        if body.len() > BODY_BYTES_MAX {
+    /// As [`append`](Self::append), for a body of two parts that may name something that is written, and perhaps not
+    /// synced (rule 4).
+    pub(crate) fn append_naming(&self, body: [&[u8]; 2], pending: Option<Arc<dyn Pending>>) -> Result<u64> {
+        let len_bytes = body[0].len() + body[1].len();
+        if len_bytes > BODY_BYTES_MAX {
             let what = "the batch".into();
             return Err(Error::TooLarge {
                 what,
-                len_bytes: body.len(),
+                len_bytes,
                 limit_bytes: BODY_BYTES_MAX,
             });
         }
         let mut state = self.state.lock();
         state.check()?;
         let position = state.end;
-        let end = position + (FRAME_BYTES + body.len()) as u64;
+        let end = position + (FRAME_BYTES + len_bytes) as u64;
         state.claim(end)?;
         let synced = state.synced;
         frame(&mut state.buffer, position, synced, body);
@@ -543,7 +545,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::disk::sim::SimDisk;
-    use crate::rows::{RowBlock, TableId};
+    use crate::rows::TableId;
     use crate::wal::Record;
 
     /// A log without records, and its directory.
@@ -581,10 +583,10 @@ mod tests {
             3,
             "space is claimed once, zeros are written twice"
         );
-        let mut rows = RowBlock::empty(0, 1);
-        rows.push(0, &[], std::iter::once(&[7; 3000][..]));
-        let long = Record::append_body(TableId(1), &rows);
-        let end = log.append(&long).expect("a sound disk");
+        let long = Record::append_head(TableId(1), 0);
+        let end = log
+            .append_naming([&long, &[0; 3000]], None)
+            .expect("a sound disk");
         assert_eq!(
             disk.calls() - begun,
             3,

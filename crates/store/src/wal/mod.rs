@@ -11,6 +11,6 @@ mod replay;
 mod segment;
 
 pub(crate) use log::{Log, Pending};
-pub(crate) use record::Record;
+pub(crate) use record::{BODY_BYTES_MAX, Record};
 pub(crate) use remains::LogRemains;
 pub(crate) use replay::replay;

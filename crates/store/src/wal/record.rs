@@ -2,19 +2,15 @@
 
 use std::ops::RangeInclusive;
 
-use arrow_array::RecordBatch;
-use bedload_trees::RowLayout;
-
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
-use crate::error;
-use crate::rows::{Deletion, RowBlock, TableId, TableSchema};
+use crate::rows::{Deletion, EncodedRows, TableId};
 use crate::sparse::BlockRef;
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;
 /// The longest body a record may have.
-pub(super) const BODY_BYTES_MAX: usize = 1 << 30;
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// What was committed.
 #[derive(Debug)]
@@ -23,15 +19,19 @@ pub(crate) enum Record {
     Append {
         /// Their table.
         table: TableId,
-        /// The rows, the first of which has the block's first sequence number.
-        block: RowBlock,
+        /// The sequence number of the first one; the others follow it.
+        first_sequence: u64,
+        /// The rows.
+        rows: EncodedRows,
     },
     /// Rows of one batch for a sparse table, most of which stand in blocks.
     Blocks {
         /// Their table.
         table: TableId,
-        /// The rows that are in no block. Their sequence numbers come first.
-        rest: RowBlock,
+        /// The sequence number of the first of the rest; the others follow it, and then the blocks.
+        first_sequence: u64,
+        /// The rows that are in no block.
+        rest: EncodedRows,
         /// The blocks, each of which counts as one write and has one sequence number.
         blocks: Vec<(i64, BlockRef)>,
     },
@@ -52,54 +52,28 @@ const APPEND: u8 = 1;
 const DELETE: u8 = 2;
 const NO_OP: u8 = 3;
 const BLOCKS: u8 = 4;
-/// Behind the kind and the table.
-const FIRST_SEQUENCE_OFFSET: usize = 5;
+/// Bytes of the head of a record with rows: kind, table, first sequence number.
+const ROWS_HEAD_BYTES: usize = 16;
 
 impl Record {
-    /// The body of the record that appends `block`.
-    pub(crate) fn append_body(table: TableId, block: &RowBlock) -> Vec<u8> {
-        let mut out = Writer::with_capacity(16 + block.encoded_len());
-        out.u8(APPEND);
-        out.u32(table.0);
-        block.encode(&mut out);
-        out.into_bytes()
+    /// The head of the body of a record that appends rows, which follow it.
+    pub(crate) fn append_head(table: TableId, first_sequence: u64) -> Vec<u8> {
+        rows_head(APPEND, table, first_sequence).into_bytes()
     }
 
-    /// As [`append_body`](Self::append_body) for the rows of a batch, with these times, in memory that was used before.
-    pub(crate) fn append_batch_body(
-        (table, schema): (TableId, &TableSchema),
-        (batch, times): (&RecordBatch, &[i64]),
-        row_limit: usize,
-        memory: Vec<u8>,
-    ) -> error::Result<Vec<u8>> {
-        let mut out = Writer::reusing(memory, 64 + times.len() * (8 + schema.layout().fixed_len()));
-        out.u8(APPEND);
-        out.u32(table.0);
-        RowBlock::encode_batch(schema, batch, times, row_limit, &mut out)?;
-        Ok(out.into_bytes())
-    }
-
-    /// The body of the record that appends blocks, and rows besides.
-    pub(crate) fn blocks_body(
+    /// The head of the body of a record that appends blocks, and rows besides, which follow it.
+    pub(crate) fn blocks_head(
         table: TableId,
-        rest: &RowBlock,
+        first_sequence: u64,
         blocks: impl ExactSizeIterator<Item = (i64, BlockRef)>,
     ) -> Vec<u8> {
-        let mut out = Writer::with_capacity(32 + rest.encoded_len() + 24 * blocks.len());
-        out.u8(BLOCKS);
-        out.u32(table.0);
-        rest.encode(&mut out);
+        let mut out = rows_head(BLOCKS, table, first_sequence);
         out.u32(u32::try_from(blocks.len()).expect("a batch has fewer rows"));
         for (number, block) in blocks {
             out.i64(number);
             block.encode(&mut out);
         }
         out.into_bytes()
-    }
-
-    /// Sets the first sequence number in the body of an append, known only once the body is built.
-    pub(crate) fn set_first_sequence(body: &mut [u8], first: u64) {
-        body[FIRST_SEQUENCE_OFFSET..][..8].copy_from_slice(&first.to_le_bytes());
     }
 
     /// The body of the record that makes a deletion.
@@ -126,21 +100,27 @@ impl Record {
         let kind = fields.u8().ok_or(short)?;
         let record = match kind {
             APPEND => {
-                let table = TableId(fields.u32().ok_or(short)?);
-                let block = RowBlock::decode(&mut fields)?;
-                Self::Append { table, block }
+                let (table, first_sequence) = read_rows_head(&mut fields).ok_or(short)?;
+                Self::Append {
+                    table,
+                    first_sequence,
+                    rows: EncodedRows::parse(fields.rest())?,
+                }
             }
             BLOCKS => {
-                let table = TableId(fields.u32().ok_or(short)?);
-                let rest = RowBlock::decode(&mut fields)?;
+                let (table, first_sequence) = read_rows_head(&mut fields).ok_or(short)?;
                 let count = fields.u32().ok_or(short)?;
                 let block = |_| {
                     let number = fields.i64().ok_or(short)?;
                     let block = BlockRef::decode(&mut fields).ok_or(short)?;
                     Ok((number, block.ok_or("it names a block without rows")?))
                 };
-                let blocks = (0..count).map(block).collect::<Result<_, &'static str>>()?;
-                Self::Blocks { table, rest, blocks }
+                Self::Blocks {
+                    table,
+                    first_sequence,
+                    blocks: (0..count).map(block).collect::<Result<_, &'static str>>()?,
+                    rest: EncodedRows::parse(fields.rest())?,
+                }
             }
             DELETE => {
                 let mut delete = || {
@@ -169,15 +149,31 @@ impl Record {
     }
 }
 
-/// Appends a framed record that stands at `position`, written when everything before `synced` was durable.
-pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[u8]) {
+fn rows_head(kind: u8, table: TableId, first_sequence: u64) -> Writer {
+    let mut out = Writer::with_capacity(ROWS_HEAD_BYTES);
+    out.u8(kind);
+    out.bytes(&[0; 3]);
+    out.u32(table.0);
+    out.u64(first_sequence);
+    out
+}
+
+/// What stands behind the kind.
+fn read_rows_head(fields: &mut Reader<'_>) -> Option<(TableId, u64)> {
+    fields.array().filter(|padding| *padding == [0; 3])?;
+    Some((TableId(fields.u32()?), fields.u64()?))
+}
+
+/// Appends a framed record that stands at `position`, written when everything before `synced` was durable. Its body has
+/// two parts.
+pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: [&[u8]; 2]) {
     let begin = out.len();
-    let len = u32::try_from(body.len()).expect("bounded by BODY_BYTES_MAX");
+    let len = u32::try_from(body[0].len() + body[1].len()).expect("bounded by BODY_BYTES_MAX");
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&position.to_le_bytes());
     out.extend_from_slice(&synced.to_le_bytes());
-    out.extend_from_slice(body);
+    body.iter().for_each(|part| out.extend_from_slice(part));
     let crc = crc32c::crc32c(&out[begin + 4..]);
     out[begin..begin + 4].copy_from_slice(&crc.to_le_bytes());
 }

@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::indexed::{self, TableRemains};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
+use crate::rows::SortedBatch;
 use crate::sparse::{BlockFiles, BlockRemains, SparseEntry, create_files};
 use crate::wal::{Log, LogRemains, Record};
 
@@ -353,8 +354,10 @@ impl<'t> Target<'t> {
             sparse: table.entry.sparse.as_ref().map(SparseEntry::without_files),
             ..TableEntry::clone(&table.entry)
         });
-        table.copy(source, problems, |rows| {
-            recovery.generation.append(id, Arc::new(rows));
+        let schema = table.entry.schema.clone();
+        table.copy(source, problems, |batch| {
+            let rows = SortedBatch::new(&schema, batch.columns().to_vec())?;
+            recovery.generation.append(id, rows.numbered(0)).merge_small();
             if recovery.generation.bytes() >= recovery.head_bytes {
                 recovery.checkpoint(0)
             } else {
@@ -373,6 +376,7 @@ impl<'t> Target<'t> {
             // Blocks that the log names are to be taken from the files of the damaged store.
             let Record::Blocks {
                 table,
+                first_sequence,
                 rest,
                 blocks: named,
             } = record
@@ -380,11 +384,14 @@ impl<'t> Target<'t> {
                 return recovery.apply(record, end);
             };
             let known = recovery.catalogue.get(table).cloned();
-            let next = rest
-                .end_sequence()
-                .and_then(|end| end.checked_add(named.len() as u64));
-            recovery.apply(Record::Append { table, block: rest }, end)?;
-            recovery.next_sequence = recovery.next_sequence.max(next.unwrap_or(0));
+            let numbers = (rest.len() + named.len()) as u64;
+            let rest = Record::Append {
+                table,
+                first_sequence,
+                rows: rest,
+            };
+            recovery.apply(rest, end)?;
+            recovery.next_sequence = recovery.next_sequence.max(first_sequence.saturating_add(numbers));
             let Some((known, sparse)) = known
                 .as_ref()
                 .and_then(|known| Some((known, known.sparse.as_ref()?)))
@@ -395,7 +402,10 @@ impl<'t> Target<'t> {
             recovery.checkpoint(end)?;
             for (block, named) in named {
                 match blocks.rows_of(known, sparse, block, &named) {
-                    Ok(rows) => recovery.generation.append(table, Arc::new(rows)),
+                    Ok(batch) => {
+                        let rows = SortedBatch::new(&known.schema, batch.columns().to_vec())?;
+                        recovery.generation.append(table, rows.numbered(0));
+                    }
                     Err(error) => unreadable.push(of_batch(error, is_vouched)),
                 }
             }

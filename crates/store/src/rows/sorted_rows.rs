@@ -1,0 +1,258 @@
+//! Rows in memory: columns as Arrow has them, in the order of their table.
+
+use std::ops::{Bound, Range};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::ArrowError;
+use arrow_select::take::take_arrays;
+use bedload_columns::{ColumnSet, Places, times};
+use bedload_trees::RowLayout;
+
+use super::encoded_rows::text_bytes;
+use super::{Place, TableSchema};
+use crate::error::{Error, Result};
+
+/// Rows of one commit, in the order of their times, that have no sequence numbers yet.
+#[derive(Debug)]
+pub(crate) struct SortedBatch {
+    columns: Vec<ArrayRef>,
+    times: ScalarBuffer<i64>,
+    /// Where each row stood in the batch, and the times as they stood there; none if times ascend.
+    arrival: Option<(Vec<u32>, ScalarBuffer<i64>)>,
+    size: RowBytes,
+}
+
+/// How much memory rows take.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RowBytes {
+    /// All of them together.
+    pub(super) all: usize,
+    /// No row has more in its columns, its time left out.
+    pub(super) longest: usize,
+}
+
+impl SortedBatch {
+    /// The rows of a batch of a table. The columns of one whose times ascend are taken as they are.
+    ///
+    /// # Errors
+    ///
+    /// The text of a column is more than an array can hold.
+    pub(crate) fn new(schema: &TableSchema, columns: Vec<ArrayRef>) -> Result<Self> {
+        let arrived =
+            times(&columns[schema.time_column()]).expect("the time column of a table is one of timestamps");
+        let texts = columns.iter().filter_map(|array| array.as_string_opt::<i32>());
+        let size = RowBytes {
+            all: arrived.len() * row_bytes(schema) + texts.map(text_bytes).sum::<usize>(),
+            longest: row_bytes_max(schema, &columns),
+        };
+        if arrived.is_sorted() {
+            return Ok(Self {
+                columns,
+                times: arrived,
+                arrival: None,
+                size,
+            });
+        }
+        let numbers =
+            0..u32::try_from(arrived.len()).map_err(|_| Error::schema("the batch has over 2^32 rows"))?;
+        let mut keyed: Vec<(i64, u32)> = arrived.iter().copied().zip(numbers).collect();
+        keyed.sort_by_key(|&(time, _)| time);
+        let order: Vec<u32> = keyed.iter().map(|&(_, row)| row).collect();
+        let picks = UInt32Array::from(order);
+        let columns =
+            take_arrays(&columns, &picks, None).map_err(|error| Error::schema(error.to_string()))?;
+        let (_, order, _) = picks.into_parts();
+        Ok(Self {
+            times: keyed.iter().map(|&(time, _)| time).collect(),
+            columns,
+            // In memory of their own, so that what they are a part of can go.
+            arrival: Some((order.to_vec(), arrived.to_vec().into())),
+            size,
+        })
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The rows, the first of which to arrive has this sequence number; the others follow it.
+    pub(crate) fn numbered(self, first: u64) -> SortedRows {
+        let rows = self.times.len() as u64;
+        let (sequences, arrivals): (ScalarBuffer<u64>, _) = match self.arrival {
+            None => ((first..first + rows).collect(), None),
+            Some((order, arrived)) => {
+                let numbers = order.iter().map(|&row| first + u64::from(row));
+                (numbers.collect(), Some(arrived))
+            }
+        };
+        let places = Places::new(self.times, sequences).expect("a sequence number for each time");
+        SortedRows::new(self.columns, places, arrivals, self.size)
+    }
+}
+
+/// Rows of one commit or of several that followed one another, by time and sequence number. They never change.
+#[derive(Debug)]
+pub(crate) struct SortedRows {
+    columns: ColumnSet,
+    places: Places,
+    /// Times in the order of arrival; none if that is the order of the rows.
+    arrivals: Option<ScalarBuffer<i64>>,
+    /// The least sequence number, and one above the greatest.
+    sequences: Range<u64>,
+    size: RowBytes,
+}
+
+impl SortedRows {
+    pub(super) fn new(
+        columns: Vec<ArrayRef>,
+        places: Places,
+        arrivals: Option<ScalarBuffer<i64>>,
+        size: RowBytes,
+    ) -> Self {
+        let (least, greatest) = places.sequence_bounds().unwrap_or_default();
+        Self {
+            columns: columns.into(),
+            arrivals,
+            sequences: least..greatest.saturating_add(1),
+            places,
+            size,
+        }
+    }
+
+    /// Bytes of memory that the rows of a batch would take.
+    pub(crate) fn bytes_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
+        let texts = batch
+            .columns()
+            .iter()
+            .filter_map(|array| array.as_string_opt::<i32>());
+        batch.num_rows() * row_bytes(schema) + texts.map(text_bytes).sum::<usize>()
+    }
+
+    /// All columns of the table.
+    pub(crate) fn columns(&self) -> &ColumnSet {
+        &self.columns
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.size.all
+    }
+
+    /// Bytes that the columns of no row exceed, its time left out.
+    pub(crate) fn row_bytes_max(&self) -> usize {
+        self.size.longest
+    }
+
+    pub(super) fn size(&self) -> RowBytes {
+        self.size
+    }
+
+    /// The least sequence number, and one above the greatest. Others between the two may belong to other tables.
+    pub(crate) fn sequences(&self) -> Range<u64> {
+        self.sequences.clone()
+    }
+
+    /// The times in the order in which the rows arrived.
+    pub(crate) fn arrivals(&self) -> &[i64] {
+        self.arrivals.as_deref().unwrap_or_else(|| self.places.times())
+    }
+
+    pub(crate) fn place(&self, row: usize) -> Place {
+        let place = self.places.get(row);
+        (place.time, place.sequence)
+    }
+
+    /// The rows between two places.
+    pub(crate) fn between(&self, (from, to): (Bound<Place>, Bound<Place>)) -> Range<usize> {
+        let place = |place: bedload_columns::Place| (place.time, place.sequence);
+        let all = 0..self.len();
+        let begin = match from {
+            Bound::Unbounded => 0,
+            Bound::Included(from) => self.places.search(all.clone(), |row| place(row) >= from),
+            Bound::Excluded(from) => self.places.search(all.clone(), |row| place(row) > from),
+        };
+        let end = match to {
+            Bound::Unbounded => all.end,
+            Bound::Included(to) => self.places.search(all, |row| place(row) > to),
+            Bound::Excluded(to) => self.places.search(all, |row| place(row) >= to),
+        };
+        begin..end.max(begin)
+    }
+
+    /// The rows among some whose sequence number is below `before`, as rows of their own.
+    ///
+    /// # Errors
+    ///
+    /// Those of copying columns.
+    pub(crate) fn before(&self, before: u64, rows: Range<usize>) -> Result<(ColumnSet, Places), ArrowError> {
+        let is_visible = |row: &usize| self.places.get(*row).sequence < before;
+        let rows: Vec<usize> = rows.filter(is_visible).collect();
+        let picks: UInt32Array = rows.iter().map(|&row| u32::try_from(row).ok()).collect();
+        let columns = take_arrays(&self.columns, &picks, None)?;
+        let places = rows.iter().map(|&row| self.place(row));
+        let (times, sequences): (Vec<i64>, Vec<u64>) = places.unzip();
+        let places = Places::new(times.into(), sequences.into()).expect("as many of each");
+        Ok((columns.into(), places))
+    }
+}
+
+/// Bytes of memory for a row of a schema without its text: the sequence number, flags by the byte, ends of text.
+fn row_bytes(schema: &TableSchema) -> usize {
+    let layout = schema.layout();
+    size_of::<i64>() + size_of::<u64>() + layout.fixed_len() + 4 * layout.variable_columns()
+}
+
+/// Bytes that no row's columns exceed, its time left out: the longest text of each column may be in different rows.
+fn row_bytes_max(schema: &TableSchema, columns: &[ArrayRef]) -> usize {
+    let texts = columns.iter().filter_map(|array| array.as_string_opt::<i32>());
+    let longest = texts.map(|array| {
+        let lens = array
+            .value_offsets()
+            .windows(2)
+            .map(|ends| ends[1].abs_diff(ends[0]));
+        lens.max().unwrap_or(0) as usize
+    });
+    schema.layout().fixed_len() + longest.sum::<usize>()
+}
+
+/// Fails if the columns of a row, its time left out, have more than so many bytes. The first row of the batch is called
+/// `first` in the message.
+pub(crate) fn check_row_bytes(
+    schema: &TableSchema,
+    batch: &RecordBatch,
+    first: usize,
+    limit_bytes: usize,
+) -> Result<()> {
+    if batch.num_rows() == 0 || row_bytes_max(schema, batch.columns()) <= limit_bytes {
+        return Ok(());
+    }
+    let texts = batch
+        .columns()
+        .iter()
+        .filter_map(|array| array.as_string_opt::<i32>());
+    let texts: Vec<_> = texts.collect();
+    for row in 0..batch.num_rows() {
+        let of_row = texts.iter().filter(|array| array.is_valid(row));
+        let len_bytes =
+            schema.layout().fixed_len() + of_row.map(|array| array.value(row).len()).sum::<usize>();
+        if len_bytes > limit_bytes {
+            return Err(Error::TooLarge {
+                what: format!("row {}", first + row),
+                len_bytes,
+                limit_bytes,
+            });
+        }
+    }
+    Ok(())
+}
