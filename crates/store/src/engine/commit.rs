@@ -90,7 +90,7 @@ impl Engine {
         let rows = self.encode(table, batch)?;
         let columns = rows.decode(&table.schema).map_err(Error::schema)?;
         let sorted = SortedBatch::new(&table.schema, columns)?;
-        self.make_room()?;
+        self.make_room(sorted.bytes())?;
         let mut commit = self.begin_commit(table.id)?;
         let first = commit.next_sequence;
         let head = Record::append_head(table.id, first);
@@ -197,7 +197,7 @@ impl Engine {
             let logged = self.encode(table, if unsynced.is_some() { &rest } else { batch })?;
             let columns = rest.columns().to_vec();
             let rest = SortedBatch::new(&table.schema, columns)?;
-            self.make_room()?;
+            self.make_room(rest.bytes() + direct.memory_bytes(sparse))?;
             let mut commit = self.begin_commit(table.id)?;
             if !target.still_holds(&direct, &self.view())? {
                 return Ok(None);
@@ -240,7 +240,7 @@ impl Engine {
         self.check_writable()?;
         self.with_reserve(|| {
             // It takes next to no memory, and may be what makes room on a full disk.
-            match self.make_room() {
+            match self.make_room(0) {
                 Err(Error::NoSpace { .. }) => {}
                 done => done?,
             }
@@ -287,8 +287,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins a flush early, and waits for it once the memory for rows is full.
-    fn make_room(&self) -> Result<()> {
+    /// Begins a flush early, slows down while it is under way, and waits for it once the memory for rows is full. So many
+    /// bytes are about to be committed.
+    fn make_room(&self, bytes: usize) -> Result<()> {
         let (used, of_blocks, deletions) = {
             let view = self.view();
             let active = view.active();
@@ -305,6 +306,9 @@ impl Engine {
             }
         } else if used >= limit / 2 || of_blocks >= BLOCKS_FLUSHED || deletions >= DELETIONS_FLUSHED {
             self.wake.flush();
+        }
+        if used < limit && self.flush.is_locked() {
+            self.pace.wait(bytes, used as f64 / limit as f64);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bedload_pages::PageRead;
 use parking_lot::MutexGuard;
@@ -41,7 +42,16 @@ impl Engine {
         if self.view().sealed().is_empty() {
             return Ok(());
         }
-        self.flush_sealed(None, |_, _| Ok(()))
+        let begun = Instant::now();
+        let sealed: usize = self
+            .view()
+            .sealed()
+            .iter()
+            .map(|generation| generation.bytes())
+            .sum();
+        self.flush_sealed(None, |_, _| Ok(()))?;
+        self.pace.flushed(sealed, begun.elapsed());
+        Ok(())
     }
 
     /// Creates a table.

@@ -22,6 +22,7 @@ mod flush;
 mod flusher;
 mod lock;
 mod open;
+mod pace;
 mod process;
 mod recovery;
 mod remove;
@@ -54,6 +55,7 @@ pub(crate) use flusher::Flusher;
 use lock::StoreLock;
 #[cfg(any(test, fuzzing))]
 pub(crate) use lock::decode as lock_holder;
+use pace::Pace;
 use process::Process;
 use reserve::Reserve;
 pub use salvage::{Gap, SalvageReport, SalvagedTable};
@@ -82,6 +84,7 @@ pub(crate) struct Engine {
     is_full: bool,
     reserve: Reserve,
     wake: flusher::Wake,
+    pace: Pace,
     /// The process that opened the store, and alone may write to it.
     process: Process,
     lock: Mutex<StoreLock>,

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use super::directory::{DATA_FILE, LOG_DIR, check_dirs, create_dir, create_files, entries, is_remnant};
 use super::flusher::Wake;
 use super::lock::lock;
+use super::pace::Pace;
 use super::process::Process;
 use super::recovery::{Recovered, recover};
 use super::remove::{remove_created, remove_empty};
@@ -110,6 +111,7 @@ impl Engine {
             is_full,
             reserve,
             wake: Wake::new(),
+            pace: Pace::default(),
             process: Process::current(),
             lock: Mutex::new(lock),
         })

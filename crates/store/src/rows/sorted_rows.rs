@@ -78,6 +78,11 @@ impl SortedBatch {
         self.times.len()
     }
 
+    /// Bytes of memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.size.all
+    }
+
     /// The rows, the first of which to arrive has this sequence number; the others follow it.
     pub(crate) fn numbered(self, first: u64) -> SortedRows {
         let rows = self.times.len() as u64;

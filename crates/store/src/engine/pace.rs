@@ -1,0 +1,98 @@
+//! Slowing writers gently while a flush is behind, so that none of them waits for a whole flush.
+//!
+//! A flush takes what was sealed while writers fill the memory for rows again. If they are faster, somebody must wait: all
+//! for a little while, rather than one until the flush is done. From a quarter of the memory on each commit waits in
+//! proportion to its bytes and to how full the memory is, by the time that the slowest of the last flushes took for a byte. At full memory
+//! writers would take four times as long as the flush, so they settle before it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Writers are slowed from this share of the memory for rows on.
+const BEGIN: f64 = 0.25;
+
+/// How many times as long as a flush writers take when the memory is full.
+const STEEPNESS: f64 = 4.0;
+
+/// Shorter waits are added to the next one: a thread that sleeps wakes up later than that.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// No commit waits longer for being slowed.
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// The rate of flushes, and when the next commit may go on.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Nanoseconds that a slow flush takes for a MiB of rows; 0 before the first flush.
+    flush_nanos: AtomicU64,
+    /// Threads are slowed one after another, as they share the flush.
+    free_at: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    /// Takes note of a flush of so many bytes.
+    pub(super) fn flushed(&self, bytes: usize, took: Duration) {
+        let mib = (bytes >> 20) as u64;
+        // Little is no measure: it is a checkpoint above all.
+        if mib == 0 {
+            return;
+        }
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / mib;
+        // Flushes that push down take several times as long as others, and it is those that writers would wait for.
+        let known = self.flush_nanos.load(Ordering::Relaxed);
+        let smoothed = nanos.max(known - known / 8 + nanos / 8);
+        self.flush_nanos.store(smoothed, Ordering::Relaxed);
+    }
+
+    /// How long a commit of so many bytes is to wait, with that share of the memory full.
+    fn delay(&self, bytes: usize, full: f64) -> Duration {
+        let slowness = STEEPNESS * (full.clamp(BEGIN, 1.0) - BEGIN) / (1.0 - BEGIN);
+        let flush = Duration::from_nanos(self.flush_nanos.load(Ordering::Relaxed));
+        let mib = bytes as f64 / f64::from(1 << 20);
+        flush.mul_f64((slowness * mib).min(1e6)).min(LONGEST)
+    }
+
+    /// Waits as long as a commit of so many bytes is to wait while a flush is under way.
+    pub(super) fn wait(&self, bytes: usize, full: f64) {
+        let delay = self.delay(bytes, full);
+        if delay.is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        let wait = {
+            let mut free_at = self.free_at.lock();
+            let at = free_at.map_or(now, |at| at.max(now)) + delay;
+            *free_at = Some(at);
+            at - now
+        };
+        if wait >= SHORTEST {
+            std::thread::sleep(wait.min(LONGEST));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuller_the_memory_the_longer_the_wait() {
+        let pace = Pace::default();
+        assert_eq!(pace.delay(1 << 20, 1.0), Duration::ZERO, "before the first flush");
+        pace.flushed(1000, Duration::from_secs(1));
+        assert_eq!(pace.delay(1 << 20, 1.0), Duration::ZERO, "little is no measure");
+        pace.flushed(16 << 20, Duration::from_millis(16));
+        assert_eq!(pace.delay(1 << 20, BEGIN), Duration::ZERO);
+        assert_eq!(pace.delay(1 << 20, 1.0), Duration::from_millis(4));
+        assert!(pace.delay(1 << 20, 0.5) < pace.delay(1 << 20, 0.75));
+        assert_eq!(pace.delay(2 << 20, 1.0), Duration::from_millis(8));
+        assert_eq!(pace.delay(1 << 30, 1.0), LONGEST);
+        // A slow flush counts at once, and is forgotten by and by.
+        pace.flushed(1 << 20, Duration::from_millis(8));
+        assert_eq!(pace.delay(1 << 20, 1.0), Duration::from_millis(32));
+        pace.flushed(8 << 20, Duration::from_millis(0));
+        assert_eq!(pace.delay(1 << 20, 1.0), Duration::from_millis(28));
+    }
+}
