@@ -25,7 +25,7 @@ pub struct StoreInfo {
     pub checkpoint: u64,
     /// Bytes of the data file that hold pages.
     pub used_bytes: u64,
-    /// Bytes of the data file, free pages included.
+    /// Bytes that the data file takes on the disk, free pages included. It may be longer, with holes.
     pub file_bytes: u64,
     /// Bytes of log that the next opening would read.
     pub wal_bytes: u64,

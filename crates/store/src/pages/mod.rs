@@ -9,6 +9,7 @@ mod catalogue_pages;
 mod checkpoint;
 #[cfg(any(test, fuzzing))]
 mod content;
+mod extents;
 #[cfg(feature = "file-pages")]
 mod file_pages;
 mod latches;

@@ -18,6 +18,20 @@ use crate::error::{Error, Result};
 /// Pages written in one call to the disk.
 const WRITE_PAGES: u32 = 64;
 
+/// Free space of fewer bytes is kept for pages to come.
+const SURPLUS_BYTES_MIN: u64 = if cfg!(any(test, fuzzing)) {
+    32 << 10
+} else {
+    16 << 20
+};
+
+/// Neighbouring free places of fewer bytes are not worth a hole.
+const HOLE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
+    8 << 10
+} else {
+    256 << 10
+};
+
 /// The most bytes of a page that takes several places.
 pub(super) const LONG_PAGE_BYTES_MAX: usize = 16 << 20;
 
@@ -266,6 +280,23 @@ impl PageFile {
     pub(super) fn free_released(&self) {
         let released = self.space.lock().released();
         self.free(released.into_iter());
+    }
+
+    /// Gives space of free places back to the file system if there is much more of it than pages come and go. What fails is
+    /// left for another time.
+    pub(super) fn give_back_surplus(&self) {
+        let few = SURPLUS_BYTES_MIN / self.page_bytes as u64;
+        let shortest = u32::try_from((HOLE_BYTES_MIN / self.page_bytes).max(1)).unwrap_or(u32::MAX);
+        let surplus = self.space.lock().take_surplus(few, shortest);
+        for extent in surplus {
+            let len = u64::from(extent.places) * self.page_bytes as u64;
+            let punched = self.file.punch(self.offset(extent.first), len);
+            let gone = punched.unwrap_or_else(|error| {
+                tracing::warn!(%error, path = %self.path.display(), "free space could not be given back");
+                false
+            });
+            self.space.lock().return_surplus(extent, gone);
+        }
     }
 
     pub(super) fn sync(&self) -> Result<()> {

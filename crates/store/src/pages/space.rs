@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::extents::Extents;
+
 /// Neighbouring places, those of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Extent {
@@ -29,10 +31,12 @@ impl Extent {
 /// 1. A place is given out only if no checkpoint that recovery may choose, and no version that is held, names it.
 /// 2. What checkpoint `c` replaced is needed by versions before `c` alone: it waits until `c` is durable and the
 ///    last of those is dropped.
+/// 3. Space goes back to the file system from free places alone, and while that happens nobody is given them.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
-    /// Free extents, first place to length; no two touch.
-    free: BTreeMap<u32, u32>,
+    free: Extents,
+    /// Free places whose space was given back. What an earlier process gave back is not known.
+    holes: Extents,
     /// One past the last place of the file.
     end: u32,
     /// Places replaced by a checkpoint, in ascending order of checkpoints.
@@ -50,7 +54,10 @@ impl Space {
         };
         for extent in used {
             if extent.first > space.end {
-                space.free.insert(space.end, extent.first - space.end);
+                space.free.insert(Extent {
+                    first: space.end,
+                    places: extent.first - space.end,
+                });
             }
             space.end = extent.end();
         }
@@ -60,13 +67,12 @@ impl Space {
     /// Takes up to `wanted` neighbouring places, at least one: the first, and how many. `None` if the format's last
     /// place is taken.
     pub(crate) fn allocate(&mut self, wanted: u32) -> Option<(u32, u32)> {
-        if let Some((&first, &len)) = self.free.first_key_value() {
-            let taken = len.min(wanted);
-            self.free.remove(&first);
-            if taken < len {
-                self.free.insert(first + taken, len - taken);
-            }
-            return Some((first, taken));
+        let gap = self.free.iter().next();
+        if let Some(gap) = gap {
+            let places = gap.places.min(wanted);
+            let first = gap.first;
+            self.take(Extent { first, places });
+            return Some((first, places));
         }
         let end = self.end.checked_add(wanted)?;
         let first = std::mem::replace(&mut self.end, end);
@@ -76,35 +82,69 @@ impl Space {
     /// Takes neighbouring places, all that are wanted: those of the shortest gap that has room for them. `None` if the format
     /// has no more.
     pub(crate) fn allocate_long(&mut self, places: u32) -> Option<Extent> {
-        let gaps = self.free.iter().filter(|&(_, &len)| len >= places);
-        let shortest = gaps.min_by_key(|&(_, &len)| len);
-        let Some((&first, &len)) = shortest else {
+        let gaps = self.free.iter().filter(|gap| gap.places >= places);
+        let Some(shortest) = gaps.min_by_key(|gap| gap.places) else {
             let end = self.end.checked_add(places)?;
             let first = std::mem::replace(&mut self.end, end);
             return Some(Extent { first, places });
         };
-        self.free.remove(&first);
-        if places < len {
-            self.free.insert(first + places, len - places);
-        }
-        Some(Extent { first, places })
+        let extent = Extent {
+            first: shortest.first,
+            places,
+        };
+        self.take(extent);
+        Some(extent)
+    }
+
+    /// Takes free places, which have space again once they are written.
+    fn take(&mut self, extent: Extent) {
+        self.free.remove(extent);
+        self.holes.remove(extent);
     }
 
     /// Makes places free at once that no checkpoint names.
     pub(crate) fn free(&mut self, extent: Extent) {
-        let mut first = extent.first;
-        let mut len = extent.places;
-        if let Some((&before, &before_len)) = self.free.range(..first).next_back()
-            && before + before_len == first
-        {
-            self.free.remove(&before);
-            first = before;
-            len += before_len;
+        self.free.insert(extent);
+    }
+
+    /// Takes free places whose space is to go back, unless those that have space are few beside those in use (at most a
+    /// quarter, or `few`): it would soon be needed again. Leaves a sixteenth. Those at the end of the file come first, as
+    /// others are used before them; extents of fewer than `shortest` places are left.
+    pub(crate) fn take_surplus(&mut self, few: u64, shortest: u32) -> Vec<Extent> {
+        let used = u64::from(self.end - 1) - self.free.places();
+        let mut surplus = self.free.places() - self.holes.places();
+        if surplus <= few.max(used / 4) {
+            return Vec::new();
         }
-        if let Some(after_len) = self.free.remove(&extent.end()) {
-            len += after_len;
+        let kept = few.max(used / 16);
+        let mut taken = Vec::new();
+        for gap in self.free.iter().rev() {
+            // What is between the holes of a gap, the last one first.
+            let mut end = gap.end();
+            let holes: Vec<Extent> = self.holes.meeting(gap).collect();
+            let ends = holes.iter().rev().map(|hole| (hole.end(), hole.first));
+            for (first, next_end) in ends.chain([(gap.first, gap.first)]) {
+                let places = end.saturating_sub(first);
+                end = next_end;
+                if surplus > kept && places >= shortest {
+                    surplus -= u64::from(places);
+                    taken.push(Extent { first, places });
+                }
+            }
+            if surplus <= kept {
+                break;
+            }
         }
-        self.free.insert(first, len);
+        taken.iter().for_each(|&extent| self.take(extent));
+        taken
+    }
+
+    /// Makes places free again, whose space went back or, if not `gone`, did not.
+    pub(crate) fn return_surplus(&mut self, extent: Extent, gone: bool) {
+        self.free.insert(extent);
+        if gone {
+            self.holes.insert(extent);
+        }
     }
 
     /// Hands over what checkpoint `checkpoint` replaced (rule 2).
@@ -155,12 +195,10 @@ impl Space {
         released
     }
 
-    /// Places that hold nothing, of all places of the file.
-    pub(crate) fn free_places(&self) -> (u64, u64) {
-        (
-            self.free.values().map(|&len| u64::from(len)).sum(),
-            u64::from(self.end - 1),
-        )
+    /// Places in use, and places that have space.
+    pub(crate) fn places(&self) -> (u64, u64) {
+        let all = u64::from(self.end - 1);
+        (all - self.free.places(), all - self.holes.places())
     }
 }
 
@@ -184,7 +222,7 @@ mod tests {
             space.free(Extent::one(place));
         }
         assert_eq!(space.allocate(8), Some((4, 3)));
-        assert_eq!(space.free_places(), (0, 10));
+        assert_eq!(space.places(), (10, 10));
     }
 
     #[test]
@@ -223,5 +261,38 @@ mod tests {
             })
         );
         assert_eq!(space.allocate(10), Some((7, 3)));
+    }
+
+    #[test]
+    fn surplus_goes_back_once_and_is_used_again() {
+        let mut space = Space::of_used(&[Extent {
+            first: 1,
+            places: 400,
+        }]);
+        let gap = |first, places| Extent { first, places };
+        space.free(gap(10, 60));
+        assert_eq!(space.take_surplus(8, 4), [], "a quarter is not too much");
+        space.free(gap(301, 90));
+        space.free(gap(398, 2));
+        // 250 places are in use: 15 may be kept.
+        let taken = space.take_surplus(8, 4);
+        assert_eq!(taken, [gap(301, 90), gap(10, 60)]);
+        assert_eq!(
+            space.allocate(5),
+            Some((398, 2)),
+            "nobody is given them meanwhile"
+        );
+        space.return_surplus(taken[0], true);
+        space.return_surplus(taken[1], false);
+        assert_eq!(space.places(), (250, 310));
+        assert_eq!(space.take_surplus(8, 4), [], "what went back does not count");
+        assert_eq!(space.allocate_long(70), Some(gap(301, 70)));
+        space.free(gap(301, 30));
+        space.free(gap(200, 20));
+        assert_eq!(space.places(), (270, 380));
+        assert_eq!(
+            space.take_surplus(8, 4),
+            [gap(301, 30), gap(200, 20), gap(10, 60)]
+        );
     }
 }

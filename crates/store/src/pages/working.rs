@@ -112,13 +112,17 @@ impl WorkingPages {
         self.file.space.lock().holds_version_in(born, dead)
     }
 
-    /// Bytes of the data file in use, and all of them.
+    /// Bytes of the data file in use, and those that it takes on the disk.
     pub(crate) fn file_bytes(&self) -> (u64, u64) {
-        let (free, all) = self.file.space.lock().free_places();
-        (
-            (all - free) * self.file.page_bytes as u64,
-            all * self.file.page_bytes as u64,
-        )
+        let (used, taken) = self.file.space.lock().places();
+        let page_bytes = self.file.page_bytes as u64;
+        (used * page_bytes, taken * page_bytes)
+    }
+
+    /// Gives free space back to the file system where there is far more of it than pages come and go.
+    pub(crate) fn give_back_surplus(&self) {
+        self.file.free_released();
+        self.file.give_back_surplus();
     }
 
     fn page(&self, id: PageId) -> Result<Arc<Page>> {

@@ -1,9 +1,14 @@
 //! Space on the disk is used again.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use bedload::{Options, Store};
+use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, TimestampSecondArray};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use bedload::{Options, Store, TableSchema};
+use bedload_testkit::Rng;
 
 use crate::rows::{TestRow, append, schema};
 
@@ -50,6 +55,73 @@ fn a_store_that_is_filled_and_emptied_does_not_grow() {
         "an emptied table keeps {} bytes",
         info.used_bytes
     );
+}
+
+/// Bytes that do not get shorter.
+fn noise(first: u64, rows: u64) -> RecordBatch {
+    let fields = vec![
+        Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+        Field::new("noise", DataType::FixedSizeBinary(64), false),
+    ];
+    let mut rng = Rng::new(first);
+    let bytes: Vec<u8> = (0..rows * 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+    let times = (first..first + rows).map(u64::cast_signed);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(TimestampSecondArray::from_iter_values(times)),
+        Arc::new(FixedSizeBinaryArray::new(64, bytes.into(), None)),
+    ];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")
+}
+
+#[test]
+fn deleting_half_of_a_table_gives_its_space_back() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("store");
+    let options = || Options::new().create(true).background(false);
+    let store = options().open(&path).expect("creates");
+    let schema = TableSchema::new(noise(0, 0).schema(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    const ROWS: u64 = 1_600_000;
+    for first in (0..ROWS).step_by(100_000) {
+        table.append(&noise(first, 100_000)).expect("appends");
+    }
+    store.flush().expect("flushes");
+    let on_disk = || fs::metadata(path.join("data")).expect("there").blocks() * 512;
+    let before = on_disk();
+    assert!(before > ROWS * 64, "{before} bytes");
+    table.delete_range(..800_000).expect("deletes");
+    store.flush().expect("flushes");
+    let after = on_disk();
+    assert!(
+        (before - after) * 2 > before * 9 / 10,
+        "{before} bytes on the disk before, {after} after"
+    );
+    let told = store.info().expect("reads").file_bytes;
+    assert!(
+        told.abs_diff(after) < after / 50,
+        "{told} bytes are told, {after} are taken"
+    );
+    drop((table, store));
+    let store = options().open(&path).expect("opens");
+    assert_eq!(store.verify().expect("reads").problems, []);
+    let table = store.table("t").expect("there");
+    let mut next = 800_000;
+    for batch in table.range(..).expect("there") {
+        let batch = batch.expect("reads");
+        let expected = noise(next / 100_000 * 100_000, 100_000);
+        let begin = usize::try_from(next % 100_000).expect("small");
+        let rows = batch.num_rows().min(100_000 - begin);
+        assert_eq!(batch.slice(0, rows), expected.slice(begin, rows));
+        next += batch.num_rows() as u64;
+    }
+    assert_eq!(next, ROWS);
+    // Space that went back is used again.
+    for first in (ROWS..2 * ROWS).step_by(100_000) {
+        table.append(&noise(first, 100_000)).expect("appends");
+    }
+    store.flush().expect("flushes");
+    assert_eq!(store.verify().expect("reads").problems, []);
+    assert!(data_bytes(&path) < before * 2);
 }
 
 #[test]
