@@ -1,6 +1,8 @@
 //! Zone maps: what a directory knows of the values of a column, and which predicates that rules out.
 
-use arrow_array::Array;
+use arrow_array::{Array, ArrayRef, BooleanArray, Scalar};
+use arrow_buffer::BooleanBuffer;
+use arrow_ord::cmp;
 use arrow_schema::DataType;
 
 use crate::column;
@@ -124,6 +126,8 @@ enum Test {
     Compare {
         operator: Operator,
         literals: Vec<Bound>,
+        /// The same as they were given.
+        values: ArrayRef,
         data_type: DataType,
     },
     IsNull,
@@ -176,9 +180,69 @@ impl Predicate {
             test: Test::Compare {
                 operator,
                 literals: bounds,
+                values: literals.slice(0, literals.len()),
                 data_type,
             },
         })
+    }
+
+    /// The type that a column must have to be compared; none if it may have any.
+    #[must_use]
+    pub fn literal_type(&self) -> Option<&DataType> {
+        match &self.test {
+            Test::Compare { data_type, .. } => Some(data_type),
+            Test::IsNull | Test::IsNotNull => None,
+        }
+    }
+
+    /// Which rows of a column match. Takes time linear in the rows, and in the literals of [`is_in`](Self::is_in).
+    ///
+    /// ```
+    /// use arrow_array::Int64Array;
+    /// use bedload_columns::{Operator, Predicate};
+    ///
+    /// let column = Int64Array::from(vec![Some(10), None, Some(30)]);
+    /// let above = Predicate::compare(Operator::Gt, &Int64Array::from(vec![15]))?;
+    /// assert_eq!(above.select(&column)?.set_indices().collect::<Vec<_>>(), [2]);
+    /// # Ok::<(), bedload_columns::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LiteralType`] where the predicate was made with a literal of another type.
+    pub fn select(&self, column: &dyn Array) -> Result<BooleanBuffer> {
+        let rows = column.len();
+        let valid = || match column.logical_nulls() {
+            Some(nulls) => nulls.into_inner(),
+            None => BooleanBuffer::new_set(rows),
+        };
+        let (operator, values) = match &self.test {
+            Test::IsNull => return Ok(!&valid()),
+            Test::IsNotNull => return Ok(valid()),
+            Test::Compare { operator, values, .. } => (operator, values),
+        };
+        let compare = match operator {
+            Operator::Eq => cmp::eq,
+            Operator::NotEq => cmp::neq,
+            Operator::Lt => cmp::lt,
+            Operator::LtEq => cmp::lt_eq,
+            Operator::Gt => cmp::gt,
+            Operator::GtEq => cmp::gt_eq,
+        };
+        let mut selected: Option<BooleanBuffer> = None;
+        for literal in 0..values.len() {
+            let literal = Scalar::new(values.slice(literal, 1));
+            let matching = compare(&column, &literal).map_err(|_| Error::LiteralType {
+                literal: values.data_type().clone(),
+                column: column.data_type().clone(),
+            })?;
+            let matching = without_nulls(matching);
+            selected = Some(match selected {
+                Some(selected) => &selected | &matching,
+                None => matching,
+            });
+        }
+        Ok(selected.unwrap_or_else(|| BooleanBuffer::new_unset(rows)))
     }
 
     /// False only if none of the rows that `bounds` and `nulls` of `rows` describe can match.
@@ -224,5 +288,14 @@ impl Predicate {
             Operator::Gt => max.is_none_or(|max| max > literal),
             Operator::GtEq => max.is_none_or(|max| max >= literal),
         })
+    }
+}
+
+/// Where a comparison holds; one with null does not.
+fn without_nulls(compared: BooleanArray) -> BooleanBuffer {
+    let (values, nulls) = compared.into_parts();
+    match nulls {
+        Some(nulls) => &values & nulls.inner(),
+        None => values,
     }
 }

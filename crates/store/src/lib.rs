@@ -69,6 +69,7 @@ mod sparse;
 mod store;
 mod wal;
 
+pub use bedload_columns::{Operator, Predicate};
 pub use bedload_sortedness::Estimate;
 pub use engine::{Appended, DiskCounts, Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
 pub use error::{Error, Result};

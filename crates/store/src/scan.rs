@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use bedload_columns::Predicate;
 
 use crate::engine::{TableEntry, View};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::indexed::{self, IndexedScan};
-use crate::rows::{Deletions, Head, Place, Projection};
+use crate::rows::{Deletions, Filter, Head, Place, Projection};
 use crate::sparse::SparseScan;
 
 /// The most rows of a batch.
@@ -57,6 +58,7 @@ pub struct Scan {
     view: Arc<View>,
     table: Arc<TableEntry>,
     projection: Projection,
+    filter: Filter,
     /// The heads of the table that have something visible.
     heads: Vec<Arc<Head>>,
     /// None if nothing was deleted since the last flush.
@@ -110,6 +112,7 @@ impl Scan {
             view,
             table,
             projection,
+            filter: Filter::default(),
             heads,
             deletions,
             visible,
@@ -135,16 +138,46 @@ impl Scan {
     /// The table has no such column.
     pub fn columns(mut self, names: &[&str]) -> Result<Self> {
         let schema = self.table.schema.clone();
-        let known = schema.names();
-        let position = |name: &&str| {
-            let found = known.iter().position(|known| known == name);
-            found.ok_or_else(|| Error::NoSuchColumn {
-                name: (*name).into(),
-                columns: known.clone(),
-            })
-        };
-        let columns = names.iter().map(position).collect::<Result<_>>()?;
+        let columns = names
+            .iter()
+            .map(|name| schema.position(name))
+            .collect::<Result<_>>()?;
         self.projection = Projection::new(schema, columns, self.projection.with_sequence());
+        Ok(self)
+    }
+
+    /// Only rows whose column meets a condition; called several times, those that meet all. Columns that are compared need
+    /// not be among those of the batches.
+    ///
+    /// A table of the indexed layout knows the least and greatest value of each column for every 16,384 rows or fewer, and
+    /// does not read those that cannot match. Values compare as [`Predicate`] says.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{Float64Array, RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// use bedload::{Operator, Predicate};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let arrow = Arc::new(Schema::new(vec![
+    /// #     Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+    /// #     Field::new("celsius", DataType::Float64, true),
+    /// # ]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # table.append(&RecordBatch::try_new(arrow, vec![
+    /// #     Arc::new(TimestampSecondArray::from(vec![1, 2, 3])),
+    /// #     Arc::new(Float64Array::from(vec![Some(19.5), None, Some(24.0)])),
+    /// # ])?)?;
+    /// let warm = Predicate::compare(Operator::Gt, &Float64Array::from(vec![21.0]))?;
+    /// assert_eq!(table.range(..)?.filter("celsius", warm)?.count()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The table has no such column, or it has another type than the value that it is compared with.
+    pub fn filter(mut self, column: &str, predicate: Predicate) -> Result<Self> {
+        self.filter = self.filter.and(&self.table.schema, column, predicate)?;
         Ok(self)
     }
 
@@ -189,7 +222,8 @@ impl Scan {
 
     /// How many rows there are, if indexes of runs and heads tell that.
     fn count_by_index(&self) -> Result<Option<u64>> {
-        if self.table.sparse.is_some() || self.deletions.is_some() || self.rows.is_some() {
+        let is_plain = self.deletions.is_none() && self.filter.is_empty();
+        if self.table.sparse.is_some() || !is_plain || self.rows.is_some() {
             return Ok(None);
         }
         let bounds = (self.from, self.to);
@@ -208,7 +242,7 @@ impl Scan {
             Some(rows) => rows,
             none => none.insert(TableRows::new(
                 (&self.view, &self.table),
-                &self.projection,
+                (&self.projection, &self.filter),
                 (&self.heads, self.visible),
                 (self.from, self.to),
                 self.reverse,
@@ -246,18 +280,18 @@ enum TableRows {
 impl TableRows {
     fn new(
         (view, table): (&Arc<View>, &Arc<TableEntry>),
-        projection: &Projection,
+        columns: (&Projection, &Filter),
         heads: (&[Arc<Head>], u64),
         bounds: (Bound<Place>, Bound<Place>),
         reverse: bool,
     ) -> Result<Self> {
         Ok(match &table.sparse {
             None => {
-                let rows = IndexedScan::new(view, table, projection, heads, bounds, reverse)?;
+                let rows = IndexedScan::new(view, table, columns, heads, bounds, reverse)?;
                 Self::Indexed(rows)
             }
             Some(_) => {
-                let rows = SparseScan::new(view, table, projection, heads, bounds, reverse)?;
+                let rows = SparseScan::new(view, table, columns, heads, bounds, reverse)?;
                 Self::Sparse(rows)
             }
         })

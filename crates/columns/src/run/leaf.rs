@@ -27,6 +27,7 @@ use super::{corrupt, of_leaf};
 use crate::leaf::LeafReader;
 use crate::value::Value;
 use crate::wire::Bytes;
+use crate::zone::Predicate;
 
 const MAGIC: [u8; 4] = *b"BCR\x01";
 
@@ -172,6 +173,18 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
     /// How many columns it has, that of sequence numbers included.
     pub fn columns(&self) -> usize {
         self.reader.directory().columns().len()
+    }
+
+    /// False only if no row can match a predicate on a column, as the least and greatest values of the leaf tell.
+    ///
+    /// # Errors
+    ///
+    /// The leaf has no such column, or it is of another type than the predicate's literals.
+    pub fn may_match(&self, column: usize, predicate: &Predicate) -> Result<bool> {
+        self.reader
+            .directory()
+            .may_match(column, predicate)
+            .map_err(|error| of_leaf(self.page, error))
     }
 
     /// Rows of a column.

@@ -4,11 +4,13 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
+use arrow_buffer::BooleanBuffer;
 use bedload_columns::{ColumnRuns, ColumnSet, Place, Places, RunIndex, RunLeaf};
 use bedload_trees::run::Run;
 
 use crate::error::{Error, Result};
 use crate::pages::{PageRef, PageVersion};
+use crate::rows::Filter;
 
 /// Some rows of one source, ascending.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(super) struct Piece {
     pub(super) places: Places,
     /// Those that are left.
     pub(super) rows: Range<usize>,
+    /// Which rows match the filter of the scan; none if all do.
+    pub(super) matching: Option<BooleanBuffer>,
     /// How many bytes a row has: of a leaf, which has few, on average; else at most.
     pub(super) row_bytes: usize,
 }
@@ -29,11 +33,12 @@ impl Piece {
             columns: Vec::new().into(),
             places: Places::none(),
             rows: 0..0,
+            matching: None,
             row_bytes: 0,
         }
     }
 
-    pub(super) fn new(columns: Vec<ArrayRef>, places: Places) -> Self {
+    pub(super) fn new(columns: Vec<ArrayRef>, places: Places, matching: Option<BooleanBuffer>) -> Self {
         let rows = places.len();
         let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
         Self {
@@ -41,6 +46,7 @@ impl Piece {
             columns: columns.into(),
             places,
             rows: 0..rows,
+            matching,
         }
     }
 
@@ -62,6 +68,7 @@ pub(super) struct Wanted {
     /// Positions in the schema of the table.
     pub(super) columns: Vec<usize>,
     pub(super) with_sequence: bool,
+    pub(super) filter: Filter,
     pub(super) reverse: bool,
 }
 
@@ -108,7 +115,10 @@ impl RunRows {
                     rows.start += taken;
                     rows.start - taken..rows.start
                 };
-                return read(leaf, wanted, piece, self.pages.path()).map(Some);
+                if let Some(piece) = read(leaf, wanted, piece, self.pages.path())? {
+                    return Ok(Some(piece));
+                }
+                continue;
             }
             let number = if wanted.reverse {
                 self.leaves.next_back()
@@ -124,20 +134,42 @@ impl RunRows {
 
     fn open(&self, number: usize, wanted: &Wanted) -> Result<(RunLeaf<PageRef>, Range<usize>)> {
         let leaf = self.index.open(&*self.pages, number)?;
+        for (column, predicate) in wanted.filter.conditions() {
+            if !leaf.may_match(*column, predicate)? {
+                return Ok((leaf, 0..0));
+            }
+        }
         let rows = leaf.between(wanted.kind.time(), self.bounds)?;
         Ok((leaf, rows))
     }
 }
 
-/// Reads rows of a leaf.
+/// Reads rows of a leaf: those from the first to the last that match; none if none does.
 fn read(
     leaf: &RunLeaf<PageRef>,
     wanted: &Wanted,
-    rows: Range<usize>,
+    mut rows: Range<usize>,
     path: &std::path::Path,
-) -> Result<Piece> {
+) -> Result<Option<Piece>> {
     let damaged = |reason: &str| Error::corrupt(path, format!("page {}", leaf.page()), reason);
     let last = leaf.columns() - 1;
+    let matching = wanted.filter.select(|column| {
+        if column < last {
+            Ok(leaf.decode(column, rows.clone())?)
+        } else {
+            Err(damaged("its leaf has not the columns of its table"))
+        }
+    })?;
+    let matching = match matching {
+        None => None,
+        Some(matching) => {
+            let (Some(first), Some(end)) = (matching.set_indices().next(), last_set(&matching)) else {
+                return Ok(None);
+            };
+            rows = rows.start + first..rows.start + end;
+            Some(matching.slice(first, end - first)).filter(|rows| rows.count_set_bits() < rows.len())
+        }
+    };
     let times = leaf.decode(wanted.kind.time(), rows.clone())?;
     let sequences = leaf.decode(last, rows.clone())?;
     let decode = |&column: &usize| {
@@ -155,5 +187,10 @@ fn read(
     }
     let places = Places::of_columns(&times, &sequences).filter(Places::ascend);
     let places = places.ok_or_else(|| damaged("its leaf has rows out of order, or without a place"))?;
-    Ok(Piece::new(columns, places))
+    Ok(Some(Piece::new(columns, places, matching)))
+}
+
+/// One past the last bit that is set.
+fn last_set(bits: &BooleanBuffer) -> Option<usize> {
+    bits.set_slices().last().map(|(_, end)| end)
 }

@@ -18,7 +18,7 @@ use super::run_rows::{Piece, RunRows, Wanted};
 use crate::engine::{TableEntry, View};
 use crate::error::{Error, Result};
 use crate::pages::PageVersion;
-use crate::rows::{Deletions, Frontier, Head, Place as RowPlace, Projection, SortedRows, project};
+use crate::rows::{Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, project};
 
 /// A batch ends early once it has about so many bytes: a batch addresses text with 31 bits.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -69,7 +69,7 @@ impl IndexedScan {
     pub(crate) fn new(
         view: &Arc<View>,
         table: &TableEntry,
-        projection: &Projection,
+        (projection, filter): (&Projection, &Filter),
         heads: (&[Arc<Head>], u64),
         bounds: (Bound<RowPlace>, Bound<RowPlace>),
         reverse: bool,
@@ -82,6 +82,7 @@ impl IndexedScan {
                 kind: kind_of(table.id, &table.schema),
                 columns: projection.columns().collect(),
                 with_sequence: projection.with_sequence(),
+                filter: filter.clone(),
                 reverse,
             },
             projection: projection.clone(),
@@ -118,6 +119,7 @@ impl IndexedScan {
             let rows = 0..places.len();
             (columns, places, rows)
         };
+        let matching = self.wanted.filter.select(|column| Ok(columns[column].clone()))?;
         let mut columns = project(&columns, &self.wanted.columns);
         if self.wanted.with_sequence {
             let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
@@ -127,6 +129,7 @@ impl IndexedScan {
             columns,
             places,
             rows,
+            matching,
             row_bytes: run.row_bytes_max(),
         };
         self.sources.push(Source {
@@ -143,7 +146,8 @@ impl IndexedScan {
         self.batches += 1;
         let mut output = Output::default();
         let (mut rows, mut bytes) = (0, 0);
-        while rows < most && bytes < BATCH_BYTES_MAX && self.state != ScanState::Over {
+        // A batch without rows would be taken for the end.
+        while rows < most && (bytes < BATCH_BYTES_MAX || rows == 0) && self.state != ScanState::Over {
             if self.state == ScanState::Before {
                 self.enter()?;
             }
@@ -154,10 +158,8 @@ impl IndexedScan {
             };
             let reverse = self.wanted.reverse;
             let Source { piece, listed, .. } = &mut self.sources[number];
-            if listed.0 != self.batches {
-                *listed = (self.batches, output.sets.len());
-                output.sets.push(piece.columns.clone());
-            }
+            let is_listed = listed.0 == self.batches;
+            let set = if is_listed { listed.1 } else { output.sets.len() };
             let most_rows = (most - rows).min((BATCH_BYTES_MAX / piece.row_bytes.max(1)).max(1));
             let stretch = stretch_of(piece, limit, most_rows, reverse);
             if reverse {
@@ -165,8 +167,18 @@ impl IndexedScan {
             } else {
                 piece.rows.start = stretch.end;
             }
-            bytes += piece.row_bytes * stretch.len();
-            rows += output.add_left((piece, listed.1), stretch, deletions, reverse);
+            let left = output.add_left((piece, set), stretch, deletions, reverse);
+            rows += left;
+            bytes += piece.row_bytes * left;
+            if left > 0 && !is_listed {
+                *listed = (self.batches, set);
+                output.sets.push(piece.columns.clone());
+                // Until the batch is built all of the piece stays in memory, however few of its rows match.
+                bytes += piece
+                    .matching
+                    .as_ref()
+                    .map_or(0, |rows| piece.row_bytes * rows.len());
+            }
             let next = self.next_of(number);
             self.frontier.replace_first(next);
             if next.is_none() {
@@ -395,10 +407,22 @@ impl Output {
         reverse: bool,
     ) -> usize {
         let times = piece.places.get(stretch.start).time..=piece.places.get(stretch.end - 1).time;
+        let matching = piece.matching.as_ref();
         if deletions.is_empty() || !deletions.may_cover(times, 0..=u64::MAX) {
-            let rows = stretch.len();
-            self.stretches.push((set, stretch));
-            return rows;
+            let Some(matching) = matching else {
+                let rows = stretch.len();
+                self.stretches.push((set, stretch));
+                return rows;
+            };
+            let matching = matching.slice(stretch.start, stretch.len());
+            let begun = self.stretches.len();
+            let slices = matching.set_slices();
+            let rows = slices.map(|(begin, end)| (set, stretch.start + begin..stretch.start + end));
+            self.stretches.extend(rows);
+            if reverse {
+                self.stretches[begun..].reverse();
+            }
+            return matching.count_set_bits();
         }
         let begun = self.stretches.len();
         let mut left = 0;
@@ -410,7 +434,8 @@ impl Output {
                 None => deletions.stretch(time),
             };
             known = Some(of_time);
-            if deletions.covers_in(of_time, time, sequence) {
+            let is_filtered = matching.is_some_and(|rows| !rows.value(row));
+            if is_filtered || deletions.covers_in(of_time, time, sequence) {
                 continue;
             }
             left += 1;

@@ -204,6 +204,16 @@ impl TableSchema {
         }
     }
 
+    /// The position of a column.
+    pub(crate) fn position(&self, column: &str) -> Result<usize> {
+        let fields = self.arrow.fields();
+        let found = fields.iter().position(|field| field.name() == column);
+        found.ok_or_else(|| Error::NoSuchColumn {
+            name: column.into(),
+            columns: self.names(),
+        })
+    }
+
     pub(crate) fn names(&self) -> Vec<String> {
         self.arrow
             .fields()

@@ -6,7 +6,10 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::ArrowError;
+use arrow_select::filter::filter_record_batch;
 
 use super::head_rows::HeadRows;
 use super::output::Output;
@@ -14,7 +17,10 @@ use super::scan::{BlockScan, BlocksAhead};
 use super::table::SparseEntry;
 use crate::engine::{TableEntry, View};
 use crate::error::{Error, Result};
-use crate::rows::{BatchBuilder, Deletions, Head, Place, Projection};
+use crate::rows::{BatchBuilder, Deletions, Filter, Head, Place, Projection};
+
+/// Rows that are held against a filter at a time.
+const FILTERED_ROWS: usize = 8192;
 
 /// A scan of a sparse table under way.
 #[derive(Debug)]
@@ -22,7 +28,13 @@ pub(crate) struct SparseScan {
     view: Arc<View>,
     table: Arc<TableEntry>,
     sparse: SparseEntry,
+    filter: Filter,
+    /// The columns of the batches.
+    wanted: Projection,
+    /// The columns that are read.
     projection: Projection,
+    /// Rows that match the filter and were not given yet.
+    matched: Option<RecordBatch>,
     heads: Vec<Arc<Head>>,
     visible: u64,
     from: Bound<Place>,
@@ -36,7 +48,7 @@ impl SparseScan {
     pub(crate) fn new(
         view: &Arc<View>,
         table: &Arc<TableEntry>,
-        projection: &Projection,
+        (projection, filter): (&Projection, &Filter),
         (heads, visible): (&[Arc<Head>], u64),
         (from, to): (Bound<Place>, Bound<Place>),
         reverse: bool,
@@ -45,11 +57,28 @@ impl SparseScan {
         if projection.with_sequence() {
             return Err(Error::schema("a sparse table keeps no sequence numbers"));
         }
+        // Columns that are compared come after those that are wanted.
+        let asked: Vec<usize> = projection.columns().collect();
+        let wanted = asked.len();
+        let mut columns = asked;
+        for (column, _) in filter.conditions() {
+            if !columns.contains(column) {
+                columns.push(*column);
+            }
+        }
+        let read = if columns.len() == wanted {
+            projection.clone()
+        } else {
+            Projection::new(table.schema.clone(), columns, false)
+        };
         Ok(Self {
             view: view.clone(),
             table: table.clone(),
+            filter: filter.clone(),
+            wanted: projection.clone(),
             sparse: sparse.ok_or_else(|| Error::schema("the table is not sparse"))?,
-            projection: projection.clone(),
+            projection: read,
+            matched: None,
             heads: heads.to_vec(),
             visible,
             from,
@@ -62,6 +91,45 @@ impl SparseScan {
 
     /// The next rows, up to so many; `None` behind the last.
     pub(crate) fn next(&mut self, wanted: usize, deletions: &Deletions) -> Result<Option<RecordBatch>> {
+        if self.filter.is_empty() {
+            return self.next_unfiltered(wanted, deletions);
+        }
+        let rows = match self.matched.take() {
+            Some(rows) => Some(rows),
+            None => self.next_matching(deletions)?,
+        };
+        let Some(rows) = rows else { return Ok(None) };
+        let given = rows.num_rows().min(wanted);
+        if given < rows.num_rows() {
+            self.matched = Some(rows.slice(given, rows.num_rows() - given));
+        }
+        Ok(Some(rows.slice(0, given)))
+    }
+
+    /// The next rows that match the filter; `None` behind the last.
+    fn next_matching(&mut self, deletions: &Deletions) -> Result<Option<RecordBatch>> {
+        while let Some(batch) = self.next_unfiltered(FILTERED_ROWS, deletions)? {
+            let matching = self.filter.select(|column| {
+                let read = self.projection.columns().position(|read| read == column);
+                let array = read.map(|read| batch.column(read).clone());
+                array.ok_or_else(|| Error::schema("a column that is compared is not read"))
+            })?;
+            let rows = matching.unwrap_or_else(|| BooleanBuffer::new_set(batch.num_rows()));
+            if rows.count_set_bits() == 0 {
+                continue;
+            }
+            let refused = |error: ArrowError| Error::schema(error.to_string());
+            let kept = filter_record_batch(&batch, &BooleanArray::new(rows, None)).map_err(refused)?;
+            let columns = kept.columns()[..self.wanted.arrow().fields().len()].to_vec();
+            let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+            let kept = RecordBatch::try_new_with_options(self.wanted.arrow().clone(), columns, &options);
+            return kept.map(Some).map_err(refused);
+        }
+        Ok(None)
+    }
+
+    /// As [`next`](Self::next), of all rows, and with the columns that are compared.
+    fn next_unfiltered(&mut self, wanted: usize, deletions: &Deletions) -> Result<Option<RecordBatch>> {
         if self.is_over {
             return Ok(None);
         }

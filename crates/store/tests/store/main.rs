@@ -6,6 +6,7 @@ mod concurrency;
 mod contract;
 mod damage;
 mod file_pages;
+mod filter;
 mod fixtures;
 mod intruders;
 mod lifecycle;

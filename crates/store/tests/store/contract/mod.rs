@@ -7,7 +7,10 @@ mod sparse;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use bedload::{Appended, Grid, Layout, Mark, Options, Scan, Snap, Snapshot, Store, Table, Value};
+use arrow_array::{Int32Array, StringArray};
+use bedload::{
+    Appended, Grid, Layout, Mark, Operator, Options, Predicate, Scan, Snap, Snapshot, Store, Table, Value,
+};
 use proptest::prelude::*;
 
 use crate::rows::{self, TestRow, batch, rows_without_sequence, schema};
@@ -248,6 +251,7 @@ impl Subject {
         prop_assert_eq!(&self.collect(scan().limit(limit.into())), &first);
         let last: Vec<_> = reversed.into_iter().take(limit as usize).collect();
         prop_assert_eq!(&self.collect(scan().rev().limit(limit.into())), &last);
+        self.check_filters(scan, &expected, limit)?;
         let next = self.setting.time(1) - self.setting.time(0);
         for (_, row) in expected.iter().step_by(37) {
             for time in [row.time.wrapping_sub(1), row.time, row.time.wrapping_add(next)] {
@@ -261,6 +265,53 @@ impl Subject {
             let scan = snapshot.range("t", times.clone()).expect("the table was there");
             prop_assert_eq!(&self.collect(scan), &between(rows, &times));
         }
+        Ok(())
+    }
+
+    /// Compares filtered scans with the model.
+    fn check_filters(
+        &self,
+        scan: impl Fn() -> Scan,
+        all: &[(u64, TestRow)],
+        limit: u32,
+    ) -> Result<(), TestCaseError> {
+        let number = limit.cast_signed() * 3;
+        let from =
+            || Predicate::compare(Operator::GtEq, &Int32Array::from(vec![number])).expect("comparable");
+        let missing = Predicate::is_null();
+        let names = StringArray::from(vec!["row 5".to_owned(), format!("row {number}"), "no row".into()]);
+        let named = Predicate::is_in(&names).expect("comparable");
+        let is_named = |row: &TestRow| names.iter().flatten().any(|name| row.name == name);
+        let of = |keep: &dyn Fn(&TestRow) -> bool| -> Vec<(u64, TestRow)> {
+            all.iter().filter(|(_, row)| keep(row)).cloned().collect()
+        };
+        let rows = |scan: Scan| self.collect(scan);
+        let filtered = || scan().filter("number", from()).expect("it fits");
+        let expected = of(&|row| row.number >= number);
+        prop_assert_eq!(&rows(filtered()), &expected);
+        prop_assert_eq!(filtered().count().expect("reads"), expected.len() as u64);
+        let mut reversed = expected;
+        reversed.reverse();
+        prop_assert_eq!(&rows(filtered().rev()), &reversed);
+        reversed.truncate(limit as usize);
+        prop_assert_eq!(&rows(filtered().rev().limit(limit.into())), &reversed);
+        let both = filtered().filter("measure", missing).expect("it fits");
+        prop_assert_eq!(
+            &rows(both),
+            &of(&|row| row.number >= number && row.measure.is_none())
+        );
+        prop_assert_eq!(
+            &rows(scan().filter("name", named).expect("it fits")),
+            &of(&is_named)
+        );
+        // The column that is compared is not asked for.
+        let flags = filtered().columns(&["flag"]).expect("there").map(|batch| {
+            let batch = batch.expect("reads");
+            prop_assert_eq!(batch.num_columns(), 1);
+            Ok(batch.num_rows())
+        });
+        let flags = flags.sum::<Result<usize, TestCaseError>>()?;
+        prop_assert_eq!(flags, of(&|row| row.number >= number).len());
         Ok(())
     }
 

@@ -1,0 +1,74 @@
+//! Conditions on the columns of rows.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::BooleanBuffer;
+use bedload_columns::Predicate;
+
+use super::TableSchema;
+use crate::error::{Error, Result};
+
+/// Conditions that a row must meet all of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// Positions of columns in the schema, and what is asked of them.
+    conditions: Arc<[(usize, Predicate)]>,
+}
+
+impl Filter {
+    /// The same with one condition more.
+    ///
+    /// # Errors
+    ///
+    /// There is no such column, or the condition compares it with a value of another type.
+    pub(crate) fn and(&self, schema: &TableSchema, column: &str, predicate: Predicate) -> Result<Self> {
+        let position = schema.position(column)?;
+        let kind = schema.arrow().field(position).data_type();
+        if let Some(literal) = predicate.literal_type().filter(|&literal| literal != kind) {
+            return Err(Error::schema(format!(
+                "column {column:?} is {kind}; it cannot be compared with a value of type {literal}"
+            )));
+        }
+        let conditions = self.conditions.iter().cloned().chain([(position, predicate)]);
+        Ok(Self {
+            conditions: conditions.collect(),
+        })
+    }
+
+    /// Whether every row meets it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    /// The conditions, with the positions of their columns in the schema.
+    pub(crate) fn conditions(&self) -> &[(usize, Predicate)] {
+        &self.conditions
+    }
+
+    /// Which of some rows meet it, given their columns by position in the schema; none if there are no conditions.
+    ///
+    /// # Errors
+    ///
+    /// Those of `column`.
+    pub(crate) fn select(
+        &self,
+        mut column: impl FnMut(usize) -> Result<ArrayRef>,
+    ) -> Result<Option<BooleanBuffer>> {
+        let mut selected: Option<BooleanBuffer> = None;
+        for (position, predicate) in &*self.conditions {
+            // Later conditions cannot bring a row back.
+            if selected.as_ref().is_some_and(|rows| rows.count_set_bits() == 0) {
+                break;
+            }
+            let matching = predicate
+                .select(&column(*position)?)
+                .map_err(|error| Error::schema(error.to_string()))?;
+            selected = Some(match selected {
+                Some(selected) => &selected & &matching,
+                None => matching,
+            });
+        }
+        Ok(selected)
+    }
+}
