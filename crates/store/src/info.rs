@@ -47,6 +47,8 @@ pub struct TableInfo {
     pub density: Option<Density>,
     /// How far from sorted its rows arrived; not known of a sparse table, to which order does not matter.
     pub order: Option<ArrivalOrder>,
+    /// For how many ticks of the time column's unit rows are kept; none for ever.
+    pub retention: Option<u64>,
     /// How many rows it has.
     pub rows: u64,
     /// The time of its first row, in ticks of the time column's unit.
@@ -101,6 +103,7 @@ impl TableInfo {
             schema: table.schema.as_ref().clone(),
             layout: table.layout(),
             density: density.transpose()?,
+            retention: table.retention,
             order: table.sparse.is_none().then(|| order.order()),
             rows: if is_at_rest { table.rows } else { all().count()? },
             first: edge(all())?,

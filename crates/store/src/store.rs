@@ -6,8 +6,10 @@ mod row;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use arrow_schema::TimeUnit;
 
 use crate::disk::{Disk, OsDisk};
 use crate::engine::{
@@ -462,6 +464,48 @@ impl Table {
             at,
         };
         self.shared.engine.delete(self.entry.id, deletion)
+    }
+
+    /// Keeps rows for this long from now on, counted back from the newest row of the table; `None` for ever, as at first.
+    /// Kept with the table. A fraction of a tick of the time column counts as a whole one.
+    ///
+    /// Rows that are older go when a flush finds them, so they may be seen for a while: in a table of the indexed layout until
+    /// they are older by a sixteenth of the time, in a sparse table until all of a file is. Rows that arrive too old go at the next
+    /// flush.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// table.set_retention(Some(Duration::from_secs(3600)))?;
+    /// let times = TimestampSecondArray::from(vec![0, 5000, 7200]);
+    /// table.append(&RecordBatch::try_new(arrow, vec![Arc::new(times)])?)?;
+    /// store.flush()?;
+    /// assert_eq!(table.range(..)?.count()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The duration is zero, or more than 64 bits of ticks; the table was dropped; the disk is full or fails.
+    pub fn set_retention(&self, keep: Option<Duration>) -> Result<()> {
+        let tick_nanos: u128 = match self.entry.schema.time_unit() {
+            TimeUnit::Second => 1_000_000_000,
+            TimeUnit::Millisecond => 1_000_000,
+            TimeUnit::Microsecond => 1_000,
+            TimeUnit::Nanosecond => 1,
+        };
+        let ticks = keep.map(|keep| u64::try_from(keep.as_nanos().div_ceil(tick_nanos)));
+        let ticks = ticks.transpose().map_err(|_| {
+            Error::schema("rows cannot be kept for more ticks of the time column than 64 bits count")
+        })?;
+        self.shared.engine.set_retention(self.entry.id, ticks)
     }
 
     /// This moment.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::pages::{COUNTER_MAX, CatalogueText};
-use crate::rows::{ArrivalMeasure, ColumnRecord, OrderRecord, TableId, TableSchema};
+use crate::rows::{ArrivalMeasure, ColumnRecord, Deletion, OrderRecord, TableId, TableSchema};
 use crate::sparse::{SparseEntry, SparseRecord};
 
 /// A table, as of one checkpoint.
@@ -31,6 +31,8 @@ pub(crate) struct TableEntry {
     pub(crate) end_sequence: u64,
     /// In which order the rows in the tree arrived; empty for a table of the sparse layout.
     pub(crate) order: ArrivalMeasure,
+    /// For how many ticks rows are kept, counted back from the newest; none for ever. At least one.
+    pub(crate) retention: Option<u64>,
     /// What a table of the sparse layout has instead of rows in its tree.
     pub(crate) sparse: Option<SparseEntry>,
 }
@@ -47,8 +49,20 @@ impl TableEntry {
             rows: self.rows,
             end_sequence: self.end_sequence,
             order: self.sparse.is_none().then(|| self.order.record()),
+            retention: self.retention,
             sparse: self.sparse.as_ref().map(SparseEntry::record),
         }
+    }
+
+    /// The deletion of the rows that the retention of the table does not keep, given the time of the newest row and a sequence
+    /// number above all of them; none if it keeps all.
+    pub(crate) fn expired(&self, newest: Option<i64>, at: u64) -> Option<Deletion> {
+        let first = newest?.checked_sub_unsigned(self.retention?)?;
+        Some(Deletion {
+            times: i64::MIN..=first.checked_sub(1)?,
+            from_sequence: 0,
+            at,
+        })
     }
 
     /// How the table's rows are kept.
@@ -114,6 +128,8 @@ struct TableRecord {
     end_sequence: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     order: Option<OrderRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retention: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sparse: Option<SparseRecord>,
 }
@@ -184,6 +200,7 @@ impl Catalogue {
             rows: 0,
             end_sequence: 0,
             order: ArrivalMeasure::default(),
+            retention: None,
             sparse,
         });
     }
@@ -326,6 +343,8 @@ impl Catalogue {
                 rows: table.rows,
                 end_sequence: table.end_sequence,
                 order,
+                // Nobody asks for rows to go at once.
+                retention: table.retention.filter(|&ticks| ticks > 0),
                 sparse,
             });
         }

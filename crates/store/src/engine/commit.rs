@@ -47,7 +47,7 @@ const RECORD_BYTES_KEPT: usize = 1 << 20;
 /// Under [`Durability::Relaxed`], how much log may wait for a sync.
 const RELAXED_BYTES: u64 = 8 << 20;
 
-fn no_such_table() -> Error {
+pub(super) fn no_such_table() -> Error {
     Error::NoSuchTable {
         name: "this one, which was dropped".into(),
     }

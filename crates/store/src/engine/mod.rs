@@ -28,6 +28,7 @@ mod recovery;
 mod remove;
 mod rename;
 mod reserve;
+mod retention;
 mod salvage;
 mod verify;
 mod view;

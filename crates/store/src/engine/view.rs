@@ -119,6 +119,11 @@ impl Generation {
         tables
     }
 
+    /// Sees to it that the table is flushed, whether it has rows or not.
+    pub(crate) fn touch(&self, table: TableId) {
+        self.head_or_new(table);
+    }
+
     fn head_or_new(&self, table: TableId) -> Arc<Head> {
         if let Some(head) = self.head(table) {
             return head;

@@ -9,13 +9,16 @@ use bedload_trees::be_tree::{LeafTarget, Progress, RunEdit};
 use super::body::{Body, LEAF_ENTRIES, kind_of, open};
 use crate::engine::TableEntry;
 use crate::error::{Error, Result};
-use crate::rows::{Deletions, Head, Place as RowPlace, RowsInOrder, Stretch};
+use crate::rows::{Deletion, Deletions, Head, Place as RowPlace, RowsInOrder, Stretch};
 
 /// Rows that are put in order at a time.
 const BATCH_ROWS: usize = 1 << 14;
 
 /// Bytes that they have at most: far less than the text that an array can hold.
 const BATCH_BYTES_MAX: usize = 512 << 20;
+
+/// Rows are kept longer than the retention asks by this share of it at most.
+const EXPIRY_SHARE: u64 = 16;
 
 /// Rows that maintenance may write for each row that is flushed: more than it takes in the long run, so that it never falls
 /// behind.
@@ -26,25 +29,48 @@ const MAINTENANCE_SHARE: u64 = 8;
 pub(crate) fn flush(pages: &impl PageStore, table: &TableEntry, head: &Head) -> Result<TableEntry> {
     let tree = open(pages, table)?;
     let kind = kind_of(table.id, &table.schema);
-    let deletions = head.merged_deletions(u64::MAX).unwrap_or_default();
+    let mut deletions = Deletions::clone(&head.merged_deletions(u64::MAX).unwrap_or_default());
+    let is_of_tree = |deletion: Deletion| deletion.from_sequence < table.end_sequence;
+    let is_asked_for = deletions.iter().any(is_of_tree);
+    let rows = head.in_order();
     let mut table = TableEntry::clone(table);
-    if deletions
-        .iter()
-        .any(|deletion| deletion.from_sequence < table.end_sequence)
-    {
+    let end_sequence = table.end_sequence.max(rows.end_sequence());
+    let expired = expired(&tree, &table, &rows, end_sequence)?;
+    if let Some((expired, _)) = &expired {
+        deletions.put(expired);
+    }
+    if is_asked_for || expired.is_some_and(|(_, is_due)| is_due) {
         let removed = delete(&tree, kind, &deletions)?;
         table.rows = table.rows.saturating_sub(removed);
     }
-    let rows = head.in_order();
     let runs = rows.runs().iter();
     runs.for_each(|run| table.order.observe(run.arrivals()));
     table.order.note_flushed();
     let rows = rows.without(&deletions);
     insert(&tree, kind, &rows)?;
     table.rows += rows.len() as u64;
-    table.end_sequence = table.end_sequence.max(rows.end_sequence());
+    table.end_sequence = end_sequence;
     maintain(&tree, rows.len() as u64)?;
     Ok(table)
+}
+
+/// The deletion of what the table does not keep any longer, and whether the tree has so much of it that it is due there.
+fn expired<S: PageStore>(
+    tree: &Body<S>,
+    table: &TableEntry,
+    rows: &RowsInOrder,
+    end_sequence: u64,
+) -> Result<Option<(Deletion, bool)>> {
+    let of_tree = right_edge(tree)?.map(|edge| edge.time);
+    let of_rows = rows.len().checked_sub(1).map(|last| rows.place(last).0);
+    let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence) else {
+        return Ok(None);
+    };
+    // A sixteenth of the time later: the leaves in which the time ends are not written at each flush.
+    let slack = table.retention.unwrap_or(0) / EXPIRY_SHARE;
+    let due = expired.times.end().saturating_sub_unsigned(slack);
+    let is_due = oldest(tree)?.is_some_and(|oldest| oldest < due);
+    Ok(Some((expired, is_due)))
 }
 
 /// Takes the rows that were deleted out of every run; returns how many they were.
@@ -113,6 +139,13 @@ fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) ->
 fn chunks(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
     range.step_by(len).map(move |begin| begin..end.min(begin + len))
+}
+
+/// The least time of a tree's rows, or one before it; `None` if it has no rows.
+fn oldest<S: PageStore>(tree: &Body<S>) -> Result<Option<i64>> {
+    let interval = tree.leaf_interval(LeafTarget::First)?;
+    let first = interval.runs.iter().map(|run| run.first).min();
+    Ok(first.map(|first| Place::of_edge(first).time))
 }
 
 /// The greatest place of a tree, or where its last leaf begins; `None` if it has no rows.

@@ -48,7 +48,7 @@ struct Work<'h, 'w> {
 impl SparseFlush<'_> {
     /// Applies the rows and deletions of a sealed head.
     pub(crate) fn flush(&self, table: &TableEntry, sparse: &SparseEntry, head: &Head) -> Result<TableEntry> {
-        let deletions = head.deletions(u64::MAX);
+        let mut deletions = head.deletions(u64::MAX);
         let in_order = head.in_order();
         let cells = in_order.runs().iter();
         let cells: Vec<Cells> = cells
@@ -56,6 +56,7 @@ impl SparseFlush<'_> {
             .collect();
         let rows = new_rows(sparse, &in_order, &cells);
         let written = head.blocks(u64::MAX);
+        deletions.extend(expired_files(table, sparse, &rows)?);
         let affected = affected_files(sparse, &rows, &written, &deletions)?;
         let mut flushed = TableFlush {
             flush: self,
@@ -107,6 +108,28 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
         }
     };
     (0..rows.len()).map(row).collect()
+}
+
+/// The deletion of the files all of whose rows are older than the table keeps them. The newest row is as new as the last
+/// file begins, at least.
+fn expired_files(table: &TableEntry, sparse: &SparseEntry, rows: &[NewRow<'_>]) -> Result<Option<Deletion>> {
+    let (shape, grid) = (&sparse.shape, sparse.grid);
+    let begin = |file: i64| grid.time(shape.first_tick(shape.blocks_of(file).0));
+    let files = sparse.files()?;
+    let newest = files.keys().next_back().map(|&file| begin(file));
+    let newest = newest.max(rows.last().map(|row| row.time));
+    let end_sequence = rows.iter().map(|row| row.sequence + 1).max().unwrap_or(0);
+    let Some(expired) = table.expired(newest, table.end_sequence.max(end_sequence)) else {
+        return Ok(None);
+    };
+    let (tick, _) = grid.tick(*expired.times.end());
+    let kept = begin(shape.file_of(shape.place_of(tick).0).0);
+    let has_older = files.keys().next().is_some_and(|&file| begin(file) < kept)
+        || rows.first().is_some_and(|row| row.time < kept);
+    Ok(kept.checked_sub(1).filter(|_| has_older).map(|last| Deletion {
+        times: i64::MIN..=last,
+        ..expired
+    }))
 }
 
 /// The files that have, or will have, blocks that something happens to.

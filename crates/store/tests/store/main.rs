@@ -13,6 +13,7 @@ mod lifecycle;
 mod long_batches;
 mod order;
 mod pages;
+mod retention;
 mod rows;
 mod salvage;
 mod space;

@@ -1,0 +1,43 @@
+//! For how long rows of a table are kept.
+
+use super::Engine;
+use super::flush::flush_generation;
+use super::view::Generation;
+use crate::error::{Error, Result};
+use crate::rows::TableId;
+use crate::sparse::SparseFlush;
+
+impl Engine {
+    /// Keeps rows of a table for so many ticks from now on, durably; what is older goes at once.
+    pub(crate) fn set_retention(&self, id: TableId, ticks: Option<u64>) -> Result<()> {
+        if ticks == Some(0) {
+            return Err(Error::schema(
+                "rows cannot be kept for no time; delete them instead",
+            ));
+        }
+        self.with_reserve(|| {
+            let _flushing = self.flush.lock();
+            self.check_writable()?;
+            if self.view().catalogue.get(id).is_none() {
+                return Err(super::commit::no_such_table());
+            }
+            let first = self.seal_before(true, 0)?;
+            self.flush_sealed(None, |pages, catalogue| {
+                let Some(table) = catalogue.get(id) else {
+                    return Ok(());
+                };
+                let mut table = (**table).clone();
+                table.retention = ticks;
+                catalogue.put(table);
+                // A flush of nothing: it removes what has expired.
+                let nothing = Generation::new(0, first);
+                nothing.touch(id);
+                let flush = SparseFlush {
+                    pages,
+                    files: &self.blocks,
+                };
+                flush_generation(&flush, catalogue, &nothing, None)
+            })
+        })
+    }
+}
