@@ -192,3 +192,74 @@ fn completions_for_every_shell() {
     }
     assert!(place.output("--help").contains("Exit codes:"));
 }
+
+#[test]
+fn the_last_stretch_ends_with_the_newest_row() {
+    let place = with_store();
+    assert_eq!(numbers(&place, "--last 2ms"), [4, 14, 7, 17]);
+    assert_eq!(
+        numbers(&place, "--last 1us"),
+        [7, 17],
+        "no stretch is shorter than a tick"
+    );
+    for all in ["10ms", "1w", "9223372036854775807d"] {
+        assert_eq!(numbers(&place, &format!("--last {all}")).len(), 20, "{all}");
+    }
+    place.write("none.csv", "t,n\n");
+    place.output("ingest s empty none.csv --time t --schema t:timestamp(s),n:int64");
+    assert_eq!(place.output("query s empty --last 1h --format csv"), "t,n\n");
+    for wrong in [
+        "--last 1",
+        "--last 0s",
+        "--last 1h --from @1",
+        "--last 1h --to @1",
+    ] {
+        assert_eq!(place.run(&format!("query s t {wrong}")).code, Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn durations_are_counted_back_from_now() {
+    let place = Place::new();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let rows: String = [7200, 1800, 0]
+        .iter()
+        .map(|age| format!("{},{age}\n", now - age))
+        .collect();
+    place.write("a.csv", format!("t,n\n{rows}"));
+    place.output("ingest s t a.csv --time t --time-unit s");
+    assert_eq!(numbers(&place, "--from -1h"), [1800, 0]);
+    assert_eq!(numbers(&place, "--from=-1d --to -30min"), [7200, 1800]);
+    let message = place.run("query s t --from -5").fails(1);
+    assert!(message.contains("-5min"), "{message}");
+}
+
+#[test]
+fn readings_that_clocks_skip_or_repeat_want_an_offset() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,n\n2020-11-01T01:30:00-04:00,1\n2020-11-01T01:30:00-05:00,2\n",
+    );
+    place
+        .run_with(&[
+            "ingest",
+            "s",
+            "t",
+            "a.csv",
+            "--time",
+            "t",
+            "--schema",
+            "t:timestamp(s, America/New_York),n:int64",
+        ])
+        .succeeds();
+    for (reading, why) in [
+        ("2020-11-01T01:30", "occurs twice"),
+        ("2020-03-08T02:30", "does not exist"),
+    ] {
+        let message = place.run(&format!("query s t --from {reading}")).fails(1);
+        assert!(message.contains(why), "{message}");
+    }
+    assert_eq!(numbers(&place, "--from 2020-11-01T01:30-05:00"), [2]);
+    assert_eq!(numbers(&place, "--from 2020-11-01T01:30-04:00"), [1, 2]);
+}
