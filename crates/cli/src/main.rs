@@ -17,6 +17,7 @@ mod picture;
 mod query;
 mod salvage;
 mod schema;
+#[cfg(feature = "parquet")]
 mod seconds;
 mod sortedness;
 mod store;

@@ -104,6 +104,17 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
     }
 }
 
+/// Whether two types are one, by whatever name their zone of UTC goes.
+pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
+    let is_utc = |zone: &str| matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00" | "+00" | "-00:00");
+    match (a, b) {
+        (DataType::Timestamp(a_unit, Some(a)), DataType::Timestamp(b_unit, Some(b))) => {
+            a_unit == b_unit && (a == b || (is_utc(a) && is_utc(b)))
+        }
+        _ => a == b,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,9 +12,9 @@ use bedload_times::unit_name;
 
 use crate::args::LayoutArgs;
 use crate::exit::{Failure, Result};
-use crate::input::{Wanted, same_type};
+use crate::input::Wanted;
 use crate::layout;
-use crate::schema::type_name;
+use crate::schema::{same_type, type_name};
 use crate::store::{self, time_name, time_type};
 
 /// What is there before the run.

@@ -1,5 +1,6 @@
 //! Answers on their way out: formats, and where they go.
 
+mod csv;
 mod destination;
 mod printable;
 pub(crate) mod stdout;
@@ -8,22 +9,23 @@ mod table;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use arrow_csv::{Writer as CsvWriter, WriterBuilder as CsvWriterBuilder};
 use arrow_json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
 use arrow_schema::ArrowError;
 use arrow_schema::SchemaRef;
 use clap::ValueEnum;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
+#[cfg(feature = "parquet")]
+use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 
+use self::csv::CsvWriter;
 pub(crate) use self::destination::Destination;
 pub(crate) use self::printable::printable;
 use self::table::TableWriter;
 use crate::exit::{Failure, Result};
+#[cfg(feature = "parquet")]
 use crate::seconds;
 
 /// Rows that a Parquet file is cut into; a writer holds the encoded columns of so many.
+#[cfg(feature = "parquet")]
 const ROW_GROUP_ROWS: usize = 128 << 10;
 
 /// A format of answers.
@@ -36,6 +38,7 @@ pub(crate) enum Format {
     /// One JSON object a line
     Json,
     /// Parquet
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -50,6 +53,7 @@ enum Sink {
     Table(TableWriter<Destination>),
     Csv(Box<CsvWriter<Destination>>),
     Json(JsonWriter<Destination, LineDelimited>),
+    #[cfg(feature = "parquet")]
     Parquet(Box<ArrowWriter<Destination>>, SchemaRef),
 }
 
@@ -66,16 +70,17 @@ impl Answer {
         let sink = match format {
             Format::Table => Sink::Table(TableWriter::new(destination, schema)),
             Format::Csv => {
-                let builder = CsvWriterBuilder::new()
-                    .with_header(true)
-                    .with_null(null.to_owned());
-                Sink::Csv(Box::new(builder.build(destination)))
+                let begun = CsvWriter::begin(destination, schema, null);
+                Sink::Csv(Box::new(
+                    begun.map_err(|error| failure(&name, &last_error, &error))?,
+                ))
             }
             Format::Json => Sink::Json(
                 JsonWriterBuilder::new()
                     .with_explicit_nulls(true)
                     .build(destination),
             ),
+            #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::SNAPPY)
@@ -102,6 +107,7 @@ impl Answer {
             Sink::Table(writer) => writer.write(batch),
             Sink::Csv(writer) => writer.write(batch),
             Sink::Json(writer) => writer.write(batch),
+            #[cfg(feature = "parquet")]
             Sink::Parquet(writer, schema) => seconds::written_batch(batch, schema)
                 .and_then(|batch| writer.write(&batch).map_err(ArrowError::from)),
         };
@@ -117,8 +123,9 @@ impl Answer {
         } = self;
         let destination = match sink {
             Sink::Table(writer) => writer.finish(),
-            Sink::Csv(writer) => Ok(writer.into_inner()),
+            Sink::Csv(writer) => writer.finish(),
             Sink::Json(mut writer) => writer.finish().map(|()| writer.into_inner()),
+            #[cfg(feature = "parquet")]
             Sink::Parquet(writer, _) => writer.into_inner().map_err(ArrowError::from),
         };
         destination
