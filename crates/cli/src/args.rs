@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Print the rows of a range of times
     Query(QueryArgs),
+    /// Print the names of a store's tables
+    Tables(StoreArgs),
     /// Print what a store holds
     Info(InfoArgs),
     /// Measure how far a column of a file is from sorted
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Delete the rows of a range of times
     Delete(DeleteArgs),
+    /// Remove a table and all its rows
+    Drop(DropArgs),
     /// Load, query, check and draw a year of real departures
     Demo(DemoArgs),
     /// Print a script that completes this command's arguments in a shell
@@ -289,6 +293,24 @@ pub(crate) struct DeleteArgs {
     pub(crate) range: RangeArgs,
 
     /// Print the range and how many rows it has, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Remove a table and all its rows.
+#[derive(Debug, Args)]
+pub(crate) struct DropArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// Print how many rows the table has, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 

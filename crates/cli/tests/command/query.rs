@@ -263,3 +263,64 @@ fn readings_that_clocks_skip_or_repeat_want_an_offset() {
     assert_eq!(numbers(&place, "--from 2020-11-01T01:30-05:00"), [2]);
     assert_eq!(numbers(&place, "--from 2020-11-01T01:30-04:00"), [1, 2]);
 }
+
+#[test]
+fn tables_are_listed_in_the_order_of_their_creation_and_dropped() {
+    let place = with_store();
+    place.output("ingest s a a.csv --time t --time-unit ms");
+    assert_eq!(place.output("tables s"), "t\na\n");
+    assert_eq!(
+        place.json("tables s --json"),
+        serde_json::json!({ "tables": ["t", "a"] })
+    );
+    assert_eq!(
+        place.output("drop s t --dry-run"),
+        "table t has 20 rows; nothing was dropped: --dry-run\n"
+    );
+    assert_eq!(
+        place.json("drop s t --dry-run --json"),
+        serde_json::json!({ "table": "t", "rows": 20, "dropped": false })
+    );
+    assert_eq!(place.output("tables s"), "t\na\n");
+    assert_eq!(place.output("drop s t"), "dropped table t with 20 rows\n");
+    assert_eq!(place.output("tables s"), "a\n");
+    let message = place.run("drop s t").fails(1);
+    assert!(message.contains("has no table t; there are: a"), "{message}");
+    assert_eq!(
+        place.output("query s a --columns n --format csv --limit 1"),
+        "n\n0\n"
+    );
+    assert_eq!(
+        place.json("drop s a --json"),
+        serde_json::json!({ "table": "a", "rows": 20, "dropped": true })
+    );
+    assert_eq!(place.output("tables s"), "");
+    place.run("tables none").fails(6);
+}
+
+#[test]
+fn arrow_files_and_streams_hold_the_rows_and_their_types() {
+    let place = with_store();
+    let rows = place.output("query s t --format csv");
+    place.output("query s t --format arrow --output a.arrow");
+    let streamed = place.command("query s t --format arrow-stream").output().unwrap();
+    assert!(streamed.status.success());
+    let file = std::fs::File::open(place.path("a.arrow")).unwrap();
+    let file = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+    let stream = arrow_ipc::reader::StreamReader::try_new(&streamed.stdout[..], None).unwrap();
+    for (schema, batches) in [
+        (file.schema(), file.map(Result::unwrap).collect::<Vec<_>>()),
+        (stream.schema(), stream.map(Result::unwrap).collect::<Vec<_>>()),
+    ] {
+        let time = arrow_schema::DataType::Timestamp(arrow_schema::TimeUnit::Millisecond, None);
+        assert_eq!(schema.field(0).data_type(), &time);
+        let mut read = "t,n\n".to_owned();
+        for batch in &batches {
+            let text = |column: usize, row: usize| {
+                arrow_cast::display::array_value_to_string(batch.column(column), row).unwrap()
+            };
+            (0..batch.num_rows()).for_each(|row| read += &format!("{},{}\n", text(0, row), text(1, row)));
+        }
+        assert_eq!(read, rows);
+    }
+}
