@@ -12,8 +12,8 @@ help: ## Print these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 demo: ## Load a year of real departures, query it, check it, draw its disorder
-	$(CARGO) build --release --locked -p bedload-cli
-	./target/release/bedload demo
+	$(CARGO) build --profile demo --locked -p bedload-cli --no-default-features
+	./target/demo/bedload demo
 
 test: ## Run all tests
 	$(CARGO) test --locked

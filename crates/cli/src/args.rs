@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Print the rows of a range of times
     Query(QueryArgs),
+    /// Print the names of a store's tables
+    Tables(StoreArgs),
     /// Print what a store holds
     Info(InfoArgs),
     /// Measure how far a column of a file is from sorted
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Delete the rows of a range of times
     Delete(DeleteArgs),
+    /// Remove a table and all its rows
+    Drop(DropArgs),
     /// Load, query, check and draw a year of real departures
     Demo(DemoArgs),
     /// Print a script that completes this command's arguments in a shell
@@ -134,7 +138,7 @@ pub(crate) struct LayoutArgs {
     pub(crate) layout: Option<LayoutKind>,
 
     /// The time from one row of a sparse table to the next: a number and ns, us, ms, s, min, h or d
-    #[arg(long, value_name = "DURATION", value_parser = crate::times::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = bedload_times::parse_duration)]
     pub(crate) interval: Option<i128>,
 
     /// What becomes of a row whose time lies between two intervals: an error, or it is moved
@@ -163,16 +167,27 @@ pub(crate) enum SnapKind {
 }
 
 /// A range of times.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RangeArgs {
-    /// The first time: 2013, 2013-02, 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z, or @N, a number of the
-    /// time column's units since 1970. Without an offset it is read in the column's zone
+    /// The first time: 2013, 2013-02, 2013-02-08, '2013-02-08 17:30:00', 2013-02-08T17:30:00Z, -1h (an hour before now),
+    /// or @N, a number of the time column's units since 1970. Without an offset it is read in the column's zone
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
 
     /// The time before which the range ends
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
+
+    /// The last stretch of the table, which ends with its newest row: 1h, 90min, 7d
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["from", "to"], value_parser = bedload_times::parse_duration)]
+    pub(crate) last: Option<i128>,
+}
+
+impl RangeArgs {
+    /// Whether no bound is given.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.from.is_none() && self.to.is_none() && self.last.is_none()
+    }
 }
 
 /// Print the rows of a range of times.
@@ -286,6 +301,24 @@ pub(crate) struct DeleteArgs {
     pub(crate) json: bool,
 }
 
+/// Remove a table and all its rows.
+#[derive(Debug, Args)]
+pub(crate) struct DropArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// Print how many rows the table has, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Load, query, check and draw a year of real departures.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
@@ -341,7 +374,7 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
 }
 
 fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {
-    crate::schema::parse_unit(text).ok_or_else(|| "must be s, ms, us or ns".to_owned())
+    bedload_times::parse_unit(text).ok_or_else(|| "must be s, ms, us or ns".to_owned())
 }
 
 fn parse_picture(text: &str) -> Result<PathBuf, String> {

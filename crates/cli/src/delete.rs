@@ -2,9 +2,6 @@
 
 use std::ops::Bound;
 
-use arrow_array::RecordBatch;
-use arrow_cast::cast;
-use arrow_schema::DataType;
 use bedload::Table;
 use serde_json::json;
 
@@ -17,14 +14,16 @@ use crate::store::{self, TickRange};
 use crate::times::format_ticks;
 
 pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
-    if args.range.from.is_none() && args.range.to.is_none() {
-        return Err(Failure::usage("say which rows: give --from, --to or both"));
+    if args.range.is_everything() {
+        return Err(Failure::usage(
+            "say which rows: give --from, --to or both, or --last",
+        ));
     }
     // A signal is heard before the rows are deleted, and not after: a deletion cannot be taken back.
     interrupt::catch()?;
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
-    let range = store::tick_range(table.schema(), &args.range)?;
+    let range = store::tick_range(&table, &args.range)?;
     check_overlap(&table, range)?;
     let rows = table.range(range)?.count()?;
     let name = table.name();
@@ -86,7 +85,7 @@ fn describe(table: &Table, (from, to): TickRange) -> Result<String> {
 
 /// Complains about a range in which a table that has rows can have none: most likely the times were meant otherwise.
 fn check_overlap(table: &Table, range: TickRange) -> Result<()> {
-    let Some((first, last)) = edges(table)? else {
+    let Some((first, last)) = store::edges(table)? else {
         return Ok(());
     };
     let (from, to) = (tick_of(range.0), tick_of(range.1));
@@ -100,24 +99,6 @@ fn check_overlap(table: &Table, range: TickRange) -> Result<()> {
         time(table, first)?,
         time(table, last)?
     )))
-}
-
-/// The first and the last time of a table.
-fn edges(table: &Table) -> Result<Option<(i64, i64)>> {
-    let time = [store::time_name(table.schema())];
-    let first = table.range(..)?.columns(&time)?.limit(1).next();
-    let last = table.range(..)?.columns(&time)?.rev().limit(1).next();
-    match (first.transpose()?, last.transpose()?) {
-        (Some(first), Some(last)) => Ok(Some((tick_in(&first)?, tick_in(&last)?))),
-        _ => Ok(None),
-    }
-}
-
-/// The time in a batch of one row and one column.
-fn tick_in(batch: &RecordBatch) -> Result<i64> {
-    let ticks = cast(batch.column(0), &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
-    let ticks: &arrow_array::Int64Array = arrow_array::cast::AsArray::as_primitive(&ticks);
-    Ok(ticks.value(0))
 }
 
 fn time(table: &Table, tick: i64) -> Result<String> {

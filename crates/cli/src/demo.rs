@@ -92,7 +92,7 @@ impl Demo<'_> {
         let table = store::table(&store, TABLE)?;
         let new_year = RangeArgs {
             from: Some("2013-01-01T00:00:00-05:00".to_owned()),
-            to: None,
+            ..RangeArgs::default()
         };
         self.rows(&table, "The first departures of the year", &new_year, 5, false)?;
 
@@ -101,14 +101,16 @@ impl Demo<'_> {
             let range = RangeArgs {
                 from: Some(format!("2013-02-{day:02}T00:00:00-05:00")),
                 to: Some(format!("2013-02-{:02}T00:00:00-05:00", day + 1)),
+                ..RangeArgs::default()
             };
-            let rows = table.range(store::tick_range(table.schema(), &range)?)?.count()?;
+            let rows = table.range(store::tick_range(&table, &range)?)?.count()?;
             say(&format!("{:>11} on 2013-02-{day:02}", grouped(rows)))?;
         }
 
         let last_hour = RangeArgs {
             from: Some("2013-12-31T23:00:00-05:00".to_owned()),
             to: Some("2014-01-01T00:00:00-05:00".to_owned()),
+            ..RangeArgs::default()
         };
         self.rows(
             &table,
@@ -136,7 +138,7 @@ impl Demo<'_> {
         say(&command)?;
 
         let columns = COLUMNS.map(str::to_owned);
-        let range = store::tick_range(table.schema(), range)?;
+        let range = store::tick_range(table, range)?;
         let query = Query {
             range,
             columns: Some(&columns),

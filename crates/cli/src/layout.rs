@@ -2,12 +2,12 @@
 
 use arrow_schema::TimeUnit;
 use bedload::{Density, Grid, Layout, Snap, Table};
+use bedload_times::{format_duration, nanos_per_tick, unit_name};
 
 use crate::args::{LayoutArgs, LayoutKind, SnapKind};
 use crate::exit::{Failure, Result};
 use crate::figures::grouped;
 use crate::store::time_type;
-use crate::times::{format_duration, nanoseconds_of, unit_name};
 
 /// The layout that is asked for, of a table whose times count in `unit`; none if nothing is said.
 pub(crate) fn asked(args: &LayoutArgs, unit: TimeUnit) -> Result<Option<Layout>> {
@@ -19,7 +19,7 @@ pub(crate) fn asked(args: &LayoutArgs, unit: TimeUnit) -> Result<Option<Layout>>
             "--layout sparse needs --interval, the time from one row to the next",
         )),
         (Some(LayoutKind::Sparse) | None, Some(interval)) => {
-            let tick = i128::from(nanoseconds_of(unit));
+            let tick = i128::from(nanos_per_tick(unit));
             let ticks = i64::try_from(interval / tick)
                 .ok()
                 .filter(|_| interval % tick == 0);
@@ -60,7 +60,7 @@ pub(crate) fn check(args: &LayoutArgs, table: &Table) -> Result<()> {
 pub(crate) fn text(layout: Layout, unit: TimeUnit) -> String {
     match layout {
         Layout::Sparse(grid) => {
-            let nanoseconds = |ticks: i64| i128::from(ticks) * i128::from(nanoseconds_of(unit));
+            let nanoseconds = |ticks: i64| i128::from(ticks) * i128::from(nanos_per_tick(unit));
             let interval = format_duration(nanoseconds(grid.interval()));
             match grid.offset() {
                 0 => format!("sparse, a row every {interval}"),

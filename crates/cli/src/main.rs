@@ -17,9 +17,11 @@ mod picture;
 mod query;
 mod salvage;
 mod schema;
+#[cfg(feature = "formats")]
 mod seconds;
 mod sortedness;
 mod store;
+mod tables;
 mod times;
 mod unfinished;
 mod verify;
@@ -72,6 +74,7 @@ fn run(command: &Command) -> Result<()> {
     match command {
         Command::Ingest(args) => ingest::run(args),
         Command::Query(args) => query::run(args),
+        Command::Tables(args) => tables::list(args),
         Command::Info(args) => info::run(args),
         Command::Sortedness(args) => sortedness::run(args),
         Command::Verify(args) => verify::run(args),
@@ -79,6 +82,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Backup(args) | Command::Restore(args) => backup::copy(args),
         Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
+        Command::Drop(args) => tables::drop(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

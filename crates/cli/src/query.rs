@@ -18,7 +18,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let query = Query {
-        range: store::tick_range(table.schema(), &args.range)?,
+        range: store::tick_range(&table, &args.range)?,
         columns: args.columns.as_deref(),
         limit: args.limit,
         reverse: args.reverse,

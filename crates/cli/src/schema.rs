@@ -3,10 +3,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow_array::timezone::Tz;
-use arrow_schema::{DataType, Field, TimeUnit};
-
-use crate::times::unit_name;
+use arrow_schema::{DataType, Field};
+use bedload_times::{Zone, parse_unit, unit_name};
 
 /// What `--schema` accepts, for messages.
 const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, utf8, \
@@ -83,22 +81,10 @@ fn parse_timestamp(text: &str) -> Option<DataType> {
         Some((unit, zone)) => (unit, Some(zone.trim())),
         None => (arguments, None),
     };
-    if zone.is_some_and(|zone| zone.parse::<Tz>().is_err()) {
+    if zone.is_some_and(|zone| Zone::parse(zone).is_err()) {
         return None;
     }
     Some(DataType::Timestamp(parse_unit(unit.trim())?, zone.map(Arc::from)))
-}
-
-/// Reads a unit of time by its short name.
-pub(crate) fn parse_unit(text: &str) -> Option<TimeUnit> {
-    [
-        TimeUnit::Second,
-        TimeUnit::Millisecond,
-        TimeUnit::Microsecond,
-        TimeUnit::Nanosecond,
-    ]
-    .into_iter()
-    .find(|&unit| unit_name(unit) == text)
 }
 
 /// The name of a type, as [`parse_columns`] reads it.
@@ -115,6 +101,17 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
             name
         }
         other => other.to_string().to_lowercase(),
+    }
+}
+
+/// Whether two types are one, by whatever name their zone of UTC goes.
+pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
+    let is_utc = |zone: &str| matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00" | "+00" | "-00:00");
+    match (a, b) {
+        (DataType::Timestamp(a_unit, Some(a)), DataType::Timestamp(b_unit, Some(b))) => {
+            a_unit == b_unit && (a == b || (is_utc(a) && is_utc(b)))
+        }
+        _ => a == b,
     }
 }
 

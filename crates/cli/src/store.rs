@@ -2,13 +2,16 @@
 
 use std::ops::Bound;
 use std::path::Path;
+use std::time::SystemTime;
 
+use arrow_array::RecordBatch;
+use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use bedload::{Error, Store, Table, TableSchema};
+use bedload_times::{Clock, nanos_per_tick};
 
 use crate::args::RangeArgs;
 use crate::exit::{Failure, Result, Status, plain};
-use crate::times::parse_bound;
 
 /// Opens a store that is there.
 pub(crate) fn open(path: &Path) -> Result<Store> {
@@ -66,14 +69,19 @@ impl From<Error> for Failure {
 /// A range of ticks, `from` inclusive and `to` exclusive.
 pub(crate) type TickRange = (Bound<i64>, Bound<i64>);
 
-/// The ticks of a table's time column that `--from` and `--to` mean.
-pub(crate) fn tick_range(schema: &TableSchema, range: &RangeArgs) -> Result<TickRange> {
-    let (unit, zone) = time_type(schema);
+/// The ticks of a table's time column that `--from`, `--to` and `--last` mean.
+pub(crate) fn tick_range(table: &Table, range: &RangeArgs) -> Result<TickRange> {
+    let (unit, zone) = time_type(table.schema());
+    if let Some(nanos) = range.last {
+        return last(table, nanos, unit);
+    }
+    let clock = Clock::new(unit, zone).map_err(|error| Failure::input(error.to_string()))?;
+    let now = SystemTime::now();
     let ticks = |option: &str, text: &Option<String>| {
         text.as_deref()
-            .map(|text| parse_bound(text, unit, zone))
+            .map(|text| clock.first_tick(text, now))
             .transpose()
-            .map_err(|message| Failure::input(format!("{option}: {message}")))
+            .map_err(|error| Failure::input(format!("{option}: {error}")))
     };
     let (from, to) = (ticks("--from", &range.from)?, ticks("--to", &range.to)?);
     if let (Some(from), Some(to)) = (from, to)
@@ -85,6 +93,36 @@ pub(crate) fn tick_range(schema: &TableSchema, range: &RangeArgs) -> Result<Tick
         from.map_or(Bound::Unbounded, Bound::Included),
         to.map_or(Bound::Unbounded, Bound::Excluded),
     ))
+}
+
+/// The ticks less than `nanos` before the newest row of a table, and that row's; of a table without rows, any.
+fn last(table: &Table, nanos: i128, unit: TimeUnit) -> Result<TickRange> {
+    let Some((_, newest)) = edges(table)? else {
+        return Ok((Bound::Unbounded, Bound::Unbounded));
+    };
+    let ticks = nanos / i128::from(nanos_per_tick(unit));
+    // A stretch shorter than a tick has the newest row in it, and one that is longer than all ticks has all rows.
+    let from = (i128::from(newest) + 1 - ticks.max(1)).max(i128::from(i64::MIN));
+    let from = i64::try_from(from).unwrap_or(i64::MIN);
+    Ok((Bound::Included(from), Bound::Unbounded))
+}
+
+/// The first and the last time of a table.
+pub(crate) fn edges(table: &Table) -> Result<Option<(i64, i64)>> {
+    let time = [time_name(table.schema())];
+    let first = table.range(..)?.columns(&time)?.limit(1).next();
+    let last = table.range(..)?.columns(&time)?.rev().limit(1).next();
+    match (first.transpose()?, last.transpose()?) {
+        (Some(first), Some(last)) => Ok(Some((tick_in(&first)?, tick_in(&last)?))),
+        _ => Ok(None),
+    }
+}
+
+/// The time in a batch of one row and one column.
+fn tick_in(batch: &RecordBatch) -> Result<i64> {
+    let ticks = cast(batch.column(0), &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
+    let ticks: &arrow_array::Int64Array = arrow_array::cast::AsArray::as_primitive(&ticks);
+    Ok(ticks.value(0))
 }
 
 /// Unit and zone of a table's time column.

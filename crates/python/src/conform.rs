@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use bedload_times::{Zone, nanos_per_tick};
 use pyo3::prelude::*;
 
 use crate::error::schema as refuse;
@@ -60,6 +61,15 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
                 )));
             }
             check_ticks(column, *given, *unit, name)?;
+            if let (None, Some(kept)) = (zone, kept) {
+                let strict = CastOptions {
+                    safe: false,
+                    ..CastOptions::default()
+                };
+                let ticks = cast_with_options(column, &DataType::Timestamp(*unit, None), &strict)
+                    .map_err(|_| lossy())?;
+                return in_utc(&ticks, *unit, kept, name);
+            }
         }
         (DataType::Date32 | DataType::Date64, DataType::Timestamp(..)) => {
             let days = cast(column, &DataType::Timestamp(TimeUnit::Second, None)).map_err(|_| lossy())?;
@@ -97,6 +107,26 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
     })
 }
 
+/// Readings of a zone's clocks as times of that zone, by the rule that queries have.
+fn in_utc(readings: &ArrayRef, unit: TimeUnit, name_of_zone: &Arc<str>, column: &str) -> PyResult<ArrayRef> {
+    let zone = Zone::parse(name_of_zone).map_err(|error| refuse(error.to_string()))?;
+    let ticks = cast(readings, &DataType::Int64).map_err(|error| refuse(error.to_string()))?;
+    let ticks = ticks.as_primitive::<Int64Type>();
+    let mut utc = Vec::with_capacity(ticks.len());
+    for (row, &reading) in ticks.values().iter().enumerate() {
+        // A value under a null may be anything.
+        utc.push(if ticks.is_valid(row) {
+            zone.utc_ticks(reading, unit)
+                .map_err(|error| refuse(format!("row {row} of column {column:?}: {error}")))?
+        } else {
+            0
+        });
+    }
+    let utc: ArrayRef = Arc::new(Int64Array::new(utc.into(), ticks.nulls().cloned()));
+    cast(&utc, &DataType::Timestamp(unit, Some(name_of_zone.clone())))
+        .map_err(|error| refuse(error.to_string()))
+}
+
 /// The column in another type, if casting it back gives what it was.
 fn exact(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<ArrayRef> {
     let from = column.data_type();
@@ -119,11 +149,11 @@ fn same_values(one: &ArrayRef, other: &ArrayRef) -> bool {
 
 /// Refuses times that a coarser unit would round.
 fn check_ticks(column: &ArrayRef, from: TimeUnit, to: TimeUnit, name: &str) -> PyResult<()> {
-    let per_tick = nanos(from);
-    if nanos(to) <= per_tick {
+    let per_tick = nanos_per_tick(from);
+    if nanos_per_tick(to) <= per_tick {
         return Ok(());
     }
-    let divisor = nanos(to) / per_tick;
+    let divisor = nanos_per_tick(to) / per_tick;
     let ticks = cast(column, &DataType::Int64).map_err(|error| refuse(error.to_string()))?;
     let ticks = ticks.as_primitive::<Int64Type>();
     match (0..ticks.len()).find(|&row| ticks.is_valid(row) && ticks.value(row) % divisor != 0) {
@@ -137,14 +167,5 @@ fn check_ticks(column: &ArrayRef, from: TimeUnit, to: TimeUnit, name: &str) -> P
                 TimeUnit::Nanosecond => "nanosecond",
             }
         ))),
-    }
-}
-
-const fn nanos(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1_000_000_000,
-        TimeUnit::Millisecond => 1_000_000,
-        TimeUnit::Microsecond => 1_000,
-        TimeUnit::Nanosecond => 1,
     }
 }

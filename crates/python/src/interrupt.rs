@@ -8,7 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// How often a waiting call looks for Ctrl-C.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Runs work that cannot be stopped half-way on a thread of its own. Ctrl-C ends the wait, not the work.
 pub(crate) fn wait<T: Send + 'static>(

@@ -14,6 +14,7 @@ mod order;
 mod rows;
 mod store;
 mod table;
+mod times;
 
 use pyo3::prelude::*;
 
@@ -35,5 +36,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     module.add_function(wrap_pyfunction!(numpy_columns::batch_of_columns, module)?)?;
     module.add_function(wrap_pyfunction!(order::measure, module)?)?;
+    module.add_function(wrap_pyfunction!(times::time_nanos, module)?)?;
+    module.add_function(wrap_pyfunction!(times::duration_nanos, module)?)?;
+    module.add_function(wrap_pyfunction!(times::utc_nanos, module)?)?;
     Ok(())
 }

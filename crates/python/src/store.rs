@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
+use arrow_schema::{FieldRef, SchemaRef};
 use bedload::{Durability, Grid, Layout, Options, VerifyReport};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -187,6 +188,33 @@ impl Store {
         py.detach(|| store.create_table_as(&name, schema, layout))
             .map_err(error::of_store)?;
         Ok(Table::new(self.handle.clone(), name))
+    }
+
+    /// Refuses a table whose columns have other names than those of rows like these, or that is not ordered by `time`.
+    /// Types are not compared: `append` converts where no value changes.
+    fn check_table(&self, name: &str, schema: &Bound<'_, PyAny>, time: Option<&str>) -> PyResult<()> {
+        let table = self.handle.store()?.table(name).map_err(error::of_store)?;
+        let (has, given) = (table.schema().arrow(), schema_of(schema)?);
+        let lacks = |schema: &SchemaRef, field: &FieldRef| schema.field_with_name(field.name()).is_err();
+        if let Some(field) = given.fields().iter().find(|field| lacks(has, field)) {
+            return Err(error::schema(format!(
+                "table {name:?} exists and has no column {:?}",
+                field.name()
+            )));
+        }
+        if let Some(field) = has.fields().iter().find(|field| lacks(&given, field)) {
+            return Err(error::schema(format!(
+                "table {name:?} exists and has a column {:?}, which the schema has not",
+                field.name()
+            )));
+        }
+        let own = has.field(table.schema().time_column()).name();
+        match time.filter(|time| time != own) {
+            Some(other) => Err(error::schema(format!(
+                "table {name:?} is ordered by {own:?}, not by {other:?}"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The unit and the zone of the times that a table like this has.

@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,8 +156,12 @@ def test_times(db: bedload.Database) -> None:
     assert table.count(dt.date(2020, 7, 1), dt.date(2020, 7, 2)) == 1
     assert table.count("2020-07-01T12:00:00.000000001") == 0, "a bound between two ticks"
     assert table.count("2020-07-01T11:59:59.9999999") == 1
-    with pytest.raises(bedload.SchemaError, match="does not exist"):
-        table.count("2020-03-08T02:30")
+    assert table.count("2020", "2021") == table.count("2020-07", "2020-08") == 1
+    assert table.count("@1593619200000000", "@1593619200000001") == 1
+    assert table.count("-1h") == 0 and table.count(None, "-1h") == 1, "before now"
+    for wrong in ["1593619200", "-5", "2020-7"]:
+        with pytest.raises(bedload.SchemaError, match="is not a time: write"):
+            table.count(wrong)
     for wrong in ["", "noon", "2020-13-01", "2020-01-01T25:00", np.datetime64("NaT"), pd.NaT, float("nan")]:
         with pytest.raises(bedload.SchemaError):
             table.count(wrong)  # type: ignore[arg-type]
@@ -172,8 +177,53 @@ def test_times(db: bedload.Database) -> None:
         naive.append(rows_of([1], "ns", "UTC"))
 
 
+SKIPPED, REPEATED = "2020-03-08T02:30", "2020-11-01T01:30"
+
+
+@pytest.mark.parametrize(("reading", "message"), [(SKIPPED, "does not exist"), (REPEATED, "occurs twice")])
+def test_where_clocks_change_queries_and_rows_follow_one_rule(db: bedload.Database, reading: str, message: str) -> None:
+    """A reading that a zone's clocks skip or repeat is refused wherever it comes from."""
+    table = db.table("t", rows_of([], "us", "America/New_York"))
+    naive = np.datetime64(reading, "us")
+    written = [reading, dt.datetime.fromisoformat(reading), pd.Timestamp(reading), naive]
+    written.append(dt.datetime.fromisoformat(reading).replace(fold=1))
+    for given in written:
+        for call in [table.count, table.get, table.delete]:
+            with pytest.raises(bedload.SchemaError, match=message):
+                call(given)
+    at = np.array(["2020-07-01T12:00", reading], "datetime64[us]")
+    frames = [
+        {"at": at, "n": np.array([1, 2])},
+        pa.table({"at": pa.array(at), "n": [1, 2]}),
+        pd.DataFrame({"at": at, "n": [1, 2]}),
+    ]
+    for frame in frames:
+        with pytest.raises(bedload.SchemaError, match=f"row 1 of column .at.: .{reading}:00. {message}"):
+            table.append(frame)
+    assert table.count() == 0, "a commit is whole"
+
+
+def test_readings_around_a_change_are_found_again(db: bedload.Database) -> None:
+    table = db.table("t", rows_of([], "us", "America/New_York"))
+    readings = ["2020-03-08T01:59:59.5", "2020-03-08T03:00", "2020-11-01T00:59", "2020-11-01T02:00", "1900-01-01"]
+    table.append({"at": np.array(readings, "datetime64[us]"), "n": np.arange(5)})
+    for n, reading in enumerate(readings):
+        found = [table.get(reading), table.get(np.datetime64(reading)), table.get(dt.datetime.fromisoformat(reading))]
+        assert [(row or {})["n"] for row in found] == [n] * 3
+    # The hour that occurs twice, with offsets: both of it, an hour apart.
+    instants = ["2020-11-01T01:30-04:00", "2020-11-01T01:30-05:00"]
+    table.append(pa.table({"at": pa.array([pd.Timestamp(at) for at in instants]), "n": [7, 8]}))
+    assert [(table.get(at) or {})["n"] for at in instants] == [7, 8]
+    missing = np.array(["NaT", "2020-01-01"], "datetime64[us]")
+    zoned = pa.timestamp("us", "America/New_York")
+    other = db.table("u", pa.schema([("at", zoned), ("seen", zoned)]), time="at")
+    other.append({"at": np.array(["2020-01-01", "2020-01-02"], "datetime64[us]"), "seen": missing})
+    assert other.range().to_pyarrow()["seen"].null_count == 1, "a missing time is no reading"
+
+
 def test_sparse(db: bedload.Database) -> None:
-    for name, interval in [("a", dt.timedelta(seconds=10)), ("b", np.timedelta64(10, "s")), ("c", 10)]:
+    intervals = [("a", dt.timedelta(seconds=10)), ("b", np.timedelta64(10, "s")), ("c", 10), ("d", "10s")]
+    for name, interval in intervals:
         table = db.table(
             name, rows_of([]), layout="sparse", interval=interval, epoch="1970-01-01T00:00:03", create=True
         )
@@ -195,10 +245,11 @@ def test_sparse(db: bedload.Database) -> None:
         ({"interval": 5}, "sparse"),
         ({"layout": "sparse", "interval": dt.timedelta(milliseconds=1)}, "not whole"),
         ({"layout": "sparse", "interval": -1}, "positive"),
+        ({"layout": "sparse", "interval": "ten"}, "is not a duration"),
         ({"layout": "sparse", "interval": 5, "epoch": "1970-01-01T00:00:00.5"}, "between two ticks"),
     ]:
         with pytest.raises(bedload.SchemaError, match=message):
-            db.table("d", rows_of([]), create=True, **options)  # type: ignore[arg-type]
+            db.table("e", rows_of([]), **options)  # type: ignore[arg-type]
     assert db.info()["tables"][0]["layout"] == "sparse"
 
 
@@ -232,14 +283,28 @@ def test_open_options(tmp_path: Path) -> None:
 def test_tables(db: bedload.Database, table: bedload.Table) -> None:
     with pytest.raises(bedload.NotFoundError, match="no table"):
         db.table("u")
+    with pytest.raises(bedload.NotFoundError, match="no table"):
+        db.table("u", rows_of([]), create=False)
     with pytest.raises(bedload.SchemaError, match="give its schema"):
         db.table("u", create=True)
     with pytest.raises(bedload.SchemaError, match="0 columns are timestamps"):
-        db.table("u", pa.table({"n": [1]}), create=True)
+        db.table("u", pa.table({"n": [1]}))
     with pytest.raises(bedload.NotFoundError):
-        db.table("u", rows_of([]), time="m", create=True)
-    db.table("u", table, create=True)
-    assert db.table("t", rows_of([]), create=True).count() == 4, "a table that exists is opened"
+        db.table("u", rows_of([]), time="m")
+    assert db.tables == ["t"]
+    db.table("u", table)
+    for create in [None, True, False]:
+        assert db.table("t", rows_of([]), create=create).count() == 4, "a table that exists is opened"
+    other = pa.table({"at": rows_of([])["at"]})
+    for wrong, options, message in [
+        (other, {}, 'has a column "n"'),
+        (rows_of([]).append_column("m", rows_of([])["n"]), {}, 'has no column "m"'),
+        (rows_of([]), {"time": "n"}, 'is ordered by "at"'),
+        (rows_of([]), {"layout": "sparse", "interval": 1}, "has the layout 'indexed'"),
+    ]:
+        with pytest.raises(bedload.SchemaError, match=message):
+            db.table("t", wrong, **options)  # type: ignore[arg-type]
+    assert db.table("t", rows_of([], "ms")).unit == "s", "types stay those of the table"
     db.rename_table("u", "v")
     assert db.tables == ["t", "v"]
     with pytest.raises(bedload.ExistsError):
@@ -424,6 +489,70 @@ def test_ctrl_c(tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     assert child.stdout.readline() == "stopped\n"
     assert child.wait(30) == 0
+
+
+INTERRUPTED_WORK = """
+import os, shutil, signal, sys, threading, bedload
+path, name = sys.argv[1:]
+calls = {
+    "to_pyarrow": lambda: table.range().to_pyarrow(),
+    "to_pandas": lambda: table.range().to_pandas(),
+    "to_numpy": lambda: table.range(reverse=True).to_numpy(),
+    "to_parquet": lambda: table.range().to_parquet(path + ".parquet"),
+    "batches": lambda: [len(batch) for batch in table.range()],
+    "count": lambda: table.range(where=[("x", "<", 0.5)]).count(),
+    "verify": lambda: db.verify(),
+    "backup": lambda: (shutil.rmtree(path + ".copy", ignore_errors=True), db.backup(path + ".copy")),
+}
+def reads():
+    return db.metrics()["page_reads"]
+def interrupt(at):
+    while reads() < at:
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+# Whether the call ended before its work did.
+def stopped(at, whole):
+    interrupter = threading.Thread(target=interrupt, args=(at,))
+    interrupter.start()
+    try:
+        calls[name]()
+        interrupter.join()
+    except KeyboardInterrupt:
+        # Checks and copies go on by themselves, so there the wait for them ended if any page was left.
+        return reads() < (whole if name in ("verify", "backup") else whole * 3 // 4)
+# How many pages the call reads if it is left alone.
+with bedload.open(path, cache_bytes=1 << 20) as db:
+    table = db.table("t")
+    calls[name]()
+    whole = reads()
+# A machine that is busy elsewhere may let the work end first.
+for attempt in range(20):
+    with bedload.open(path, cache_bytes=1 << 20) as db:
+        table = db.table("t")
+        if stopped(whole // 20, whole):
+            assert table.count() == 3_000_000, "the store can be used on"
+            print("stopped")
+            break
+"""
+
+
+@pytest.fixture(scope="session")
+def long_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("long") / "s"
+    rows = 3_000_000
+    columns = {"at": np.arange(rows).astype("datetime64[ms]"), "x": np.random.default_rng(1).random(rows)}
+    with bedload.open(path, create=True, durability="relaxed", page_bytes=4096) as db:
+        db.table("t", columns).append(columns)
+    return path
+
+
+@pytest.mark.parametrize(
+    "call", ["to_pyarrow", "to_pandas", "to_numpy", "to_parquet", "batches", "count", "verify", "backup"]
+)
+def test_ctrl_c_ends_reads_and_checks(tmp_path: Path, long_store: Path, call: str) -> None:
+    shutil.copytree(long_store, tmp_path / "s")
+    command = [sys.executable, "-c", INTERRUPTED_WORK, tmp_path / "s", call]
+    assert subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120).stdout == "stopped\n"
 
 
 KILLED = """

@@ -45,6 +45,7 @@
 #[cfg(target_endian = "big")]
 compile_error!("rows are copied to disk as they stand in memory, and the format is little-endian");
 
+pub mod arrow;
 mod codec;
 mod disk;
 mod engine;
@@ -55,12 +56,14 @@ mod indexed;
 mod info;
 mod layout;
 mod options;
+mod or_create;
 #[cfg_attr(
     not(feature = "file-pages"),
     expect(unreachable_pub, reason = "public in the interface of `FilePages` alone")
 )]
 mod pages;
 mod prefetch;
+mod reader;
 mod rows;
 mod scan;
 #[cfg(test)]
@@ -78,6 +81,7 @@ pub use layout::Layout;
 pub use options::{Durability, Options};
 #[cfg(feature = "file-pages")]
 pub use pages::{FilePages, FilePagesOptions, PageCounts};
+pub use reader::ScanReader;
 pub use rows::{ArrivalOrder, TableSchema};
 pub use scan::Scan;
 pub use sparse::{Density, Grid, Snap};

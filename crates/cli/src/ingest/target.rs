@@ -8,14 +8,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use bedload::{Error, Layout, Mark, Options, Snap, Snapshot, Store, Table, TableSchema};
+use bedload_times::unit_name;
 
 use crate::args::LayoutArgs;
 use crate::exit::{Failure, Result};
-use crate::input::{Wanted, same_type};
+use crate::input::Wanted;
 use crate::layout;
-use crate::schema::type_name;
+use crate::schema::{same_type, type_name};
 use crate::store::{self, time_name, time_type};
-use crate::times::unit_name;
 
 /// What is there before the run.
 pub(super) struct Found {

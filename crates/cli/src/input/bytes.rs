@@ -1,6 +1,8 @@
 //! The bytes of a file: what they are, and how many have been read.
 
-use std::fs::{File, OpenOptions};
+#[cfg(feature = "formats")]
+use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,6 +28,7 @@ pub(super) enum Content {
     /// Text, decompressed if need be.
     Text(Box<dyn BufRead>),
     /// A Parquet file.
+    #[cfg(feature = "formats")]
     Parquet(File),
 }
 
@@ -50,10 +53,16 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
         return piped(&name, file);
     }
     let progress = Progress::of_bytes(metadata.len());
+    #[cfg(feature = "formats")]
     let for_parquet = file.try_clone().map_err(|error| Failure::io(path, &error))?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(file));
     if leading(&name, &mut reader)? == Leading::Parquet {
+        #[cfg(feature = "formats")]
         return Ok((Content::Parquet(for_parquet), progress));
+        #[cfg(not(feature = "formats"))]
+        return Err(Failure::input(format!(
+            "{name}: this build reads no Parquet: build the command with its default features"
+        )));
     }
     Ok((Content::Text(text(&name, reader)?), progress))
 }
@@ -181,6 +190,7 @@ impl Progress {
     }
 
     /// Says how far a reading that does not go from front to back has come.
+    #[cfg(feature = "formats")]
     pub(super) fn set(&self, read: u64) {
         self.read.store(read, Ordering::Relaxed);
     }

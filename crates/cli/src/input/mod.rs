@@ -2,8 +2,10 @@
 
 mod bytes;
 mod csv;
+#[cfg(feature = "formats")]
 mod guard;
 mod gzip;
+#[cfg(feature = "formats")]
 mod parquet;
 mod rejects;
 
@@ -16,7 +18,6 @@ use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 use arrow_select::filter::filter;
 
 use self::bytes::{Content, Progress};
-pub(crate) use self::parquet::same_type;
 pub(crate) use self::rejects::{OnError, Rejects};
 use self::rejects::{Place, Reason, Reject};
 use crate::exit::{Failure, Result};
@@ -118,6 +119,7 @@ impl Wanted {
     }
 
     /// The unit of integers in the time column: the one that the user named, else that of the table if it exists.
+    #[cfg(feature = "formats")]
     fn tick_unit(&self, name: &str) -> Option<TimeUnit> {
         let of_table = || match self.known_type(name) {
             Some(DataType::Timestamp(unit, _)) => Some(*unit),
@@ -172,6 +174,7 @@ impl Input {
         let name = display_name(path);
         let rows: Box<dyn Rows> = match content {
             Content::Text(text) => Box::new(csv::CsvRows::open(name, text, wanted.clone())?),
+            #[cfg(feature = "formats")]
             Content::Parquet(file) => Box::new(parquet::ParquetRows::open(name, file, wanted, &progress)?),
         };
         Ok(Self { rows, progress })

@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use super::guard::guarded;
 use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
-use crate::schema::type_name;
+use crate::schema::{same_type, type_name};
 use crate::seconds;
 
 /// A Parquet file's rows.
@@ -223,17 +223,6 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
         }
     }
     Ok(Field::new(name, stored, !is_time))
-}
-
-/// Whether two types are one, by whatever name their zone of UTC goes.
-pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
-    let is_utc = |zone: &str| matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00" | "+00" | "-00:00");
-    match (a, b) {
-        (DataType::Timestamp(a_unit, Some(a)), DataType::Timestamp(b_unit, Some(b))) => {
-            a_unit == b_unit && (a == b || (is_utc(a) && is_utc(b)))
-        }
-        _ => a == b,
-    }
 }
 
 /// The type of a table's column that holds all values of a type of Arrow's.

@@ -25,6 +25,7 @@ pub(crate) enum Place {
     /// A line of a text, counted from 1.
     Line(u64),
     /// A row of a file that has no lines, counted from 1.
+    #[cfg(feature = "formats")]
     Row(u64),
 }
 
@@ -32,6 +33,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "{line}"),
+            #[cfg(feature = "formats")]
             Self::Row(row) => write!(f, " row {row}"),
         }
     }

@@ -1,5 +1,6 @@
 //! Answers on their way out: formats, and where they go.
 
+mod csv;
 mod destination;
 mod printable;
 pub(crate) mod stdout;
@@ -8,22 +9,25 @@ mod table;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use arrow_csv::{Writer as CsvWriter, WriterBuilder as CsvWriterBuilder};
+#[cfg(feature = "formats")]
+use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
 use arrow_schema::ArrowError;
 use arrow_schema::SchemaRef;
 use clap::ValueEnum;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
+#[cfg(feature = "formats")]
+use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 
+use self::csv::CsvWriter;
 pub(crate) use self::destination::Destination;
 pub(crate) use self::printable::printable;
 use self::table::TableWriter;
 use crate::exit::{Failure, Result};
+#[cfg(feature = "formats")]
 use crate::seconds;
 
 /// Rows that a Parquet file is cut into; a writer holds the encoded columns of so many.
+#[cfg(feature = "formats")]
 const ROW_GROUP_ROWS: usize = 128 << 10;
 
 /// A format of answers.
@@ -36,7 +40,14 @@ pub(crate) enum Format {
     /// One JSON object a line
     Json,
     /// Parquet
+    #[cfg(feature = "formats")]
     Parquet,
+    /// Arrow IPC, file
+    #[cfg(feature = "formats")]
+    Arrow,
+    /// Arrow IPC, stream
+    #[cfg(feature = "formats")]
+    ArrowStream,
 }
 
 /// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not before.
@@ -50,7 +61,12 @@ enum Sink {
     Table(TableWriter<Destination>),
     Csv(Box<CsvWriter<Destination>>),
     Json(JsonWriter<Destination, LineDelimited>),
+    #[cfg(feature = "formats")]
     Parquet(Box<ArrowWriter<Destination>>, SchemaRef),
+    #[cfg(feature = "formats")]
+    Arrow(Box<FileWriter<Destination>>),
+    #[cfg(feature = "formats")]
+    ArrowStream(Box<StreamWriter<Destination>>),
 }
 
 impl Answer {
@@ -66,16 +82,17 @@ impl Answer {
         let sink = match format {
             Format::Table => Sink::Table(TableWriter::new(destination, schema)),
             Format::Csv => {
-                let builder = CsvWriterBuilder::new()
-                    .with_header(true)
-                    .with_null(null.to_owned());
-                Sink::Csv(Box::new(builder.build(destination)))
+                let begun = CsvWriter::begin(destination, schema, null);
+                Sink::Csv(Box::new(
+                    begun.map_err(|error| failure(&name, &last_error, &error))?,
+                ))
             }
             Format::Json => Sink::Json(
                 JsonWriterBuilder::new()
                     .with_explicit_nulls(true)
                     .build(destination),
             ),
+            #[cfg(feature = "formats")]
             Format::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::SNAPPY)
@@ -85,6 +102,20 @@ impl Answer {
                 let writer = ArrowWriter::try_new(destination, SchemaRef::clone(&written), Some(properties))
                     .map_err(|error| Failure::input(format!("{name}: {error}")))?;
                 Sink::Parquet(Box::new(writer), written)
+            }
+            #[cfg(feature = "formats")]
+            Format::Arrow => {
+                let begun = FileWriter::try_new(destination, schema);
+                Sink::Arrow(Box::new(
+                    begun.map_err(|error| failure(&name, &last_error, &error))?,
+                ))
+            }
+            #[cfg(feature = "formats")]
+            Format::ArrowStream => {
+                let begun = StreamWriter::try_new(destination, schema);
+                Sink::ArrowStream(Box::new(
+                    begun.map_err(|error| failure(&name, &last_error, &error))?,
+                ))
             }
         };
         let mut answer = Self {
@@ -102,8 +133,13 @@ impl Answer {
             Sink::Table(writer) => writer.write(batch),
             Sink::Csv(writer) => writer.write(batch),
             Sink::Json(writer) => writer.write(batch),
+            #[cfg(feature = "formats")]
             Sink::Parquet(writer, schema) => seconds::written_batch(batch, schema)
                 .and_then(|batch| writer.write(&batch).map_err(ArrowError::from)),
+            #[cfg(feature = "formats")]
+            Sink::Arrow(writer) => writer.write(batch),
+            #[cfg(feature = "formats")]
+            Sink::ArrowStream(writer) => writer.write(batch),
         };
         written.map_err(|error| failure(&self.name, &self.last_error, &error))
     }
@@ -117,9 +153,15 @@ impl Answer {
         } = self;
         let destination = match sink {
             Sink::Table(writer) => writer.finish(),
-            Sink::Csv(writer) => Ok(writer.into_inner()),
+            Sink::Csv(writer) => writer.finish(),
             Sink::Json(mut writer) => writer.finish().map(|()| writer.into_inner()),
+            #[cfg(feature = "formats")]
             Sink::Parquet(writer, _) => writer.into_inner().map_err(ArrowError::from),
+            // Both end the file before they give back what they write to.
+            #[cfg(feature = "formats")]
+            Sink::Arrow(writer) => writer.into_inner(),
+            #[cfg(feature = "formats")]
+            Sink::ArrowStream(writer) => writer.into_inner(),
         };
         destination
             .and_then(|destination| destination.finish().map_err(ArrowError::from))

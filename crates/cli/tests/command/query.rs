@@ -192,3 +192,135 @@ fn completions_for_every_shell() {
     }
     assert!(place.output("--help").contains("Exit codes:"));
 }
+
+#[test]
+fn the_last_stretch_ends_with_the_newest_row() {
+    let place = with_store();
+    assert_eq!(numbers(&place, "--last 2ms"), [4, 14, 7, 17]);
+    assert_eq!(
+        numbers(&place, "--last 1us"),
+        [7, 17],
+        "no stretch is shorter than a tick"
+    );
+    for all in ["10ms", "1w", "9223372036854775807d"] {
+        assert_eq!(numbers(&place, &format!("--last {all}")).len(), 20, "{all}");
+    }
+    place.write("none.csv", "t,n\n");
+    place.output("ingest s empty none.csv --time t --schema t:timestamp(s),n:int64");
+    assert_eq!(place.output("query s empty --last 1h --format csv"), "t,n\n");
+    for wrong in [
+        "--last 1",
+        "--last 0s",
+        "--last 1h --from @1",
+        "--last 1h --to @1",
+    ] {
+        assert_eq!(place.run(&format!("query s t {wrong}")).code, Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn durations_are_counted_back_from_now() {
+    let place = Place::new();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let rows: String = [7200, 1800, 0]
+        .iter()
+        .map(|age| format!("{},{age}\n", now - age))
+        .collect();
+    place.write("a.csv", format!("t,n\n{rows}"));
+    place.output("ingest s t a.csv --time t --time-unit s");
+    assert_eq!(numbers(&place, "--from -1h"), [1800, 0]);
+    assert_eq!(numbers(&place, "--from=-1d --to -30min"), [7200, 1800]);
+    let message = place.run("query s t --from -5").fails(1);
+    assert!(message.contains("-5min"), "{message}");
+}
+
+#[test]
+fn readings_that_clocks_skip_or_repeat_want_an_offset() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,n\n2020-11-01T01:30:00-04:00,1\n2020-11-01T01:30:00-05:00,2\n",
+    );
+    place
+        .run_with(&[
+            "ingest",
+            "s",
+            "t",
+            "a.csv",
+            "--time",
+            "t",
+            "--schema",
+            "t:timestamp(s, America/New_York),n:int64",
+        ])
+        .succeeds();
+    for (reading, why) in [
+        ("2020-11-01T01:30", "occurs twice"),
+        ("2020-03-08T02:30", "does not exist"),
+    ] {
+        let message = place.run(&format!("query s t --from {reading}")).fails(1);
+        assert!(message.contains(why), "{message}");
+    }
+    assert_eq!(numbers(&place, "--from 2020-11-01T01:30-05:00"), [2]);
+    assert_eq!(numbers(&place, "--from 2020-11-01T01:30-04:00"), [1, 2]);
+}
+
+#[test]
+fn tables_are_listed_in_the_order_of_their_creation_and_dropped() {
+    let place = with_store();
+    place.output("ingest s a a.csv --time t --time-unit ms");
+    assert_eq!(place.output("tables s"), "t\na\n");
+    assert_eq!(
+        place.json("tables s --json"),
+        serde_json::json!({ "tables": ["t", "a"] })
+    );
+    assert_eq!(
+        place.output("drop s t --dry-run"),
+        "table t has 20 rows; nothing was dropped: --dry-run\n"
+    );
+    assert_eq!(
+        place.json("drop s t --dry-run --json"),
+        serde_json::json!({ "table": "t", "rows": 20, "dropped": false })
+    );
+    assert_eq!(place.output("tables s"), "t\na\n");
+    assert_eq!(place.output("drop s t"), "dropped table t with 20 rows\n");
+    assert_eq!(place.output("tables s"), "a\n");
+    let message = place.run("drop s t").fails(1);
+    assert!(message.contains("has no table t; there are: a"), "{message}");
+    assert_eq!(
+        place.output("query s a --columns n --format csv --limit 1"),
+        "n\n0\n"
+    );
+    assert_eq!(
+        place.json("drop s a --json"),
+        serde_json::json!({ "table": "a", "rows": 20, "dropped": true })
+    );
+    assert_eq!(place.output("tables s"), "");
+    place.run("tables none").fails(6);
+}
+
+#[test]
+fn arrow_files_and_streams_hold_the_rows_and_their_types() {
+    let place = with_store();
+    let rows = place.output("query s t --format csv");
+    place.output("query s t --format arrow --output a.arrow");
+    let streamed = place.command("query s t --format arrow-stream").output().unwrap();
+    assert!(streamed.status.success());
+    let file = std::fs::File::open(place.path("a.arrow")).unwrap();
+    let file = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+    let stream = arrow_ipc::reader::StreamReader::try_new(&streamed.stdout[..], None).unwrap();
+    for (schema, batches) in [
+        (file.schema(), file.map(Result::unwrap).collect::<Vec<_>>()),
+        (stream.schema(), stream.map(Result::unwrap).collect::<Vec<_>>()),
+    ] {
+        let time = arrow_schema::DataType::Timestamp(arrow_schema::TimeUnit::Millisecond, None);
+        assert_eq!(schema.field(0).data_type(), &time);
+        let mut read = "t,n\n".to_owned();
+        for batch in &batches {
+            let text = |column: usize, row: usize| {
+                arrow_cast::display::array_value_to_string(batch.column(column), row).unwrap()
+            };
+            (0..batch.num_rows()).for_each(|row| read += &format!("{},{}\n", text(0, row), text(1, row)));
+        }
+        assert_eq!(read, rows);
+    }
+}

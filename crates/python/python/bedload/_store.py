@@ -279,25 +279,40 @@ class Database:
         schema: Any = None,
         *,
         time: Optional[str] = None,
-        layout: str = "indexed",
+        layout: Optional[str] = None,
         interval: Optional[Interval] = None,
         epoch: Optional[Time] = None,
-        create: bool = False,
+        create: Optional[bool] = None,
     ) -> Table:
-        """The table of this name. With ``create=True`` it is created if there is none: with the columns of
-        ``schema``, an Arrow schema or rows such as :meth:`Table.append` takes (none of which is appended), ordered
-        by the column ``time``, which may be left out if only one column has times.
+        """The table of this name; with a ``schema``, one is created if there is none.
 
-        ``layout="sparse"`` keeps one row at each time of a grid, ``interval`` apart, ``epoch`` among them.
+        ``schema`` is an Arrow schema, or rows such as :meth:`Table.append` takes (none of which is appended). A new
+        table has its columns and is ordered by the column ``time``, which may be left out if only one column has times.
+        A table that exists must have columns of the same names, or it is a :class:`bedload.SchemaError`; their types
+        stay those of the table.
+
+        ``create=False`` never creates. ``create=True`` says what is meant: without a ``schema`` it is an error if there
+        is no table.
+
+        ``layout="sparse"`` keeps one row at each time of a grid, ``interval`` apart, ``epoch`` among them; the default
+        is ``"indexed"``.
         """
+        like = None
+        if schema is not None:
+            like = schema if hasattr(schema, "__arrow_c_schema__") else source_of(schema)
         try:
-            return Table(self._native.table(name))
+            table = Table(self._native.table(name))
         except NotFoundError:
-            if not create:
+            if create is False or (like is None and not create):
                 raise
-        if schema is None:
+        else:
+            if like is not None:
+                self._native.check_table(name, like, time)
+            if layout is not None and layout != table.layout:
+                raise SchemaError(f"table {name!r} has the layout {table.layout!r}, not {layout!r}")
+            return table
+        if like is None:
             raise SchemaError(f"there is no table {name!r}: to create it, give its schema, or rows that have it")
-        like = schema if hasattr(schema, "__arrow_c_schema__") else source_of(schema)
         grid = None
         if layout == "sparse":
             if interval is None:
@@ -307,7 +322,7 @@ class Database:
             if first is None:
                 raise SchemaError(f"the epoch {epoch!r} lies between two ticks of the table's unit, {unit}")
             grid = (interval_ticks(interval, unit), first)
-        elif layout != "indexed":
+        elif layout not in (None, "indexed"):
             raise SchemaError(f'the layout {layout!r} is neither "indexed" nor "sparse"')
         elif interval is not None or epoch is not None:
             raise SchemaError('an interval and an epoch are for tables of layout="sparse"')

@@ -9,21 +9,20 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
+from . import _native
 from ._errors import SchemaError
 
-#: Anything that names a point in time; an ``int`` counts ticks of the table's unit since 1970.
+#: Anything that names a point in time; an ``int`` counts ticks of the table's unit since 1970, and text is what the
+#: command takes: ``2013``, ``2013-02-08T17:30``, ``2013-02-08T17:30Z``, ``-1h``, ``@1700000000``.
 Time = Union[dt.datetime, dt.date, np.datetime64, str, int, np.integer]
 
 #: Anything that names a length of time; an ``int`` counts ticks of the table's unit.
-Interval = Union[dt.timedelta, np.timedelta64, int, np.integer]
+Interval = Union[dt.timedelta, np.timedelta64, str, int, np.integer]
 
 NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 _EPOCH = dt.datetime(1970, 1, 1)
-_ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:([Zz])|([+-])(\d\d)(?::?(\d\d))?)?)?"
-)
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 
 
@@ -56,39 +55,9 @@ def _nanos(value: dt.datetime) -> int:
     return micros * 1_000 + int(getattr(value, "nanosecond", 0))
 
 
-def _localised(nanos: int, zone: Optional[str], fold: int, written: object) -> int:
-    """Nanoseconds in UTC of a reading of the clocks of ``zone``."""
-    if zone is None:
-        return nanos
-    info = zone_info(zone)
-    if isinstance(info, dt.timezone):
-        return nanos - info.utcoffset(None) // dt.timedelta(microseconds=1) * 1_000
-    try:
-        local = _EPOCH + dt.timedelta(microseconds=nanos // 1_000)
-    except OverflowError as error:
-        raise SchemaError(f"{written!r} is beyond the years 1 to 9999, where zones have rules") from error
-    offset = local.replace(tzinfo=info, fold=fold).utcoffset() or dt.timedelta()
-    back = (local - offset).replace(tzinfo=dt.timezone.utc).astimezone(info).replace(tzinfo=None, fold=0)
-    if back != local:
-        raise SchemaError(f"{written!r} does not exist in {zone}: the clocks were set forward over it")
-    return nanos - offset // dt.timedelta(microseconds=1) * 1_000
-
-
-def _of_text(text: str, zone: Optional[str]) -> int:
-    parts = _ISO.fullmatch(text)
-    if parts is None:
-        raise SchemaError(f"{text!r} is no time: write YYYY-MM-DD, or YYYY-MM-DDTHH:MM[:SS[.fraction]][Z|+HH:MM]")
-    year, month, day, hour, minute, second, fraction, utc, sign, off_hours, off_minutes = parts.groups()
-    try:
-        local = dt.datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
-    except ValueError as error:
-        raise SchemaError(f"{text!r} is no time: {error}") from error
-    nanos = _nanos(local) + int((fraction or "0").ljust(9, "0"))
-    if not (utc or sign):
-        return _localised(nanos, zone, 0, text)
-    _need_zone(zone, text)
-    offset = (int(off_hours or 0) * 60 + int(off_minutes or 0)) * 60 * NANOS["s"]
-    return nanos + offset if sign == "-" else nanos - offset
+def _localised(nanos: int, zone: Optional[str]) -> int:
+    """Nanoseconds in UTC of a reading of the clocks of ``zone``. A reading that occurs twice, or never, is an error."""
+    return nanos if zone is None else _native.utc_nanos(nanos, zone)
 
 
 def _need_zone(zone: Optional[str], written: object) -> None:
@@ -112,19 +81,19 @@ def nanos_of(value: Time, kind: TimeType) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value) * NANOS[kind.unit]
     if isinstance(value, np.datetime64):
-        return _localised(_of_numpy(value), kind.zone, 0, value)
+        return _localised(_of_numpy(value), kind.zone)
     if isinstance(value, str):
-        return _of_text(value, kind.zone)
+        return _native.time_nanos(value, kind.unit, kind.zone)
     if value is None or value != value:
         raise SchemaError(f"{value!r} is no time")
     if isinstance(value, dt.datetime):
         offset = value.utcoffset()
         if offset is None:
-            return _localised(_nanos(value), kind.zone, value.fold, value)
+            return _localised(_nanos(value), kind.zone)
         _need_zone(kind.zone, value)
         return _nanos(value) - offset // dt.timedelta(microseconds=1) * 1_000
     if isinstance(value, dt.date):
-        return _localised(_nanos(dt.datetime(value.year, value.month, value.day)), kind.zone, 0, value)
+        return _localised(_nanos(dt.datetime(value.year, value.month, value.day)), kind.zone)
     raise TypeError(
         f"{value!r} is no time: use a datetime, a date, a numpy.datetime64, a pandas.Timestamp, an ISO string or ticks"
     )
@@ -146,6 +115,8 @@ def whole(value: Time, kind: TimeType) -> Optional[int]:
 
 def interval_ticks(value: Interval, unit: str) -> int:
     """Ticks of a length of time, which must be whole."""
+    if isinstance(value, str):
+        value = np.timedelta64(_native.duration_nanos(value), "ns")
     if isinstance(value, np.timedelta64):
         tick: Any = np.timedelta64(1, unit)  # type: ignore[call-overload]
         ticks, rest = divmod(value, tick)
@@ -160,7 +131,9 @@ def interval_ticks(value: Interval, unit: str) -> int:
         return ticks_
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
-    raise TypeError(f"{value!r} is no length of time: use a timedelta, a numpy.timedelta64 or ticks")
+    raise TypeError(
+        f'{value!r} is no length of time: use a timedelta, a numpy.timedelta64, text such as "10s" or ticks'
+    )
 
 
 def of_ticks(ticks: int, kind: TimeType) -> Any:

@@ -11,6 +11,7 @@ mod fixtures;
 mod intruders;
 mod lifecycle;
 mod long_batches;
+mod or_create;
 mod order;
 mod pages;
 mod retention;

@@ -12,10 +12,10 @@ use arrow_array::types::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_schema::{DataType, Field, TimeUnit};
+use bedload_times::WrittenTime;
 
 use super::infer::parse_bool;
 use super::records::Records;
-use crate::times::WrittenTime;
 
 /// Why a text is no value of its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

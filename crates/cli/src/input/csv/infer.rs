@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
-
-use crate::times::{WrittenTime, unit_for_digits};
+use bedload_times::{WrittenTime, unit_for_digits};
 
 /// What all values seen so far could be.
 struct Candidates {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{Field, Schema, SchemaRef};
+use bedload_times::WrittenTime;
 
 use self::columns::{Cells, Problem};
 use self::infer::{NoTime, infer_time, infer_type};
@@ -20,7 +21,6 @@ use self::records::{RecordReader, Records};
 use super::{Place, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
 use crate::schema::type_name;
-use crate::times::WrittenTime;
 
 /// Rows from which types are inferred, at most.
 pub(super) const SAMPLE_ROWS: usize = 65_536;

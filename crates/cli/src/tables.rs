@@ -1,0 +1,55 @@
+//! `bedload tables` and `bedload drop`: the tables of a store, and one less.
+
+use serde_json::json;
+
+use crate::args::{DropArgs, StoreArgs};
+use crate::exit::Result;
+use crate::figures::grouped;
+use crate::interrupt;
+use crate::output::stdout::Stdout;
+use crate::store;
+
+/// Prints the names, a line each, in the order in which the tables were created.
+pub(crate) fn list(args: &StoreArgs) -> Result<()> {
+    let tables = store::open(&args.store)?.tables();
+    let mut out = Stdout::lock();
+    if args.json {
+        return out.json(&json!({ "tables": tables }));
+    }
+    tables.iter().try_for_each(|name| out.line(name))
+}
+
+/// Removes a table.
+pub(crate) fn drop(args: &DropArgs) -> Result<()> {
+    interrupt::catch()?;
+    let store = store::open(&args.store)?;
+    let table = store::table(&store, &args.table)?;
+    let rows = table.range(..)?.count()?;
+    let plural = if rows == 1 { "" } else { "s" };
+    let (name, described) = (table.name().to_owned(), format!("{} row{plural}", grouped(rows)));
+    std::mem::drop(table);
+    // A signal is heard before the table is removed, and not after: it cannot be brought back.
+    interrupt::check()?;
+    if !args.dry_run {
+        store.drop_table(&name)?;
+    }
+    let mut out = Stdout::lock();
+    if args.json {
+        out.json(&json!({ "table": name, "rows": rows, "dropped": !args.dry_run }))?;
+    } else if args.dry_run {
+        out.line(&format!(
+            "table {name} has {described}; nothing was dropped: --dry-run"
+        ))?;
+    } else {
+        out.line(&format!("dropped table {name} with {described}"))?;
+    }
+    if args.dry_run {
+        return Ok(());
+    }
+    if let Err(error) = store.close() {
+        crate::exit::warn(&format!(
+            "the table is dropped; its space is not free yet: {error}"
+        ));
+    }
+    Ok(())
+}

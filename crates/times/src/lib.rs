@@ -1,0 +1,41 @@
+//! Times and durations as people write them, as whole ticks of a column of Arrow timestamps.
+//!
+//! The command and the Python package read every date, time and duration through this crate, so that both accept the same
+//! forms and give the same answers.
+//!
+//! | form | meaning |
+//! |---|---|
+//! | `2013`, `2013-02`, `2013-02-08` | the beginning of the year, month or day |
+//! | `2013-02-08T17:30`, `2013-02-08 17:30:15.25` | a reading of the clock in the column's zone |
+//! | `2013-02-08T17:30Z`, `…+02:00`, `…-0500` | an instant |
+//! | `-1h`, `-90min`, `-7d` | so long before now |
+//! | `@1700000000` | ticks of the column's unit since 1970 |
+//!
+//! **Where clocks change** a reading that occurs twice, or never, is an error that asks for the offset. A column without
+//! a zone has no such readings; it is compared with instants as if it were in UTC.
+//!
+//! ```
+//! use arrow_schema::TimeUnit;
+//! use bedload_times::{Clock, Error};
+//!
+//! let clock = Clock::new(TimeUnit::Second, Some("America/New_York"))?;
+//! let now = std::time::SystemTime::now();
+//! assert_eq!(clock.first_tick("2013-02-08 12:30", now)?, 1_360_344_600);
+//! assert_eq!(clock.first_tick("2013-02-08T17:30Z", now)?, 1_360_344_600);
+//! assert!(matches!(clock.first_tick("2020-11-01 01:30", now), Err(Error::Repeated { .. })));
+//! # Ok::<(), Error>(())
+//! ```
+
+mod clock;
+mod duration;
+mod error;
+mod unit;
+mod written;
+mod zone;
+
+pub use clock::{Clock, Point};
+pub use duration::{format_duration, parse_duration};
+pub use error::{Error, Result};
+pub use unit::{nanos_per_tick, parse_unit, ticks_per_second, unit_for_digits, unit_name};
+pub use written::WrittenTime;
+pub use zone::Zone;

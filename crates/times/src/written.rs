@@ -1,0 +1,203 @@
+//! Dates and times in the forms of ISO 8601.
+
+use arrow_schema::TimeUnit;
+use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
+
+use crate::{nanos_per_tick, ticks_per_second};
+
+/// A date, or a date with a time of day, as it was written.
+///
+/// ```
+/// use bedload_times::WrittenTime;
+///
+/// let time = WrittenTime::parse("2013-02-08T17:30:00.50+01:00").expect("a time");
+/// assert_eq!((time.offset_seconds, time.fraction_digits), (Some(3600), 1));
+/// assert_eq!(WrittenTime::parse("2013-02-30"), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenTime {
+    /// The reading of calendar and clock.
+    pub local: NaiveDateTime,
+    /// Seconds by which that clock is ahead of UTC, if it was said.
+    pub offset_seconds: Option<i32>,
+    /// Digits after the decimal point of the seconds, trailing zeros left out.
+    pub fraction_digits: usize,
+}
+
+impl WrittenTime {
+    /// Reads `YYYY-MM-DD`, or that with a `T` or a blank and `HH:MM[:SS[.fraction]]` after it, and possibly `Z`
+    /// or `±HH[:MM]` after that. A second of 60 is refused, as are more than nine digits of a second.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut rest = Digits(text.as_bytes());
+        let year = rest.number(4)?;
+        rest.byte(b'-')?;
+        let month = rest.number(2)?;
+        rest.byte(b'-')?;
+        let date = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, rest.number(2)?)?;
+        if rest.0.is_empty() {
+            return Some(Self {
+                local: date.and_hms_opt(0, 0, 0)?,
+                offset_seconds: None,
+                fraction_digits: 0,
+            });
+        }
+
+        rest.byte(b'T')
+            .or_else(|| rest.byte(b't'))
+            .or_else(|| rest.byte(b' '))?;
+        let hour = rest.number(2)?;
+        rest.byte(b':')?;
+        let minute = rest.number(2)?;
+        let mut second = 0;
+        let mut nanos = 0;
+        let mut fraction_digits = 0;
+        if rest.byte(b':').is_some() {
+            second = rest.number(2)?;
+            if rest.byte(b'.').is_some() {
+                (nanos, fraction_digits) = rest.fraction()?;
+            }
+        }
+        let local = date.and_hms_nano_opt(hour, minute, second, nanos)?;
+        let offset_seconds = rest.offset()?;
+        Some(Self {
+            local,
+            offset_seconds,
+            fraction_digits,
+        })
+    }
+
+    /// Ticks since 1970 of this reading in UTC, and whether a part of a tick was left behind (rounding down).
+    /// `None` if the unit's 64 bits do not reach that far.
+    #[must_use]
+    pub fn ticks(&self, offset_seconds: i32, unit: TimeUnit) -> Option<(i64, bool)> {
+        let utc = self
+            .local
+            .checked_sub_signed(TimeDelta::seconds(i64::from(offset_seconds)))?
+            .and_utc();
+        let (per_second, nanos_per_tick) = (ticks_per_second(unit), nanos_per_tick(unit));
+        let nanos = i64::from(utc.timestamp_subsec_nanos());
+        // Summed in 128 bits: near the lower end the seconds alone lie beyond the range that the sum is in.
+        let ticks = i128::from(utc.timestamp()) * i128::from(per_second) + i128::from(nanos / nanos_per_tick);
+        Some((i64::try_from(ticks).ok()?, nanos % nanos_per_tick != 0))
+    }
+
+    /// The beginning of a year, `YYYY`, or of a month, `YYYY-MM`.
+    pub(crate) fn parse_month(text: &str) -> Option<Self> {
+        let mut rest = Digits(text.as_bytes());
+        let year = i32::try_from(rest.number(4)?).ok()?;
+        let month = match rest.byte(b'-') {
+            Some(()) => rest.number(2)?,
+            None => 1,
+        };
+        let local = NaiveDate::from_ymd_opt(year, month, 1)?.and_hms_opt(0, 0, 0)?;
+        rest.0.is_empty().then_some(Self {
+            local,
+            offset_seconds: None,
+            fraction_digits: 0,
+        })
+    }
+
+    /// Nanoseconds since 1970 of this reading in UTC.
+    pub(crate) fn nanos(&self, offset_seconds: i32) -> i128 {
+        let local = self.local.and_utc();
+        let seconds = i128::from(local.timestamp()) - i128::from(offset_seconds);
+        seconds * 1_000_000_000 + i128::from(local.timestamp_subsec_nanos())
+    }
+}
+
+/// What is left of a text that is being read.
+struct Digits<'a>(&'a [u8]);
+
+impl Digits<'_> {
+    fn byte(&mut self, expected: u8) -> Option<()> {
+        let (&first, rest) = self.0.split_first()?;
+        (first == expected).then(|| self.0 = rest)
+    }
+
+    fn number(&mut self, digits: usize) -> Option<u32> {
+        let (head, rest) = self.0.split_at_checked(digits)?;
+        self.0 = rest;
+        head.iter().try_fold(0, |number, byte| {
+            byte.is_ascii_digit()
+                .then(|| number * 10 + u32::from(byte - b'0'))
+        })
+    }
+
+    /// Nanoseconds, and how many digits it takes to say them.
+    fn fraction(&mut self) -> Option<(u32, usize)> {
+        let len = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (mut nanos, mut digits) = (0, 0);
+        for place in 0..len.max(9) {
+            let digit = if place < len { self.number(1)? } else { 0 };
+            if digit != 0 {
+                digits = place + 1;
+            }
+            if place < 9 {
+                nanos = nanos * 10 + digit;
+            }
+        }
+        (len > 0 && digits <= 9).then_some((nanos, digits))
+    }
+
+    /// The offset from UTC, or `None` inside if the text ends here.
+    fn offset(&mut self) -> Option<Option<i32>> {
+        if self.0.is_empty() {
+            return Some(None);
+        }
+        let sign = if self.byte(b'Z').or_else(|| self.byte(b'z')).is_some() {
+            return self.0.is_empty().then_some(Some(0));
+        } else if self.byte(b'+').is_some() {
+            1
+        } else {
+            self.byte(b'-')?;
+            -1
+        };
+        let hours = self.number(2)?;
+        let minutes = match self.0 {
+            [] => 0,
+            [b':', ..] => {
+                self.byte(b':')?;
+                self.number(2)?
+            }
+            _ => self.number(2)?,
+        };
+        let seconds = i32::try_from(hours * 3600 + minutes * 60).ok()?;
+        (self.0.is_empty() && hours < 24 && minutes < 60).then_some(Some(sign * seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_are_no_time() {
+        for text in [
+            "",
+            "yesterday",
+            "2013-2-8",
+            "2013-02-30",
+            "2013-02-08T",
+            "2013-02-08T24:00:00",
+            "2013-02-08T17:30:60",
+            "2013-02-08T17:30:00.",
+            "2013-02-08T17:30:00.1234567891",
+            "2013-02-08T17:30:00X",
+            "2013-02-08T17:30:00+",
+            "2013-02-08T17:30:00+25",
+            "2013-02-08T17:30:00Zulu",
+            "2013-02-08é17:30:00",
+        ] {
+            assert_eq!(WrittenTime::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn trailing_zeros_are_no_finer() {
+        let digits = |text| WrittenTime::parse(text).unwrap().fraction_digits;
+        assert_eq!(digits("1970-01-01T00:00:00.500"), 1);
+        assert_eq!(digits("1970-01-01T00:00:00.000"), 0);
+        assert_eq!(digits("1970-01-01T00:00:00.1234560000000"), 6);
+    }
+}

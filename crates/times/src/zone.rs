@@ -1,0 +1,154 @@
+//! Zones, and the instants at which their clocks show a reading.
+
+use arrow_array::timezone::Tz;
+use arrow_schema::TimeUnit;
+use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone};
+
+use crate::{Error, Result, nanos_per_tick, ticks_per_second, unit_name};
+
+/// A time zone: an IANA name such as `Europe/Paris`, or an offset such as `+02:00`.
+///
+/// ```
+/// use bedload_times::Zone;
+///
+/// assert!(Zone::parse("Europe/Paris").is_ok());
+/// assert!(Zone::parse("Mars/Olympus").is_err());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Zone {
+    name: String,
+    zone: Tz,
+}
+
+impl Zone {
+    /// The zone of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownZone`] if there is none.
+    pub fn parse(name: &str) -> Result<Self> {
+        let known = if name == "Z" { "+00:00" } else { name };
+        let zone = known.parse().map_err(|_| Error::UnknownZone {
+            name: name.to_owned(),
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            zone,
+        })
+    }
+
+    /// The zone's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Seconds by which the zone's clocks are ahead of UTC when they show `local`; `written` stands for it in messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Skipped`] and [`Error::Repeated`] where clocks were set forward over this reading, or back to it.
+    pub fn offset_of(&self, local: NaiveDateTime, written: &str) -> Result<i32> {
+        let (reading, zone) = (written.to_owned(), self.name.clone());
+        match self.zone.offset_from_local_datetime(&local) {
+            MappedLocalTime::Single(offset) => Ok(offset.fix().local_minus_utc()),
+            MappedLocalTime::Ambiguous(..) => Err(Error::Repeated { reading, zone }),
+            MappedLocalTime::None => Err(Error::Skipped { reading, zone }),
+        }
+    }
+
+    /// Ticks since 1970 in UTC of a reading of the zone's clocks that is `ticks` since their 1970.
+    ///
+    /// # Errors
+    ///
+    /// As [`offset_of`](Self::offset_of), and [`Error::OutOfRange`] beyond the range of ticks or of the calendar.
+    ///
+    /// ```
+    /// use arrow_schema::TimeUnit;
+    /// use bedload_times::Zone;
+    ///
+    /// let zone = Zone::parse("+01:00")?;
+    /// assert_eq!(zone.utc_ticks(3_600_000, TimeUnit::Millisecond)?, 0);
+    /// # Ok::<(), bedload_times::Error>(())
+    /// ```
+    pub fn utc_ticks(&self, ticks: i64, unit: TimeUnit) -> Result<i64> {
+        let per_second = ticks_per_second(unit);
+        let out_of_range = || Error::OutOfRange {
+            text: ticks.to_string(),
+            unit: unit_name(unit),
+        };
+        let (seconds, rest) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
+        let local = DateTime::from_timestamp(seconds, 0)
+            .ok_or_else(out_of_range)?
+            .naive_utc();
+        let offset = match self.offset_of(local, "") {
+            Ok(offset) => i64::from(offset),
+            Err(error) => return Err(error.of_reading(local, rest * nanos_per_tick(unit))),
+        };
+        ticks.checked_sub(offset * per_second).ok_or_else(out_of_range)
+    }
+}
+
+impl Error {
+    /// The error with the reading written out, which costs too much to be done for each reading.
+    fn of_reading(self, local: NaiveDateTime, nanos: i64) -> Self {
+        let fraction = format!("{nanos:09}");
+        let fraction = fraction.trim_end_matches('0');
+        let point = if fraction.is_empty() { "" } else { "." };
+        let reading = format!("{}{point}{fraction}", local.format("%Y-%m-%dT%H:%M:%S"));
+        match self {
+            Self::Skipped { zone, .. } => Self::Skipped { reading, zone },
+            Self::Repeated { zone, .. } => Self::Repeated { reading, zone },
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use TimeUnit::{Millisecond, Nanosecond, Second};
+
+    use super::*;
+
+    /// 2020-11-01T00:00:00 as if it were UTC.
+    const MIDNIGHT: i64 = 1_604_188_800;
+
+    #[test]
+    fn a_reading_becomes_its_instant_unless_it_occurs_twice_or_never() {
+        let zone = Zone::parse("America/New_York").unwrap();
+        assert_eq!(zone.utc_ticks(MIDNIGHT, Second), Ok(MIDNIGHT + 4 * 3600));
+        let later = MIDNIGHT + 2 * 3600;
+        assert_eq!(zone.utc_ticks(later, Second), Ok(later + 5 * 3600));
+        let error = zone
+            .utc_ticks((MIDNIGHT + 5400) * 1000 + 250, Millisecond)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`2020-11-01T01:30:00.25` occurs twice in America/New_York, where clocks were set back: \
+             add an offset, as in …+02:00 or …Z"
+        );
+        // 2020-03-08T02:30.
+        let error = zone.utc_ticks(1_583_634_600, Second).unwrap_err();
+        assert!(matches!(&error, Error::Skipped { reading, .. } if reading == "2020-03-08T02:30:00"));
+    }
+
+    #[test]
+    fn the_ends_of_the_range_are_errors() {
+        let zone = Zone::parse("+01:00").unwrap();
+        assert!(matches!(
+            zone.utc_ticks(i64::MIN, Nanosecond),
+            Err(Error::OutOfRange { .. })
+        ));
+        assert!(matches!(
+            zone.utc_ticks(i64::MAX, Second),
+            Err(Error::OutOfRange { .. })
+        ));
+    }
+
+    #[test]
+    fn names_of_utc() {
+        for name in ["UTC", "Etc/UTC", "Z", "+00:00"] {
+            assert_eq!(Zone::parse(name).unwrap().utc_ticks(7, Second), Ok(7), "{name}");
+        }
+    }
+}
