@@ -8,6 +8,7 @@ mod crossing;
 mod latencies;
 pub mod plan;
 pub mod record;
+pub mod report;
 pub mod runner;
 pub mod scenarios;
 pub mod stamps;

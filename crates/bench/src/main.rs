@@ -1,36 +1,55 @@
 //! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
-//! [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE]`.
+//! [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE] [--results FILE] [--note TEXT]` and `bedload-bench report`.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use bedload_bench::plan::{Plan, Scale};
 use bedload_bench::record::Record;
+use bedload_bench::report::{self, Origin, Results};
 use bedload_bench::scenarios::{self, Scenario};
 
 const USAGE: &str = "usage: bedload-bench list
        bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
-           [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE]";
+           [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE] [--results FILE] [--note TEXT]
+       bedload-bench report";
+
+/// Results that are kept, and the documents whose tables are made of them.
+const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
+const DOCUMENTS: [&str; 1] = [concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/benchmarks/tables.md"
+)];
 
 /// What the command line asks for.
 enum Command {
     List,
+    /// One store in a process of its own, for scenarios of tables.
+    TableWorker,
     Run {
         scenario: Scenario,
-        plan: Plan,
+        plan: Box<Plan>,
         json: Option<String>,
+        results: Option<String>,
+        note: String,
     },
+    /// Writes the tables of documents from results.
+    Report,
 }
 
 fn parse(arguments: &[String]) -> Result<Command, String> {
     let mut arguments = arguments.iter().map(String::as_str);
     match arguments.next() {
         Some("list") => Ok(Command::List),
+        Some("report") => Ok(Command::Report),
+        Some(scenarios::WORKER) => Ok(Command::TableWorker),
         Some("run") => {
             let name = arguments.next().ok_or("run: which scenario?")?;
             let scenario = scenarios::by_name(name).ok_or(format!("no scenario is called {name}"))?;
             let (mut plan, mut json) = (Plan::new(Scale::Small), None);
+            let (mut results, mut note) = (None, String::new());
             while let Some(option) = arguments.next() {
                 let value = arguments.next().ok_or(format!("{option}: a value is missing"))?;
                 match option {
@@ -53,10 +72,18 @@ fn parse(arguments: &[String]) -> Result<Command, String> {
                     "--only" => plan = plan.only(value.split(',').map(str::to_owned)),
                     "--degrees" => plan = plan.with_degrees(value.split(',').map(str::to_owned)),
                     "--json" => json = Some(value.to_owned()),
+                    "--results" => results = Some(value.to_owned()),
+                    "--note" => value.clone_into(&mut note),
                     _ => return Err(format!("unknown option {option}")),
                 }
             }
-            Ok(Command::Run { scenario, plan, json })
+            Ok(Command::Run {
+                scenario,
+                plan: Box::new(plan),
+                json,
+                results,
+                note,
+            })
         }
         _ => Err("what is to be done?".into()),
     }
@@ -72,18 +99,39 @@ fn write_json(path: &str, records: &[Record]) -> io::Result<()> {
 }
 
 fn perform(command: Command) -> io::Result<()> {
+    if matches!(command, Command::TableWorker) {
+        return scenarios::serve();
+    }
     let mut out = io::stdout().lock();
     match command {
+        Command::TableWorker => Ok(()),
+        Command::Report => {
+            let results = Results::read(Path::new(RESULTS))?;
+            for path in DOCUMENTS {
+                let document = fs::read_to_string(path)?;
+                fs::write(path, report::write_tables(&document, &results)?)?;
+            }
+            Ok(())
+        }
         Command::List => {
             for scenario in scenarios::all() {
                 writeln!(out, "{:20} {}", scenario.name, scenario.about)?;
             }
             Ok(())
         }
-        Command::Run { scenario, plan, json } => {
+        Command::Run {
+            scenario,
+            plan,
+            json,
+            results,
+            note,
+        } => {
             let records = (scenario.run)(&plan);
             for record in &records {
                 writeln!(out, "{record}")?;
+            }
+            if let Some(path) = results {
+                report::write_results(Path::new(&path), &Origin::of_this_process(&note), &records)?;
             }
             json.map_or(Ok(()), |path| write_json(&path, &records))
         }

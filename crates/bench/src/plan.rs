@@ -1,5 +1,6 @@
 //! How much of what a run measures.
 
+use std::path::{Path, PathBuf};
 use std::thread;
 
 /// How much work a run is.
@@ -36,6 +37,7 @@ pub struct Plan {
     threads_max: Option<usize>,
     only: Vec<String>,
     degrees: Vec<String>,
+    command: Option<PathBuf>,
 }
 
 impl Plan {
@@ -50,6 +52,7 @@ impl Plan {
             threads_max: None,
             only: Vec::new(),
             degrees: Vec::new(),
+            command: None,
         }
     }
 
@@ -102,6 +105,25 @@ impl Plan {
         self
     }
 
+    /// Measures stores that have processes of their own by this program, which is `bedload-bench`; the program that runs if
+    /// none is named.
+    #[must_use]
+    pub fn with_command(mut self, command: impl AsRef<Path>) -> Self {
+        self.command = Some(command.as_ref().into());
+        self
+    }
+
+    /// The program that measures a store in a process of its own.
+    ///
+    /// # Panics
+    ///
+    /// If the system does not tell which program runs.
+    #[must_use]
+    pub fn command(&self) -> PathBuf {
+        let own = || std::env::current_exe().expect("the system knows what runs");
+        self.command.clone().unwrap_or_else(own)
+    }
+
     /// Whether a degree of order is wanted, in scenarios that have several.
     #[must_use]
     pub fn takes_degree(&self, name: &str) -> bool {
@@ -122,6 +144,16 @@ impl Plan {
     #[must_use]
     pub fn share(&self, operations: usize, threads: usize) -> usize {
         operations.min(self.operations_max.unwrap_or(operations)) / threads
+    }
+
+    /// One of two numbers, for tests and otherwise.
+    #[must_use]
+    pub fn tiny_or<T>(&self, tiny: T, otherwise: T) -> T {
+        if self.scale == Scale::Tiny {
+            tiny
+        } else {
+            otherwise
+        }
     }
 
     /// Rounds of all subjects.

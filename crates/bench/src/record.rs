@@ -1,21 +1,22 @@
 //! What a run reports: one record for each subject and metric.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One figure of a run, as it is written to JSON.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The scenario's name.
-    pub scenario: &'static str,
+    pub scenario: Cow<'static, str>,
     /// The subject's name.
-    pub subject: &'static str,
+    pub subject: Cow<'static, str>,
     /// The measurements.
     pub metric: String,
     /// Its unit.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// The median of the rounds.
     pub median: f64,
     /// The least.
@@ -25,11 +26,11 @@ pub struct Record {
     /// How many rounds there were.
     pub rounds: usize,
     /// The subject that the ratio refers to.
-    pub baseline: &'static str,
+    pub baseline: Cow<'static, str>,
     /// This subject's median over the baseline's.
     pub ratio: f64,
     /// Parameters of the run: machine, revision, scale.
-    pub params: BTreeMap<&'static str, String>,
+    pub params: BTreeMap<Cow<'static, str>, String>,
 }
 
 impl fmt::Display for Record {
@@ -59,12 +60,12 @@ impl fmt::Display for Record {
 }
 
 /// One figure of one round.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The measurements.
     pub metric: String,
     /// Its unit.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// The value.
     pub value: f64,
 }
@@ -74,7 +75,7 @@ impl Figure {
     pub fn new(metric: impl Into<String>, unit: &'static str, value: f64) -> Self {
         Self {
             metric: metric.into(),
-            unit,
+            unit: Cow::Borrowed(unit),
             value,
         }
     }

@@ -1,5 +1,6 @@
 //! The harness of every scenario: entrants take turns, round by round, and figures are made of their rounds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
@@ -39,7 +40,7 @@ pub struct Trial<'p> {
     baseline: &'static str,
     plan: &'p Plan,
     rounds_max: usize,
-    params: BTreeMap<&'static str, String>,
+    params: BTreeMap<Cow<'static, str>, String>,
 }
 
 impl<'p> Trial<'p> {
@@ -52,7 +53,7 @@ impl<'p> Trial<'p> {
             baseline,
             plan,
             rounds_max: usize::MAX,
-            params: BTreeMap::from([("machine", machine()), ("revision", revision)]),
+            params: BTreeMap::from([("machine".into(), machine()), ("revision".into(), revision)]),
         }
     }
 
@@ -66,7 +67,7 @@ impl<'p> Trial<'p> {
     /// Says in every record what was set.
     #[must_use]
     pub fn param(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.params.insert(name, value.to_string());
+        self.params.insert(name.into(), value.to_string());
         self
     }
 
@@ -108,15 +109,15 @@ impl<'p> Trial<'p> {
             found.map_or(f64::NAN, |(_, _, values)| median(values))
         };
         let record = |(subject, figure, values): &(&'static str, Figure, Vec<f64>)| Record {
-            scenario: self.scenario,
-            subject,
+            scenario: self.scenario.into(),
+            subject: Cow::Borrowed(*subject),
             metric: figure.metric.clone(),
-            unit: figure.unit,
+            unit: figure.unit.clone(),
             median: median(values),
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             rounds: values.len(),
-            baseline: self.baseline,
+            baseline: self.baseline.into(),
             ratio: median(values) / of_baseline(&figure.metric),
             params: self.params.clone(),
         };

@@ -1,13 +1,16 @@
-//! The scenarios, a folder for each paper.
+//! The scenarios, a folder for each paper, and one for tables.
 
 mod blink_hash;
 mod by_threads;
+mod example_data;
 mod sb_tree;
 mod scenario;
 mod sware;
+mod tables;
 mod xstore;
 
 pub use scenario::Scenario;
+pub use tables::{WORKER, serve};
 
 /// Every scenario.
 pub fn all() -> impl Iterator<Item = Scenario> {
@@ -16,6 +19,7 @@ pub fn all() -> impl Iterator<Item = Scenario> {
         sb_tree::SCENARIOS,
         sware::SCENARIOS,
         xstore::SCENARIOS,
+        tables::SCENARIOS,
     ];
     papers.into_iter().flatten().copied()
 }

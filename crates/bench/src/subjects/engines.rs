@@ -10,6 +10,7 @@
 
 use std::mem::ManuallyDrop;
 
+use fjall::config::CompressionPolicy;
 use fjall::{Keyspace, KeyspaceCreateOptions};
 use redb::{Durability, ReadableTable, Table, TableDefinition, WriteTransaction};
 use tempfile::TempDir;
@@ -116,7 +117,9 @@ impl Fjall {
         let db = fjall::Database::builder(dir.path())
             .open()
             .expect("a fresh directory");
-        let entries = db.keyspace("entries", KeyspaceCreateOptions::default);
+        let options =
+            || KeyspaceCreateOptions::default().data_block_compression_policy(CompressionPolicy::disabled());
+        let entries = db.keyspace("entries", options);
         Self {
             entries: entries.expect("creates"),
             _db: db,

@@ -19,6 +19,7 @@ pub(crate) mod raw;
 mod rocksdb;
 mod row_batches;
 mod sqlite;
+pub(crate) mod tables;
 #[cfg(feature = "wiredtiger")]
 mod wiredtiger;
 

@@ -1,4 +1,4 @@
-//! RocksDB: as a durable store of rows, and as a map of one thread, without its log. (Feature `rocksdb`.)
+//! RocksDB: as a durable store of rows, as a map of one thread without its log, and set up for tables. (Feature `rocksdb`.)
 //!
 //! Through the C interface, as distributions ship it: `librocksdb-dev` of Debian 12 is 7.8.
 
@@ -33,6 +33,20 @@ unsafe extern "C" {
     fn rocksdb_options_create() -> Handle;
     fn rocksdb_options_set_create_if_missing(options: Handle, is_set: c_uchar);
     fn rocksdb_options_set_compression(options: Handle, kind: c_int);
+    fn rocksdb_options_set_bottommost_compression(options: Handle, kind: c_int);
+    fn rocksdb_options_set_level_compaction_dynamic_level_bytes(options: Handle, is_set: c_uchar);
+    fn rocksdb_options_set_max_background_jobs(options: Handle, jobs: c_int);
+    fn rocksdb_options_set_bytes_per_sync(options: Handle, bytes: u64);
+    fn rocksdb_options_set_write_buffer_size(options: Handle, bytes: usize);
+    fn rocksdb_block_based_options_set_block_size(table: Handle, bytes: usize);
+    fn rocksdb_block_based_options_set_cache_index_and_filter_blocks(table: Handle, is_set: c_uchar);
+    fn rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(
+        table: Handle,
+        is_set: c_uchar,
+    );
+    fn rocksdb_block_based_options_set_format_version(table: Handle, version: c_int);
+    fn rocksdb_block_based_options_set_filter_policy(table: Handle, policy: Handle);
+    fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: f64) -> Handle;
     fn rocksdb_options_set_block_based_table_factory(options: Handle, table: Handle);
     fn rocksdb_block_based_options_create() -> Handle;
     fn rocksdb_block_based_options_set_block_cache(options: Handle, cache: Handle);
@@ -53,6 +67,7 @@ unsafe extern "C" {
     );
     fn rocksdb_writebatch_create() -> Handle;
     fn rocksdb_writebatch_put(batch: Handle, key: Bytes, key_len: usize, value: Bytes, value_len: usize);
+    fn rocksdb_writebatch_delete_range(batch: Handle, from: Bytes, from_len: usize, to: Bytes, to_len: usize);
     fn rocksdb_writebatch_destroy(batch: Handle);
     fn rocksdb_write(db: Handle, options: Handle, batch: Handle, error: *mut *mut c_char);
     fn rocksdb_readoptions_create() -> Handle;
@@ -71,20 +86,66 @@ unsafe extern "C" {
     fn rocksdb_iter_seek(iterator: Handle, key: Bytes, len: usize);
     fn rocksdb_iter_valid(iterator: Handle) -> c_uchar;
     fn rocksdb_iter_next(iterator: Handle);
+    fn rocksdb_iter_seek_to_last(iterator: Handle);
+    fn rocksdb_iter_prev(iterator: Handle);
     fn rocksdb_iter_key(iterator: Handle, len: *mut usize) -> Bytes;
     fn rocksdb_iter_value(iterator: Handle, len: *mut usize) -> Bytes;
     fn rocksdb_iter_destroy(iterator: Handle);
     fn rocksdb_flushoptions_create() -> Handle;
     fn rocksdb_flushoptions_destroy(options: Handle);
     fn rocksdb_flush(db: Handle, options: Handle, error: *mut *mut c_char);
+    fn rocksdb_compact_range(db: Handle, from: Bytes, from_len: usize, to: Bytes, to_len: usize);
 }
 
-/// An open database that compresses nothing, and how it is written and read.
+/// Kinds of compression, as C numbers them.
+const NO_COMPRESSION: c_int = 0;
+const LZ4: c_int = 4;
+const ZSTD: c_int = 7;
+
+/// An open database, and how it is written and read.
 #[derive(Debug)]
 pub(super) struct RocksDb {
     db: Handle,
     writing: Handle,
     reading: Handle,
+}
+
+// SAFETY: a database, and options that nobody changes, may be used by several threads (rocksdb/db.h); iterators and batches
+// do not leave the call that makes them.
+unsafe impl Send for RocksDb {}
+// SAFETY: as above.
+unsafe impl Sync for RocksDb {}
+
+/// Changes that are written together.
+pub(super) struct Batch(Handle);
+
+impl Batch {
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        // SAFETY: nothing is handed over.
+        Self(unsafe { rocksdb_writebatch_create() })
+    }
+
+    /// Puts a value in place.
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) {
+        let (key_at, value_at) = (key.as_ptr().cast(), value.as_ptr().cast());
+        // SAFETY: the batch is open; key and value are copied by the call.
+        unsafe { rocksdb_writebatch_put(self.0, key_at, key.len(), value_at, value.len()) };
+    }
+
+    /// Removes the keys from one on, before another.
+    pub(super) fn delete_range(&mut self, from: &[u8], to: &[u8]) {
+        let (from_at, to_at) = (from.as_ptr().cast(), to.as_ptr().cast());
+        // SAFETY: as for `put`.
+        unsafe { rocksdb_writebatch_delete_range(self.0, from_at, from.len(), to_at, to.len()) };
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the handle afterwards.
+        unsafe { rocksdb_writebatch_destroy(self.0) };
+    }
 }
 
 impl RocksDb {
@@ -96,7 +157,7 @@ impl RocksDb {
         let database = unsafe {
             let (options, table) = (rocksdb_options_create(), rocksdb_block_based_options_create());
             rocksdb_options_set_create_if_missing(options, 1);
-            rocksdb_options_set_compression(options, 0);
+            rocksdb_options_set_compression(options, NO_COMPRESSION);
             rocksdb_block_based_options_set_block_cache(table, rocksdb_cache_create_lru(cache_bytes));
             rocksdb_options_set_block_based_table_factory(options, table);
             let writing = rocksdb_writeoptions_create();
@@ -112,8 +173,80 @@ impl RocksDb {
         database
     }
 
+    /// Opens a database in a directory, or makes one, set up as [Setup Options and Basic
+    /// Tuning](https://github.com/facebook/rocksdb/wiki/Setup-Options-and-Basic-Tuning) of RocksDB's wiki advises: blocks of
+    /// 16 KiB, Bloom filters of ten bits a key, dynamic levels, indexes and filters in the cache; LZ4, and ZSTD where
+    /// most data is ([Compression](https://github.com/facebook/rocksdb/wiki/Compression)).
+    pub(super) fn tuned(dir: &Path, cache_bytes: usize, buffer_bytes: usize, syncs: bool) -> Self {
+        let name = CString::new(dir.to_str().expect("a path of this run")).expect("no zeros");
+        let mut error = null_mut();
+        // SAFETY: every handle was just made by RocksDB, and the name ends with a zero.
+        let database = unsafe {
+            let (options, table) = (rocksdb_options_create(), rocksdb_block_based_options_create());
+            rocksdb_options_set_create_if_missing(options, 1);
+            rocksdb_options_set_compression(options, LZ4);
+            rocksdb_options_set_bottommost_compression(options, ZSTD);
+            rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
+            rocksdb_options_set_max_background_jobs(options, 6);
+            rocksdb_options_set_bytes_per_sync(options, 1 << 20);
+            rocksdb_options_set_write_buffer_size(options, buffer_bytes);
+            rocksdb_block_based_options_set_block_cache(table, rocksdb_cache_create_lru(cache_bytes));
+            rocksdb_block_based_options_set_block_size(table, 16 << 10);
+            rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
+            rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1);
+            rocksdb_block_based_options_set_format_version(table, 5);
+            rocksdb_block_based_options_set_filter_policy(
+                table,
+                rocksdb_filterpolicy_create_bloom_full(10.0),
+            );
+            rocksdb_options_set_block_based_table_factory(options, table);
+            let writing = rocksdb_writeoptions_create();
+            rocksdb_writeoptions_set_sync(writing, syncs.into());
+            Self {
+                db: rocksdb_open(options, name.as_ptr(), &mut error),
+                writing,
+                reading: rocksdb_readoptions_create(),
+            }
+        };
+        check(error);
+        database
+    }
+
+    /// Writes a batch.
+    pub(super) fn write(&self, batch: &Batch) {
+        let mut error = null_mut();
+        // SAFETY: the handles are those of the open database and of a batch that is borrowed.
+        unsafe { rocksdb_write(self.db, self.writing, batch.0, &mut error) };
+        check(error);
+    }
+
+    /// Shows the last entries, backwards, until it is told to stop.
+    pub(super) fn scan_back(&self, mut show: impl FnMut(&[u8], &[u8]) -> bool) {
+        let mut len = 0;
+        // SAFETY: the handles are those of the open database, and what the iterator lends is used before it moves on.
+        unsafe {
+            let iterator = rocksdb_create_iterator(self.db, self.reading);
+            rocksdb_iter_seek_to_last(iterator);
+            while rocksdb_iter_valid(iterator) != 0 {
+                let key = lent(rocksdb_iter_key(iterator, &mut len), len);
+                if !show(key, lent(rocksdb_iter_value(iterator, &mut len), len)) {
+                    break;
+                }
+                rocksdb_iter_prev(iterator);
+            }
+            rocksdb_iter_destroy(iterator);
+        }
+    }
+
+    /// Rewrites all tables without what was deleted.
+    pub(super) fn compact(&self) {
+        let all = std::ptr::null();
+        // SAFETY: the handle is that of the open database; no bounds mean all keys.
+        unsafe { rocksdb_compact_range(self.db, all, 0, all, 0) };
+    }
+
     /// Reads a part of the value of a key, if it is there.
-    fn read<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    pub(super) fn read<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let (mut error, mut len) = (null_mut(), 0);
         // SAFETY: the handles are those of the open database; the value is read before it is given back.
         unsafe {
@@ -129,7 +262,7 @@ impl RocksDb {
     }
 
     /// Shows the entries from a key on, before another one.
-    fn scan(&self, from: &[u8], to: &[u8], mut show: impl FnMut(&[u8], &[u8])) {
+    pub(super) fn scan(&self, from: &[u8], to: &[u8], mut show: impl FnMut(&[u8], &[u8])) {
         let mut len = 0;
         // SAFETY: the handles are those of the open database, the bound outlives the iterator, and what the iterator lends is
         // used before it moves on.
@@ -154,7 +287,7 @@ impl RocksDb {
     }
 
     /// Writes what is in memory to its tables.
-    fn flush(&self) {
+    pub(super) fn flush(&self) {
         let mut error = null_mut();
         // SAFETY: as above.
         unsafe {
@@ -189,24 +322,11 @@ fn lent<'b>(bytes: Bytes, len: usize) -> &'b [u8] {
 
 impl RowStore for RocksDb {
     fn append(&mut self, rows: &Rows) {
-        let mut error = null_mut();
-        // SAFETY: the handles are those of the open store; keys and rows are copied by each call.
-        unsafe {
-            let batch = rocksdb_writebatch_create();
-            for (&time, row) in rows.times.iter().zip(rows.bytes.chunks_exact(ROW_BYTES)) {
-                let key = key_of_time(time);
-                rocksdb_writebatch_put(
-                    batch,
-                    key.as_ptr().cast(),
-                    key.len(),
-                    row.as_ptr().cast(),
-                    row.len(),
-                );
-            }
-            rocksdb_write(self.db, self.writing, batch, &mut error);
-            rocksdb_writebatch_destroy(batch);
+        let mut batch = Batch::new();
+        for (&time, row) in rows.times.iter().zip(rows.bytes.chunks_exact(ROW_BYTES)) {
+            batch.put(&key_of_time(time), row);
         }
-        check(error);
+        self.write(&batch);
     }
 
     fn settle(&mut self) {

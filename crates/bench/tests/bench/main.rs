@@ -1,14 +1,18 @@
 //! Every scenario runs, tiny, with every subject.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use bedload_bench::plan::{Plan, Scale};
+use bedload_bench::report::{self, Results};
 use bedload_bench::scenarios;
 
 #[test]
 fn every_scenario_runs_with_every_subject() {
     for scenario in scenarios::all() {
-        let records = (scenario.run)(&Plan::new(Scale::Tiny));
+        let plan = Plan::new(Scale::Tiny).with_command(env!("CARGO_BIN_EXE_bedload-bench"));
+        let records = (scenario.run)(&plan);
         for subject in (scenario.subjects)() {
             let of_entrant: Vec<_> = records
                 .iter()
@@ -76,7 +80,7 @@ fn the_command_takes_every_option() {
         path,
     ];
     assert_eq!(run(&options).0, Some(0));
-    let written = std::fs::read_to_string(path).expect("it was written");
+    let written = fs::read_to_string(path).expect("it was written");
     let records: Vec<serde_json::Value> = written
         .lines()
         .map(|line| serde_json::from_str(line).expect("each line is a record"))
@@ -90,6 +94,26 @@ fn the_command_takes_every_option() {
     let (status, message) = run(&["--operations", "many"]);
     assert_eq!(status, Some(2));
     assert!(message.contains("many is no number"), "{message}");
+}
+
+/// Tables of documents are what results make of them.
+#[test]
+fn documents_follow_from_results() {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let results = Results::read(&crate_dir.join("results")).expect("results are read");
+    let path = crate_dir.join("../../docs/benchmarks/tables.md");
+    let document = fs::read_to_string(path).expect("it is there");
+    let written = report::write_tables(&document, &results).expect("all that it asks for is there");
+    assert!(
+        written == document,
+        "docs/benchmarks/tables.md: run bedload-bench report"
+    );
+    assert!(document.contains("| in-order |"), "it has figures");
+    let changed = document.replacen("| in-order | ", "| in-order | 1", 1);
+    let mended = report::write_tables(&changed, &results).expect("all that it asks for is there");
+    assert_eq!(mended, document, "a figure that was edited comes back");
+    let unknown = "<!-- table: settings table-ingest nothing -->\n<!-- end -->\n";
+    assert!(report::write_tables(unknown, &results).is_err());
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! Keys by degree of order.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::ops::Range;
 
 use bedload_testkit::workload::{NearlySorted, scattered, scrambled};
 use tpchgen::generators::LineItemGenerator;
+
+use super::super::example_data::minutes_of_departure;
 
 /// A degree of order: K and L of the generator in percent, or none at all.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,16 +96,7 @@ fn distinct(times: Vec<u64>) -> Vec<u64> {
 
 /// Minutes of departure.
 fn flights(len: usize) -> Vec<u64> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(File::open(path).expect("the flights are part of the repository"))
-        .read_to_string(&mut text)
-        .expect("they are compressed text");
-    let year: Vec<u64> = text
-        .lines()
-        .skip(1)
-        .filter_map(|line| minutes(line.split(',').nth(1)?))
-        .collect();
+    let year = minutes_of_departure();
     let span = year
         .iter()
         .max()
@@ -116,13 +106,6 @@ fn flights(len: usize) -> Vec<u64> {
         .flat_map(|number: u64| year.iter().map(move |minute| minute + number * span.unwrap_or(0)))
         .take(len)
         .collect()
-}
-
-/// Minutes, months taken for 31 days, of a time such as `2013-01-01T10:17:00Z`: in the order of times.
-fn minutes(time: &str) -> Option<u64> {
-    let field = |range: Range<usize>| time.get(range)?.parse::<u64>().ok();
-    let days = (field(0..4)? * 12 + field(5..7)?) * 31 + field(8..10)?;
-    Some((days * 24 + field(11..13)?) * 60 + field(14..16)?)
 }
 
 /// Days of receipt.

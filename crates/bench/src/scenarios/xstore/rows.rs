@@ -3,11 +3,8 @@
 //! A row is a second and eight columns of 32 bytes (264 bytes), as in the paper's figures 2 and 3. Peers, and what
 //! durability they are asked for, are named in [`subjects`](crate::subjects).
 
-use std::fs;
 use std::hint::black_box;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::Instant;
 
 use arrow_array::Array;
@@ -15,6 +12,7 @@ use arrow_array::cast::AsArray;
 use bedload_testkit::Rng;
 use tempfile::TempDir;
 
+use super::super::tables::process::disk_bytes;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::{Samples, Trial, median};
@@ -342,19 +340,4 @@ pub(super) fn density(plan: &Plan) -> Vec<Record> {
         records.extend(of_percent);
     }
     records
-}
-
-/// Bytes that the files of a directory take on the disk.
-fn disk_bytes(dir: &Path) -> u64 {
-    let entries = fs::read_dir(dir).expect("a directory of this run");
-    let bytes = entries.map(|entry| {
-        let entry = entry.expect("a directory of this run");
-        let kind = entry.metadata().expect("there");
-        if kind.is_dir() {
-            disk_bytes(&entry.path())
-        } else {
-            kind.blocks() * 512
-        }
-    });
-    bytes.sum()
 }

@@ -1,0 +1,150 @@
+//! Files of results.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::Record;
+
+/// Where results came from: the first line of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// What was run.
+    pub command: String,
+    /// When it ended, in UTC.
+    pub date: String,
+    /// The revision of the code, with a mark behind it if files were changed.
+    pub commit: String,
+    /// Processor, memory and system.
+    pub machine: String,
+    /// What else is to be known, such as what ran beside it.
+    pub note: String,
+}
+
+/// What a program prints, without the line's end; nothing if it fails.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let text = output.map_or_else(|_| Vec::new(), |output| output.stdout);
+    String::from_utf8_lossy(&text).trim().to_owned()
+}
+
+/// What stands behind a name in a file of `/proc`.
+fn proc_field(path: &str, name: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let found = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.split_once(':'));
+    found.map_or_else(String::new, |(_, value)| value.trim().to_owned())
+}
+
+impl Origin {
+    /// Of what this process did.
+    #[must_use]
+    pub fn of_this_process(note: &str) -> Self {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let memory = proc_field("/proc/meminfo", "MemTotal");
+        let kib = memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            command: format!("bedload-bench {}", arguments.join(" ")),
+            date: said("date", &["-u", "+%Y-%m-%d %H:%M"]),
+            commit: said(
+                "git",
+                &["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"],
+            ),
+            machine: format!(
+                "{processors} processors of {}, {} GiB, Linux {}",
+                proc_field("/proc/cpuinfo", "model name"),
+                kib >> 20,
+                said("uname", &["-r"])
+            ),
+            note: note.to_owned(),
+        }
+    }
+}
+
+/// Writes results to a file.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write_results(path: &Path, origin: &Origin, records: &[Record]) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    serde_json::to_writer(&mut file, origin)?;
+    writeln!(file)?;
+    for record in records {
+        serde_json::to_writer(&mut file, record)?;
+        writeln!(file)?;
+    }
+    file.flush()
+}
+
+/// A figure of a file.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Kept {
+    pub(super) subject: String,
+    pub(super) metric: String,
+    pub(super) unit: String,
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) rounds: usize,
+    pub(super) params: BTreeMap<String, String>,
+}
+
+impl Kept {
+    /// The setting under which it was measured.
+    pub(super) fn degree(&self) -> &str {
+        self.params.get("degree").map_or("", String::as_str)
+    }
+}
+
+/// All files of results.
+#[derive(Debug)]
+pub struct Results {
+    files: BTreeMap<String, (Origin, Vec<Kept>)>,
+}
+
+impl Results {
+    /// Reads the files of a directory.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or is no file of results.
+    pub fn read(dir: &Path) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(dir)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "jsonl") {
+                continue;
+            }
+            let wrong = |error| io::Error::other(format!("{}: {error}", path.display()));
+            let mut lines = BufReader::new(File::open(&path)?).lines();
+            let first = lines.next().transpose()?.unwrap_or_default();
+            let origin = serde_json::from_str(&first).map_err(wrong)?;
+            let mut records = Vec::new();
+            for line in lines {
+                records.push(serde_json::from_str(&line?).map_err(wrong)?);
+            }
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            files.insert(name.into_owned(), (origin, records));
+        }
+        Ok(Self { files })
+    }
+
+    /// Where a file came from, and its figures.
+    pub(super) fn file(&self, name: &str) -> Option<&(Origin, Vec<Kept>)> {
+        self.files.get(name)
+    }
+
+    /// A figure.
+    pub(super) fn figure(&self, file: &str, degree: &str, metric: &str, subject: &str) -> Option<&Kept> {
+        let (_, records) = self.files.get(file)?;
+        let mut records = records.iter();
+        records.find(|kept| kept.degree() == degree && kept.metric == metric && kept.subject == subject)
+    }
+}

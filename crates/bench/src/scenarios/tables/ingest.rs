@@ -1,0 +1,185 @@
+//! Ingest: how many rows a second, how evenly, what they cost the processor, the disk and the memory.
+
+use super::arrival::{Arrival, Input};
+use super::case::{BATCH_ROWS, Case};
+use super::stage::{Failed, Stage, Turns, ask_all};
+use super::worker::Request;
+use crate::plan::Plan;
+use crate::record::{Figure, Record};
+use crate::runner::{Samples, Trial};
+use crate::subjects::tables::{TABLE_BASELINE, TableEntrant, TableOptions, stores, stores_and_files};
+
+/// Ranges, rows and reads that are timed together after a load.
+const RANGES: usize = 200;
+const POINTS: usize = 2_000;
+/// Batches that are appended while the newest rows are read.
+const BATCHES_BESIDE: usize = 50;
+
+const INGEST: [Case; 13] = {
+    use Arrival::{InOrder, Scrambled, SecondLate};
+    [
+        Case::new(InOrder),
+        Case::new(SecondLate),
+        Case::new(Scrambled),
+        Case::new(InOrder).batches_of(1),
+        Case::new(InOrder).batches_of(100),
+        Case::new(InOrder).batches_of(400_000),
+        Case::new(InOrder).relaxed(),
+        Case::new(InOrder).batches_of(100).relaxed(),
+        Case::new(Scrambled).relaxed(),
+        Case::new(InOrder).writers(2),
+        Case::new(InOrder).writers(4),
+        Case::new(InOrder).batches_of(100).writers(2),
+        Case::new(InOrder).batches_of(100).writers(4),
+    ]
+};
+
+/// Batches, durabilities and writers.
+pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
+    let most = plan.entries_of(2_000_000, 20_000_000);
+    let taken = INGEST
+        .into_iter()
+        .filter(|case| plan.takes_degree(&case.to_string()));
+    let of_case = |case: Case| {
+        let rows = case.rows(most);
+        trial("table-ingest", &case, rows, plan).run(|round, samples| {
+            for entrant in by_turns(&stores_and_files(), plan, round) {
+                let is_out = !case.is_durable && !entrant.can_relax;
+                // A file that is written once has no small commits, nor several writers.
+                let is_beside = !entrant.is_store && (case.batch_rows < BATCH_ROWS || case.writers > 1);
+                if !is_out && !is_beside {
+                    load(plan, entrant, &case, case.options(), rows, round, samples);
+                }
+            }
+        })
+    };
+    taken.flat_map(of_case).collect()
+}
+
+/// Orders of arrival, and reads after each.
+pub(super) fn late(plan: &Plan) -> Vec<Record> {
+    let rows = plan.entries_of(1_000_000, 10_000_000);
+    let arrivals = [
+        Arrival::InOrder,
+        Arrival::SecondLate,
+        Arrival::MinutesLate,
+        Arrival::Flights,
+        Arrival::Git,
+        Arrival::Backfills,
+        Arrival::Scrambled,
+    ];
+    let taken = arrivals.map(Case::new);
+    let taken = taken
+        .into_iter()
+        .filter(|case| plan.takes_degree(&case.to_string()));
+    let of_case = |case: Case| {
+        trial("table-late", &case, rows, plan).run(|round, samples| {
+            for entrant in by_turns(&stores(), plan, round) {
+                let loaded = load(plan, entrant, &case, case.options(), rows, round, samples);
+                let Some((stage, _dir)) = loaded else { continue };
+                read(plan, stage, rows, samples);
+            }
+        })
+    };
+    taken.flat_map(of_case).collect()
+}
+
+/// A table that is many times as large as the memory that stores are given.
+pub(super) fn beyond_memory(plan: &Plan) -> Vec<Record> {
+    let rows = plan.entries_of(4_000_000, 50_000_000);
+    // The same share of the rows at each scale: 64 MiB of 50 M rows.
+    let share = |bytes: usize| bytes / 1_000 * rows / 50_000;
+    let cases = [Arrival::InOrder, Arrival::Scrambled].map(Case::new);
+    let taken = cases
+        .into_iter()
+        .filter(|case| plan.takes_degree(&case.to_string()));
+    let of_case = |case: Case| {
+        let options = TableOptions {
+            cache_bytes: share(64 << 20).max(1 << 20),
+            buffer_bytes: share(32 << 20).max(1 << 20),
+            ..case.options()
+        };
+        let trial = trial("table-beyond-memory", &case, rows, plan).param("cache bytes", options.cache_bytes);
+        trial.run(|round, samples| {
+            for entrant in by_turns(&stores(), plan, round) {
+                let loaded = load(plan, entrant, &case, options, rows, round, samples);
+                let Some((stage, _dir)) = loaded else { continue };
+                read(plan, stage, rows, samples);
+            }
+        })
+    };
+    taken.flat_map(of_case).collect()
+}
+
+fn trial<'p>(scenario: &'static str, case: &Case, rows: usize, plan: &'p Plan) -> Trial<'p> {
+    Trial::new(scenario, TABLE_BASELINE, plan)
+        .param("degree", case)
+        .param("rows", rows)
+        .param("batch", case.batch_rows.min(rows))
+}
+
+/// The stores that the plan takes, another one first in each round.
+pub(super) fn by_turns(entrants: &[TableEntrant], plan: &Plan, round: u64) -> Vec<TableEntrant> {
+    let taken = entrants
+        .iter()
+        .filter(|entrant| plan.takes(entrant.name, TABLE_BASELINE));
+    let mut taken: Vec<TableEntrant> = taken.copied().collect();
+    let first = usize::try_from(round).expect("few") % taken.len().max(1);
+    taken.rotate_left(first);
+    taken
+}
+
+/// Loads a fresh store and checks it; its figures go to the samples.
+fn load(
+    plan: &Plan,
+    entrant: TableEntrant,
+    case: &Case,
+    options: TableOptions,
+    rows: usize,
+    round: u64,
+    samples: &mut Samples,
+) -> Option<(Stage, tempfile::TempDir)> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let request = Request::Load {
+        input: Input {
+            arrival: case.arrival,
+            rows,
+            seed: round,
+        },
+        batch_rows: case.batch_rows.min(rows),
+        writers: case.writers,
+        flushes: true,
+    };
+    let measure = || -> Result<(Stage, Vec<Figure>), Failed> {
+        let (mut stage, _) = Stage::open(plan, entrant, &dir, options, None)?;
+        let figures = stage.ask(&request)?;
+        stage.ask(&Request::Check)?;
+        Ok((stage, figures))
+    };
+    let (stage, figures) = measure().ok()?;
+    samples.add(entrant.name, figures);
+    Some((stage, dir))
+}
+
+/// Reads from a store that was loaded.
+fn read(plan: &Plan, stage: Stage, rows: usize, samples: &mut Samples) {
+    let (ranges, points) = (plan.tiny_or(2, RANGES), plan.tiny_or(2, POINTS));
+    let mut stages = vec![stage];
+    let once = || Turns { turns: 1, warm: 1 };
+    let length = 1000.min(rows / 2).max(1);
+    ask_all(&mut stages, samples, once(), |seed| Request::Ranges {
+        rows: length,
+        ranges,
+        seed,
+    });
+    ask_all(&mut stages, samples, once(), |seed| Request::Points {
+        rows: points,
+        seed,
+    });
+    let batches = plan.tiny_or(1, BATCHES_BESIDE);
+    let cold = Turns { turns: 1, warm: 0 };
+    ask_all(&mut stages, samples, cold, |_| Request::NewestBeside {
+        rows: length,
+        batches,
+    });
+}

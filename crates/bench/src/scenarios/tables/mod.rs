@@ -1,0 +1,51 @@
+//! Tables: durable stores of rows with a time, from Arrow to Arrow.
+//!
+//! Each store runs in a process of its own, so that memory, bytes and processor time are its own; all take turns. Every
+//! answer of a store is checked before it is timed, and all its rows after each load.
+
+mod arrival;
+mod case;
+mod ingest;
+mod oracle;
+pub(super) mod process;
+mod read;
+mod stage;
+mod worker;
+
+pub use stage::WORKER;
+pub use worker::serve;
+
+use super::scenario::Scenario;
+use crate::subjects::tables::{TableEntrant, stores, stores_and_files};
+
+fn names(entrants: &[TableEntrant]) -> Vec<&'static str> {
+    entrants.iter().map(|entrant| entrant.name).collect()
+}
+
+/// The scenarios of tables.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "table-ingest",
+        about: "rows in order, a second late and scrambled, in batches of 1 to 400,000, durable and relaxed, of 1 to 4 writers",
+        subjects: || names(&stores_and_files()),
+        run: ingest::ingest,
+    },
+    Scenario {
+        name: "table-late",
+        about: "rows that are minutes, months or years late: ingest, then ranges, rows and the newest beside a writer",
+        subjects: || names(&stores()),
+        run: ingest::late,
+    },
+    Scenario {
+        name: "table-beyond-memory",
+        about: "scrambled rows of which a small part fits in memory: each tenth of the ingest, then ranges and rows",
+        subjects: || names(&stores()),
+        run: ingest::beyond_memory,
+    },
+    Scenario {
+        name: "table-read",
+        about: "ranges of 1 row to all into Arrow, rows, newest, counts, deletion, opening after a kill",
+        subjects: || names(&stores_and_files()),
+        run: read::read,
+    },
+];

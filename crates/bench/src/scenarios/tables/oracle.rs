@@ -1,0 +1,198 @@
+//! The rows that a store must have.
+
+use bedload_testkit::Rng;
+
+use super::arrival::Input;
+use crate::subjects::tables::{Checksum, RowId, TableStore, row_checksum};
+
+/// Ranges and rows of each kind that are checked.
+const CHECKS: usize = 20;
+
+/// Rows in order of time, and sums of their checksums.
+#[derive(Debug)]
+pub(super) struct Oracle {
+    ids: Vec<RowId>,
+    /// The sum before each row, and at last of all.
+    sums: Vec<u64>,
+}
+
+impl Oracle {
+    /// The rows of an input.
+    pub(super) fn new(input: &Input) -> Self {
+        let times = input.times().into_iter();
+        let ids = times.zip(0..).map(|(time, arrival)| RowId { time, arrival });
+        Self::of_ids(ids.collect())
+    }
+
+    fn of_ids(mut ids: Vec<RowId>) -> Self {
+        ids.sort_unstable();
+        let mut sum = 0_u64;
+        let mut sums = vec![0];
+        sums.extend(ids.iter().map(|&id| {
+            sum = sum.wrapping_add(row_checksum(id));
+            sum
+        }));
+        Self { ids, sums }
+    }
+
+    /// The same and more rows.
+    pub(super) fn extend(&mut self, ids: impl Iterator<Item = RowId>) {
+        let mut all = std::mem::take(&mut self.ids);
+        all.extend(ids);
+        *self = Self::of_ids(all);
+    }
+
+    /// The same without the rows before a time.
+    pub(super) fn delete_before(&mut self, time: i64) {
+        let rest = self.ids.split_off(self.rank(time));
+        *self = Self::of_ids(rest);
+    }
+
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The time of the row of this rank; behind the last, the time after it.
+    pub(super) fn time(&self, rank: usize) -> i64 {
+        let behind = || self.ids.last().map_or(0, |id| id.time + 1);
+        self.ids.get(rank).map_or_else(behind, |id| id.time)
+    }
+
+    /// How many rows are before a time.
+    fn rank(&self, time: i64) -> usize {
+        self.ids.partition_point(|id| id.time < time)
+    }
+
+    fn expected(&self, from: i64, to: i64) -> Checksum {
+        let (first, end) = (self.rank(from), self.rank(to));
+        Checksum {
+            rows: (end - first) as u64,
+            sum: self.sums[end].wrapping_sub(self.sums[first]),
+        }
+    }
+
+    /// A range of so many rows, or a few more if rows share a time, and how many rows it has.
+    pub(super) fn range(&self, rows: usize, rng: &mut Rng) -> ((i64, i64), u64) {
+        if rows >= self.len() {
+            return ((i64::MIN, i64::MAX), self.len() as u64);
+        }
+        let first = rng.index(self.len() - rows + 1);
+        let (from, to) = (self.time(first), self.time(first + rows));
+        let to = to.max(from + 1);
+        ((from, to), self.expected(from, to).rows)
+    }
+
+    /// A row whose time no other has.
+    pub(super) fn row(&self, rng: &mut Rng) -> RowId {
+        loop {
+            let rank = rng.index(self.len());
+            let id = self.ids[rank];
+            let is_alone =
+                self.time(rank + 1) != id.time && (rank == 0 || self.ids[rank - 1].time != id.time);
+            // Where almost all rows share their time with others, one of several is as good as it gets.
+            if is_alone || rng.percent(0.1) {
+                return id;
+            }
+        }
+    }
+
+    /// Compares all answers of a store with what they must be.
+    ///
+    /// # Panics
+    ///
+    /// If one differs.
+    pub(super) fn check(&self, store: &dyn TableStore, name: &str) {
+        let rng = &mut Rng::new(self.len() as u64);
+        assert_eq!(store.count(None), self.len() as u64, "{name}: rows");
+        let check = |from, to| {
+            let (mut found, mut until) = (Checksum::default(), i64::MIN);
+            store.range(from, to, &mut |batch| {
+                found.add(batch);
+                if from > i64::MIN {
+                    for time in Checksum::times(batch) {
+                        assert!(*time >= until, "{name}: {time} after {until}");
+                        until = *time;
+                    }
+                }
+            });
+            let expected = self.expected(from, to);
+            assert_eq!(found, expected, "{name}: rows from {from} to {to}");
+            if from > i64::MIN {
+                assert_eq!(store.count(Some((from, to))), expected.rows, "{name}: count");
+            }
+        };
+        check(i64::MIN, i64::MAX);
+        for rows in [1, 10, 1000, self.len() / 3] {
+            for _ in 0..CHECKS.min(self.len()) {
+                let ((from, to), _) = self.range(rows.max(1), rng);
+                check(from, to);
+            }
+        }
+        for _ in 0..CHECKS {
+            let id = self.row(rng);
+            let found = store.point(id);
+            assert!(found.is_some(), "{name}: the row at {}", id.time);
+            let is_alone = self.expected(id.time, id.time + 1).rows == 1;
+            assert!(
+                !is_alone || found == Some(row_checksum(id)),
+                "{name}: the row at {}",
+                id.time
+            );
+        }
+        let rows = self.len().min(100);
+        let mut newest = Checksum::default();
+        store.newest(rows, &mut |batch| newest.add(batch));
+        assert_eq!(newest.rows, rows as u64, "{name}: newest rows");
+        let first = self.time(self.len() - rows);
+        if self.rank(first) == self.len() - rows {
+            assert_eq!(newest, self.expected(first, i64::MAX), "{name}: newest rows");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arrival::{Arrival, Input};
+    use super::super::case::Case;
+    use super::Oracle;
+    use crate::subjects::tables::{Readings, by_name};
+
+    fn input(rows: usize) -> Input {
+        Input {
+            arrival: Arrival::SecondLate,
+            rows,
+            seed: 7,
+        }
+    }
+
+    /// Checks a store that was given so many rows, the last of which perhaps has a wrong number, against a thousand.
+    fn check(rows: usize, last_is_wrong: bool) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let options = Case::new(Arrival::InOrder).options();
+        let store = (by_name("parquet").expect("it is listed").open)(dir.path(), &options);
+        let times = input(rows).times();
+        let (most, last) = times.split_at(rows - 1);
+        store.append(&Readings::new(0, most));
+        store.append(&Readings::new(most.len() + usize::from(last_is_wrong), last));
+        store.flush();
+        Oracle::new(&input(1000)).check(&*store, "parquet");
+    }
+
+    #[test]
+    fn all_rows_are_right() {
+        check(1000, false);
+    }
+
+    #[test]
+    #[should_panic(expected = "rows")]
+    fn a_row_is_missing() {
+        check(999, false);
+    }
+
+    #[test]
+    #[should_panic(expected = "rows from")]
+    fn a_row_has_other_values() {
+        check(1000, true);
+    }
+}

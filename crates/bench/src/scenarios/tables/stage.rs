@@ -1,0 +1,143 @@
+//! Stores in processes of their own, and their turns.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::arrival::Input;
+use super::worker::{Reply, Request};
+use crate::plan::Plan;
+use crate::record::Figure;
+use crate::runner::Samples;
+use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN, TableEntrant, TableOptions};
+
+/// The subcommand of a process that has one store.
+pub const WORKER: &str = "table-worker";
+
+/// A store in its process.
+pub(super) struct Stage {
+    pub(super) entrant: TableEntrant,
+    child: Child,
+    requests: ChildStdin,
+    replies: BufReader<ChildStdout>,
+    /// The process that the store lives in.
+    process: u32,
+}
+
+/// A store did not answer: it failed, and has said why.
+#[derive(Debug)]
+pub(super) struct Failed;
+
+impl Stage {
+    /// A process with a store that is opened in a directory, and has the rows of an input, if any; and how long that took.
+    pub(super) fn open(
+        plan: &Plan,
+        entrant: TableEntrant,
+        dir: &TempDir,
+        options: TableOptions,
+        input: Option<Input>,
+    ) -> Result<(Self, Vec<Figure>), Failed> {
+        let mut child = Command::new(plan.command())
+            .arg(WORKER)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program that runs can be run again");
+        let requests = child.stdin.take().expect("piped");
+        let replies = BufReader::new(child.stdout.take().expect("piped"));
+        let mut stage = Self {
+            entrant,
+            child,
+            requests,
+            replies,
+            process: 0,
+        };
+        let opened = stage.ask(&Request::Open {
+            store: entrant.name.into(),
+            dir: dir.path().into(),
+            options,
+            input,
+        })?;
+        Ok((stage, opened))
+    }
+
+    /// What the store answers.
+    ///
+    /// # Panics
+    ///
+    /// If it is ours and fails.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Vec<Figure>, Failed> {
+        let mut line = serde_json::to_vec(request).expect("a request is JSON");
+        line.push(b'\n');
+        let mut reply = String::new();
+        let asked = self.requests.write_all(&line);
+        let answered = asked.and_then(|()| self.replies.read_line(&mut reply));
+        match answered {
+            Ok(len) if len > 0 => {
+                let reply: Reply = serde_json::from_str(&reply).expect("a reply is JSON");
+                self.process = reply.process;
+                Ok(reply.figures)
+            }
+            _ => {
+                let name = self.entrant.name;
+                let is_ours = [TABLE_BASELINE, TABLE_BASELINE_AGAIN].contains(&name);
+                assert!(!is_ours, "{name} failed at {request:?}");
+                eprintln!("{name} failed at {request:?}");
+                Err(Failed)
+            }
+        }
+    }
+
+    /// Kills the process that the store lives in, and waits until it has ended.
+    pub(super) fn kill(mut self) {
+        if self.process != self.child.id() {
+            let kill = Command::new("kill")
+                .args(["-9", &self.process.to_string()])
+                .status();
+            assert!(kill.is_ok_and(|status| status.success()), "it can be killed");
+        }
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Whoever was asked to end has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How often each store is asked the same, by turns with the others.
+pub(super) struct Turns {
+    pub(super) turns: usize,
+    /// How often it is asked before, untimed.
+    pub(super) warm: usize,
+}
+
+/// Asks all stores by turns, another one first each time, and adds what they answer to the samples. One that fails is left
+/// out from then on.
+pub(super) fn ask_all(
+    stages: &mut Vec<Stage>,
+    samples: &mut Samples,
+    turns: Turns,
+    request: impl Fn(u64) -> Request,
+) {
+    for turn in 0..turns.warm + turns.turns {
+        let asked = request(turn as u64);
+        stages.retain_mut(|stage| match stage.ask(&asked) {
+            Ok(figures) => {
+                if turn >= turns.warm {
+                    samples.add(stage.entrant.name, figures);
+                }
+                true
+            }
+            Err(Failed) => false,
+        });
+        if !stages.is_empty() {
+            stages.rotate_left(1);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! One store in a process of its own, which does what it is asked by lines of JSON.
+//!
+//! So its memory, its bytes and its processor time are its own, and it can be killed.
+
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bedload_testkit::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::arrival::{Arrival, Input};
+use super::oracle::Oracle;
+use super::process::{Usage, disk_bytes, forget_peak};
+use crate::record::Figure;
+use crate::subjects::tables::{Readings, TableOptions, TableStore, by_name, timed};
+use crate::threads::on_threads;
+
+/// Rows that are made before the clock runs, at most: more are made while it stands.
+const WINDOW_ROWS: usize = 4 << 20;
+/// Rows of a batch that is appended while others read.
+const SMALL_BATCH_ROWS: usize = 1000;
+
+/// Something that a store is asked to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// Opens a store in a directory, or creates it there.
+    Open {
+        store: String,
+        dir: PathBuf,
+        options: TableOptions,
+        /// The rows that it has.
+        input: Option<Input>,
+    },
+    /// Appends rows in batches.
+    Load {
+        input: Input,
+        batch_rows: usize,
+        writers: usize,
+        flushes: bool,
+    },
+    /// Compares all answers with what they must be.
+    Check,
+    /// Reads ranges of so many rows into Arrow.
+    Ranges { rows: usize, ranges: usize, seed: u64 },
+    /// Reads rows one by one.
+    Points { rows: usize, seed: u64 },
+    /// Reads the newest rows.
+    Newest { rows: usize, times: usize },
+    /// The same while a thread appends so many batches.
+    NewestBeside { rows: usize, batches: usize },
+    /// Counts all rows, and a third.
+    Count { seed: u64 },
+    /// Removes the older half, and gives its space back.
+    DeleteOlderHalf,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Reply {
+    /// The process that the store lives in.
+    pub(super) process: u32,
+    pub(super) figures: Vec<Figure>,
+}
+
+/// Answers requests of standard input, on standard output, until there are no more.
+///
+/// # Errors
+///
+/// A request cannot be read, or an answer not written.
+pub fn serve() -> io::Result<()> {
+    let mut worker: Option<Worker> = None;
+    for line in io::stdin().lock().lines() {
+        let request: Request = serde_json::from_str(&line?)?;
+        let figures = match request {
+            Request::Open {
+                store,
+                dir,
+                options,
+                input,
+            } => {
+                let entrant =
+                    by_name(&store).ok_or_else(|| io::Error::other(format!("no store is called {store}")))?;
+                let (opened, seconds) = timed(|| (entrant.open)(&dir, &options));
+                let mut figures = vec![Figure::new("open", "ms", milliseconds(seconds))];
+                let (rows, counting) = timed(|| opened.count(None));
+                if input.is_some() {
+                    figures.push(Figure::new(
+                        "open and count",
+                        "ms",
+                        milliseconds(seconds + counting),
+                    ));
+                    figures.push(Figure::new("rows found", "rows", rows as f64));
+                }
+                worker = Some(Worker {
+                    name: store,
+                    dir,
+                    store: opened,
+                    oracle: input.map(|input| Oracle::new(&input)),
+                    loaded: input,
+                });
+                figures
+            }
+            request => worker
+                .as_mut()
+                .ok_or_else(|| io::Error::other("no store is open"))?
+                .perform(&request),
+        };
+        let process = worker.as_ref().map_or(0, |worker| worker.store.process());
+        let mut out = io::stdout().lock();
+        serde_json::to_writer(&mut out, &Reply { process, figures })?;
+        writeln!(out)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+struct Worker {
+    name: String,
+    dir: PathBuf,
+    store: Box<dyn TableStore>,
+    loaded: Option<Input>,
+    /// Made when it is first asked for: it takes memory.
+    oracle: Option<Oracle>,
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+impl Worker {
+    fn perform(&mut self, request: &Request) -> Vec<Figure> {
+        if let Request::Load {
+            input,
+            batch_rows,
+            writers,
+            flushes,
+        } = request
+        {
+            self.loaded = Some(*input);
+            return self.load(input, *batch_rows, *writers, *flushes);
+        }
+        if self.oracle.is_none() {
+            self.oracle = self.loaded.as_ref().map(Oracle::new);
+        }
+        match *request {
+            Request::Check => {
+                self.oracle().check(&*self.store, &self.name);
+                Vec::new()
+            }
+            Request::Ranges { rows, ranges, seed } => self.ranges(rows, ranges, seed),
+            Request::Points { rows, seed } => self.points(rows, seed),
+            Request::Newest { rows, times } => self.newest(rows, times),
+            Request::NewestBeside { rows, batches } => self.newest_beside(rows, batches),
+            Request::Count { seed } => self.count(seed),
+            Request::DeleteOlderHalf => self.delete_older_half(),
+            Request::Open { .. } | Request::Load { .. } => unreachable!("done above"),
+        }
+    }
+
+    fn oracle(&self) -> &Oracle {
+        self.oracle.as_ref().expect("rows were loaded")
+    }
+
+    fn load(&self, input: &Input, batch_rows: usize, writers: usize, flushes: bool) -> Vec<Figure> {
+        let (store, times) = (&*self.store, input.times());
+        let process = store.process();
+        let (mut waits, mut seconds, mut processor_seconds) = (Vec::new(), 0.0, 0.0);
+        let (mut resident, mut peak) = (None, 0);
+        let written = Usage::of(process).written_bytes;
+        let window = WINDOW_ROWS.next_multiple_of(batch_rows);
+        for (number, times) in times.chunks(window).enumerate() {
+            let firsts = (number * window..).step_by(batch_rows);
+            let batches: Vec<Readings> = firsts
+                .zip(times.chunks(batch_rows))
+                .map(|(first, times)| Readings::new(first, times))
+                .collect();
+            forget_peak(process);
+            let before = Usage::of(process);
+            let resident = *resident.get_or_insert(before.resident_bytes);
+            let next = AtomicUsize::new(0);
+            let (each, _) = on_threads(writers, |_| {
+                let (mut waits, mut all) = (Vec::new(), Duration::ZERO);
+                while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let ((), wait) = timed(|| store.append(batch));
+                    waits.push((batch.len(), wait));
+                    all += wait;
+                }
+                (waits, all)
+            });
+            seconds += each.iter().map(|(_, all)| all.as_secs_f64()).fold(0.0, f64::max);
+            waits.extend(each.into_iter().flat_map(|(waits, _)| waits));
+            let after = Usage::of(process);
+            processor_seconds += after.processor_seconds - before.processor_seconds;
+            peak = peak.max(after.peak_bytes.saturating_sub(resident));
+        }
+        let mut flush = 0.0;
+        if flushes {
+            forget_peak(process);
+            let before = Usage::of(process);
+            flush = timed(|| store.flush()).1.as_secs_f64();
+            let after = Usage::of(process);
+            processor_seconds += after.processor_seconds - before.processor_seconds;
+            peak = peak.max(after.peak_bytes.saturating_sub(resident.unwrap_or(0)));
+        }
+        let rows = times.len() as f64;
+        let mut figures = vec![
+            Figure::new("ingest", "krows/s", rows / (seconds + flush) / 1e3),
+            Figure::new("flush at the end", "ms", flush * 1e3),
+            Figure::new("processor time of a row", "ns", processor_seconds * 1e9 / rows),
+        ];
+        figures.extend(stalls(&waits));
+        if writers == 1 {
+            figures.extend(tenths(&waits));
+        }
+        let written = Usage::of(process).written_bytes - written;
+        figures.extend([
+            Figure::new("written for a row", "bytes", written as f64 / rows),
+            Figure::new(
+                "on the disk for a row",
+                "bytes",
+                disk_bytes(&self.dir) as f64 / rows,
+            ),
+            Figure::new("peak memory", "MiB", peak as f64 / f64::from(1 << 20)),
+        ]);
+        figures
+    }
+
+    fn ranges(&self, rows: usize, ranges: usize, seed: u64) -> Vec<Figure> {
+        let (oracle, rng) = (self.oracle(), &mut Rng::new(seed));
+        let (mut all, mut expected) = (Duration::ZERO, 0);
+        for _ in 0..ranges {
+            let ((from, to), rows) = oracle.range(rows, rng);
+            let mut found = 0;
+            let ((), time) = timed(|| {
+                self.store
+                    .range(from, to, &mut |batch| found += batch.num_rows() as u64)
+            });
+            assert_eq!(found, rows, "{}: rows from {from} to {to}", self.name);
+            all += time;
+            expected += rows;
+        }
+        let name = if rows >= oracle.len() {
+            "all rows into Arrow".to_owned()
+        } else {
+            format!("ranges of {rows} into Arrow")
+        };
+        let each = Figure::new(format!("{name}, each"), "us", microseconds(all) / ranges as f64);
+        vec![
+            each,
+            Figure::new(name, "krows/s", expected as f64 / all.as_secs_f64() / 1e3),
+        ]
+    }
+
+    fn points(&self, rows: usize, seed: u64) -> Vec<Figure> {
+        let (oracle, rng) = (self.oracle(), &mut Rng::new(seed));
+        let ids: Vec<_> = (0..rows).map(|_| oracle.row(rng)).collect();
+        let all: Duration = ids
+            .into_iter()
+            .map(|id| {
+                let (found, time) = timed(|| self.store.point(id));
+                assert!(found.is_some(), "{}: the row at {}", self.name, id.time);
+                time
+            })
+            .sum();
+        vec![Figure::new("read a row", "us", microseconds(all) / rows as f64)]
+    }
+
+    /// How long the newest rows take.
+    fn newest_once(&self, rows: usize) -> Duration {
+        let mut found = 0;
+        let ((), time) = timed(|| self.store.newest(rows, &mut |batch| found += batch.num_rows()));
+        assert_eq!(found, rows, "{}: newest rows", self.name);
+        time
+    }
+
+    fn newest(&self, rows: usize, times: usize) -> Vec<Figure> {
+        let all: Duration = (0..times).map(|_| self.newest_once(rows)).sum();
+        vec![Figure::new(
+            format!("newest {rows}"),
+            "us",
+            microseconds(all) / times as f64,
+        )]
+    }
+
+    fn newest_beside(&mut self, rows: usize, batches: usize) -> Vec<Figure> {
+        let oracle = self.oracle();
+        let first = oracle.len();
+        let after = Input {
+            arrival: Arrival::InOrder,
+            rows: batches * SMALL_BATCH_ROWS,
+            seed: 1,
+        };
+        let mut times = after.times();
+        let shift = oracle.time(first) - times.first().copied().unwrap_or(0);
+        times.iter_mut().for_each(|time| *time += shift);
+        let firsts = (first..).step_by(SMALL_BATCH_ROWS);
+        let batches: Vec<Readings> = firsts
+            .zip(times.chunks(SMALL_BATCH_ROWS))
+            .map(|(first, times)| Readings::new(first, times))
+            .collect();
+        let is_done = AtomicBool::new(false);
+        let (mut waits, written) = thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                let all: Duration = batches
+                    .iter()
+                    .map(|batch| timed(|| self.store.append(batch)).1)
+                    .sum();
+                is_done.store(true, Ordering::Release);
+                all
+            });
+            let mut waits = Vec::new();
+            while !is_done.load(Ordering::Acquire) || waits.is_empty() {
+                waits.push(self.newest_once(rows));
+            }
+            (waits, writing.join().expect("the writer does not panic"))
+        });
+        waits.sort_unstable();
+        let oracle = self.oracle.as_mut().expect("rows were loaded");
+        oracle.extend(batches.iter().flat_map(Readings::ids));
+        let at = |per_mille| microseconds(quantile(&waits, per_mille));
+        let rate = times.len() as f64 / written.as_secs_f64() / 1e3;
+        vec![
+            Figure::new(format!("newest {rows} beside a writer p50"), "us", at(500)),
+            Figure::new(format!("newest {rows} beside a writer p99"), "us", at(990)),
+            Figure::new(
+                format!("written beside, batches of {SMALL_BATCH_ROWS}"),
+                "krows/s",
+                rate,
+            ),
+        ]
+    }
+
+    fn count(&self, seed: u64) -> Vec<Figure> {
+        let (oracle, rng) = (self.oracle(), &mut Rng::new(seed));
+        let (rows, all) = timed(|| self.store.count(None));
+        assert_eq!(rows, oracle.len() as u64, "{}: rows", self.name);
+        let (times, expected) = oracle.range((oracle.len() / 3).max(1), rng);
+        let (rows, third) = timed(|| self.store.count(Some(times)));
+        assert_eq!(rows, expected, "{}: rows of a third", self.name);
+        vec![
+            Figure::new("count all", "us", microseconds(all)),
+            Figure::new("count a third", "us", microseconds(third)),
+        ]
+    }
+
+    fn delete_older_half(&mut self) -> Vec<Figure> {
+        let oracle = self.oracle.as_mut().expect("rows were loaded");
+        let before = disk_bytes(&self.dir) as f64;
+        let middle = oracle.time(oracle.len() / 2);
+        let ((), deleting) = timed(|| self.store.delete_before(middle));
+        let ((), flushing) = timed(|| self.store.flush());
+        let flushed = disk_bytes(&self.dir) as f64;
+        let ((), reclaiming) = timed(|| self.store.reclaim());
+        let reclaimed = disk_bytes(&self.dir) as f64;
+        oracle.delete_before(middle);
+        oracle.check(&*self.store, &self.name);
+        vec![
+            Figure::new("delete the older half", "ms", milliseconds(deleting)),
+            Figure::new("flush behind that", "ms", milliseconds(flushing)),
+            Figure::new("disk left of before", "%", flushed / before * 100.0),
+            Figure::new("give its space back", "ms", milliseconds(reclaiming)),
+            Figure::new("disk left of before, given back", "%", reclaimed / before * 100.0),
+        ]
+    }
+}
+
+/// How long appends took.
+fn stalls(waits: &[(usize, Duration)]) -> Vec<Figure> {
+    let mut sorted: Vec<Duration> = waits.iter().map(|&(_, wait)| wait).collect();
+    sorted.sort_unstable();
+    [("p50", 500), ("p99.9", 999), ("longest", 1000)]
+        .map(|(name, per_mille)| {
+            let wait = milliseconds(quantile(&sorted, per_mille));
+            Figure::new(format!("append {name}"), "ms", wait)
+        })
+        .to_vec()
+}
+
+/// The time that so many of a thousand do not exceed, of sorted ones.
+fn quantile(sorted: &[Duration], per_mille: usize) -> Duration {
+    sorted[((sorted.len() - 1) * per_mille).div_ceil(1000)]
+}
+
+/// The rate in each tenth of the rows, and what the last is of the first.
+fn tenths(waits: &[(usize, Duration)]) -> Vec<Figure> {
+    let all: usize = waits.iter().map(|(rows, _)| rows).sum();
+    let mut parts = [(0, Duration::ZERO); 10];
+    let mut done = 0;
+    for &(rows, wait) in waits {
+        let part = &mut parts[(done * 10 / all).min(9)];
+        *part = (part.0 + rows, part.1 + wait);
+        done += rows;
+    }
+    if parts.iter().any(|(rows, _)| *rows == 0) {
+        return Vec::new();
+    }
+    let rates = parts.map(|(rows, time)| rows as f64 / time.as_secs_f64() / 1e3);
+    let each = rates
+        .iter()
+        .zip(1..)
+        .map(|(&rate, number)| Figure::new(format!("ingest, tenth {number}"), "krows/s", rate));
+    let flatness = Figure::new("last tenth to the first", "times", rates[9] / rates[0]);
+    each.chain([flatness]).collect()
+}

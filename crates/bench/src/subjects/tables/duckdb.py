@@ -1,0 +1,102 @@
+"""Serves a DuckDB database of readings: `duckdb.py SOCKET DATABASE MEMORY_BYTES`.
+
+A request is a line of JSON, `{"do": ..., ...}`, and, if it has "bytes", so many bytes of an Arrow IPC stream. The answer is a
+line of JSON with the seconds that DuckDB took, and so many bytes of a stream if it says so. Each connection has a cursor
+and a thread of its own. Rows go in as Arrow tables, which DuckDB scans without a copy
+(https://duckdb.org/docs/stable/guides/python/import_arrow); a commit is synced. There is no index: DuckDB's documentation
+advises none for loads and ranges (https://duckdb.org/docs/stable/guides/performance/indexing), whose zone maps skip row groups.
+"""
+
+import json
+import os
+import socketserver
+import sys
+import threading
+import time
+
+import duckdb
+import pyarrow as pa
+
+SCHEMA = '"at" TIMESTAMP, sensor INTEGER, celsius DOUBLE, pressure DOUBLE, humidity DOUBLE, state VARCHAR'
+AT = "make_timestamp(?)"
+BETWEEN = f'"at" >= {AT} AND "at" < {AT}'
+
+
+def connect(path, memory_bytes):
+    database = duckdb.connect(path, config={"memory_limit": f"{memory_bytes >> 20}MiB"})
+    database.execute(f"CREATE TABLE IF NOT EXISTS readings ({SCHEMA})")
+    return database
+
+
+def answer(cursor, request, rows):
+    """What was asked for: an Arrow table, a number, or nothing."""
+    match request["do"]:
+        case "append":
+            cursor.execute("INSERT INTO readings SELECT * FROM rows")
+        case "flush" | "reclaim":
+            cursor.execute("CHECKPOINT")
+        case "all":
+            return cursor.sql("SELECT * FROM readings").to_arrow_table()
+        case "range":
+            sql = f'SELECT * FROM readings WHERE {BETWEEN} ORDER BY "at"'
+            return cursor.sql(sql, params=[request["from"], request["to"]]).to_arrow_table()
+        case "point":
+            sql = f'SELECT * FROM readings WHERE "at" = {AT}'
+            return cursor.sql(sql, params=[request["time"]]).to_arrow_table()
+        case "newest":
+            sql = 'SELECT * FROM readings ORDER BY "at" DESC LIMIT ?'
+            return cursor.sql(sql, params=[request["rows"]]).to_arrow_table()
+        case "count":
+            return cursor.execute("SELECT count(*) FROM readings").fetchall()[0][0]
+        case "count between":
+            sql = f"SELECT count(*) FROM readings WHERE {BETWEEN}"
+            return cursor.execute(sql, [request["from"], request["to"]]).fetchall()[0][0]
+        case "delete before":
+            cursor.execute(f'DELETE FROM readings WHERE "at" < {AT}', [request["time"]])
+        case unknown:
+            raise ValueError(f"unknown request {unknown}")
+    return None
+
+
+class Connection(socketserver.StreamRequestHandler):
+    def handle(self):
+        cursor = self.server.database.cursor()
+        for line in self.rfile:
+            request = json.loads(line)
+            rows = None
+            if "bytes" in request:
+                with pa.ipc.open_stream(self.rfile.read(request["bytes"])) as reader:
+                    rows = reader.read_all()
+            begun = time.perf_counter()
+            found = answer(cursor, request, rows)
+            reply = {"seconds": time.perf_counter() - begun}
+            stream = b""
+            if isinstance(found, pa.Table):
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, found.schema) as writer:
+                    writer.write_table(found)
+                stream = sink.getvalue()
+                reply["bytes"] = stream.size
+            elif found is not None:
+                reply["number"] = found
+            self.wfile.write(json.dumps(reply).encode() + b"\n")
+            self.wfile.write(stream)
+            self.wfile.flush()
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+def main():
+    socket, path, memory_bytes = sys.argv[1:]
+    with Server(socket, Connection) as server:
+        server.database = connect(path, int(memory_bytes))
+        print("ready", flush=True)
+        # Ends with the process that started it.
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        sys.stdin.read()
+        os._exit(0)
+
+
+main()
