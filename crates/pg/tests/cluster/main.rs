@@ -14,6 +14,7 @@ mod files;
 mod flushes;
 mod head;
 mod installation;
+mod leftovers;
 mod refusals;
 mod rows;
 mod scans;
