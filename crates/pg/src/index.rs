@@ -43,7 +43,7 @@ const INTERRUPT_ENTRIES: usize = 1024;
 /// Pages that VACUUM merges between two looks at its cost limit.
 const MAINTENANCE_PAGES: u64 = 64;
 
-type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
+pub(crate) type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
 
 /// Which way a range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub(crate) enum Dead {
 /// An open index.
 pub(crate) struct Index {
     pages: PgPages,
-    /// The page that names the tree; block 0 names it.
-    meta: PageId,
+    /// The page that names the tree, which block 0 names, and the tree's root.
+    tree: (PageId, PageId),
     head: Head,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Index {
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Remembered {
-    meta: PageId,
+    tree: (PageId, PageId),
     head: Head,
     /// The length of the file when it was last asked for: to ask again costs a call into the system.
     blocks: u32,
@@ -89,7 +89,7 @@ impl Index {
         // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
-            let Remembered { meta, head, blocks } = match remembered.as_ref() {
+            let Remembered { tree, head, blocks } = match remembered.as_ref() {
                 Some(remembered) => *remembered,
                 None => {
                     let found = read_meta(&pages);
@@ -100,7 +100,7 @@ impl Index {
                 }
             };
             pages.expect_blocks(blocks);
-            Self { pages, meta, head }
+            Self { pages, tree, head }
         }
     }
 
@@ -112,7 +112,7 @@ impl Index {
             // SAFETY: the relation is open, as the pages are.
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
         };
-        let meta_of_tree = tree.meta();
+        let tree = (tree.meta(), tree.root());
         let head = match Head::create(&pages) {
             Ok(head) => head,
             // SAFETY: as above.
@@ -122,7 +122,7 @@ impl Index {
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
-        bytes[16..20].copy_from_slice(&meta_of_tree.get().to_le_bytes());
+        bytes[16..20].copy_from_slice(&tree.0.get().to_le_bytes());
         bytes[20..].copy_from_slice(&head.page().get().to_le_bytes());
         let life = Life {
             generation: 1,
@@ -131,11 +131,12 @@ impl Index {
         };
         pages.write_whole(&mut meta, life, &bytes);
         drop(meta);
-        Self {
-            pages,
-            meta: meta_of_tree,
-            head,
-        }
+        Self { pages, tree, head }
+    }
+
+    /// Where the tree is: see [`tree_of`].
+    pub(crate) fn tree_at(&self) -> (PageId, PageId) {
+        self.tree
     }
 
     pub(crate) fn pages(&self) -> &PgPages {
@@ -152,7 +153,7 @@ impl Index {
     }
 
     fn tree(&self) -> Tree<'_> {
-        self.done(BeTree::open(&self.pages, self.meta, I64Order, NoRow, config()))
+        tree_of(&self.pages, self.tree)
     }
 
     /// Inserts entries that ascend strictly: few of them into the head, more as a run. Calls `published` as soon as they
@@ -307,41 +308,6 @@ impl Index {
             }
             // SAFETY: no latch is held; may sleep, or be cancelled.
             unsafe { pg_sys::vacuum_delay_point() };
-        }
-    }
-
-    /// Appends to `window`, ascending, the first entries of the range in the given direction, at most `len` of them; none
-    /// if the range is empty.
-    pub(crate) fn window(
-        &self,
-        range: (Bound<Entry>, Bound<Entry>),
-        way: Way,
-        dead: Dead,
-        len: usize,
-        window: &mut Vec<Entry>,
-    ) {
-        let tree = self.tree();
-        let (from, to) = range;
-        let (from_key, to_key) = (key_of(from), key_of(to));
-        let (from, to) = (position(from, &from_key), position(to, &to_key));
-        let start = window.len();
-        let mut cursor = self.done(match way {
-            Way::Up => tree.range(from, to),
-            Way::Down => tree.range_back(from, to),
-        });
-        if dead == Dead::Skipped {
-            cursor.skip_dead();
-        }
-        while window.len() - start < len
-            && let Some(entry) = self.done(cursor.next_entry())
-        {
-            window.push(Entry {
-                prefix: entry.prefix(),
-                tie: entry.tie(),
-            });
-        }
-        if way == Way::Down {
-            window[start..].reverse();
         }
     }
 
@@ -501,23 +467,23 @@ fn read_meta(pages: &PgPages) -> Remembered {
             "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
         ));
     }
-    match (PageId::new(number(16)), PageId::new(number(20))) {
-        (Some(meta), Some(head)) => Remembered {
-            meta,
-            head: Head::at(head),
-            blocks: pages.known_blocks(),
-        },
-        _ => damaged("its meta page names no tree, or no head"),
+    let (Some(meta), Some(head)) = (PageId::new(number(16)), PageId::new(number(20))) else {
+        damaged("its meta page names no tree, or no head")
+    };
+    drop(latch);
+    let root = match BeTree::open(pages, meta, I64Order, NoRow, config()) {
+        Ok(tree) => tree.root(),
+        // SAFETY: the relation is open, as the pages are.
+        Err(error) => unsafe { fail_with(pages.relation(), &error) },
+    };
+    Remembered {
+        tree: (meta, root),
+        head: Head::at(head),
+        blocks: pages.known_blocks(),
     }
 }
 
-fn key_of(bound: Bound<Entry>) -> [u8; 8] {
-    match bound {
-        Bound::Included(entry) | Bound::Excluded(entry) => entry.prefix.to_be_bytes(),
-        Bound::Unbounded => [0; 8],
-    }
-}
-
-fn position(bound: Bound<Entry>, key: &[u8; 8]) -> Bound<Position<'_>> {
-    bound.map(|entry| Position { key, tie: entry.tie })
+/// The tree of a meta page and a root, which were looked at when the index was opened first.
+pub(crate) fn tree_of(pages: &PgPages, at: (PageId, PageId)) -> Tree<'_> {
+    BeTree::reopen(pages, at, I64Order, NoRow, config())
 }
