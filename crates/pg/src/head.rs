@@ -521,6 +521,11 @@ impl Head {
         Ok(found)
     }
 
+    /// How many full pages there are.
+    pub(crate) fn full_pages(self, pages: &PgPages) -> Result<usize> {
+        Ok(Directory::read(&pages.read(self.page)?, self.page)?.slots.len())
+    }
+
     /// How many bulk deletions have ended (invariant 4).
     pub(crate) fn deletions(self, pages: &PgPages) -> Result<u64> {
         Ok(long(&pages.read(self.page)?, DELETIONS_AT))

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
 use bedload_trees::be_tree::{
-    BeTree, BeTreeOptions, BeTreeProblem, PageVisitor, Progress, Report, SealedBatch,
+    BeTree, BeTreeOptions, BeTreeProblem, LeafTarget, PageVisitor, Progress, Report, SealedBatch,
 };
 use bedload_trees::{I64Order, NoRow, Position, Row};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -65,6 +65,40 @@ pub(crate) struct Index {
     /// The page that names the tree, which block 0 names, and the tree's root.
     tree: (PageId, PageId),
     head: Head,
+}
+
+/// The pages that a scan looks at before it returns an entry.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ScanShape {
+    /// Pages of the head.
+    pub(crate) head_pages: usize,
+    /// Nodes from the root to a leaf.
+    pub(crate) trunk_pages: usize,
+    /// Runs on that way.
+    pub(crate) runs: usize,
+    /// Pages from the top of each of these runs to a page of entries, in all.
+    pub(crate) run_pages: usize,
+    /// How many of them have a filter.
+    pub(crate) filters: usize,
+    /// Pages from the top of the highest of them to a page of entries.
+    pub(crate) height: usize,
+}
+
+impl ScanShape {
+    /// How many pages a scan looks at, and how many of these a B-tree would not have to read: for one key, where the filters
+    /// say which run has it, or for a range.
+    pub(crate) fn pages(&self, is_one_key: bool) -> (usize, usize) {
+        let above = self.head_pages + self.trunk_pages;
+        if is_one_key {
+            let unfiltered = self.runs - self.filters;
+            (
+                above + self.filters + unfiltered.max(1) * self.height,
+                self.filters,
+            )
+        } else {
+            (above + self.run_pages, self.runs.saturating_sub(1))
+        }
+    }
 }
 
 /// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
@@ -206,6 +240,23 @@ impl Index {
         while self.try_seal(true) != Some(true) {
             wait();
         }
+    }
+
+    /// How many pages a scan would look at, which meets more of them the more has come since things were merged last.
+    pub(crate) fn scan_shape(&self) -> ScanShape {
+        let head_pages = 1 + self.done(self.head.full_pages(&self.pages));
+        let tree = self.tree();
+        // What is late or random lies above all leaves alike, and what comes in order above the last one.
+        let ends = [LeafTarget::First, LeafTarget::Last].map(|end| self.done(tree.leaf_interval(end)));
+        let busiest = ends.iter().max_by_key(|interval| interval.runs.len());
+        busiest.map_or(ScanShape::default(), |interval| ScanShape {
+            head_pages,
+            trunk_pages: interval.levels,
+            runs: interval.runs.len(),
+            run_pages: interval.runs.iter().map(|run| usize::from(run.height)).sum(),
+            filters: interval.runs.iter().filter(|run| run.filter.is_some()).count(),
+            height: (interval.runs.iter().map(|run| usize::from(run.height)).max()).unwrap_or(0),
+        })
     }
 
     /// How many bulk deletions have ended.

@@ -15,6 +15,7 @@ mod flushes;
 mod head;
 mod installation;
 mod leftovers;
+mod plans;
 mod refusals;
 mod rows;
 mod scans;
