@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
 use bedload_trees::be_tree::{
-    BeTree, BeTreeOptions, BeTreeProblem, LeafTarget, PageVisitor, Progress, Report, SealedBatch,
+    BeTree, BeTreeOptions, BeTreeProblem, LeafTarget, Level, PageVisitor, Progress, Report, SealedBatch,
 };
 use bedload_trees::{I64Order, NoRow, Position, Row};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -240,6 +240,17 @@ impl Index {
         while self.try_seal(true) != Some(true) {
             wait();
         }
+    }
+
+    /// How many entries the head has, and in how many pages.
+    pub(crate) fn head_size(&self) -> (u64, u64) {
+        let (entries, pages) = self.done(self.head.size(&self.pages));
+        (entries as u64, pages as u64)
+    }
+
+    /// How much each level of the tree has, the leaves first.
+    pub(crate) fn levels(&self) -> Vec<Level> {
+        self.done(self.tree().levels())
     }
 
     /// How many pages a scan would look at, which meets more of them the more has come since things were merged last.

@@ -21,6 +21,7 @@ mod rows;
 mod scans;
 mod small;
 mod standby;
+mod stats;
 mod transactions;
 mod trunk;
 mod types;
