@@ -91,6 +91,14 @@ CREATE FUNCTION bedload_info(
 ) RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'bedload_info_wrapper' LANGUAGE C STRICT VOLATILE;
 
+-- How much an index has, and where, from its nodes alone: one page a node, so it may be asked often. The arrays are of the
+-- levels of the tree, the leaves first. `entries` counts what is on its way from one level to the next twice.
+CREATE FUNCTION bedload_stats(
+    index regclass, OUT entries int8, OUT head_entries int8, OUT head_pages int8, OUT pending int8, OUT nodes_by_level int8[],
+    OUT runs_by_level int8[], OUT entries_by_level int8[], OUT pages_by_level int8[], OUT bytes int8, OUT bulk_deletions int8
+) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'bedload_stats_wrapper' LANGUAGE C STRICT VOLATILE ROWS 1;
+
 -- Merges all that an index has into its leaves: for a table that is going to be read rather than written.
 CREATE FUNCTION bedload_drain(index regclass) RETURNS void
     AS 'MODULE_PATHNAME', 'bedload_drain_wrapper' LANGUAGE C STRICT VOLATILE;
@@ -100,3 +108,6 @@ CREATE FUNCTION bedload_sweep(index regclass) RETURNS int8
     AS 'MODULE_PATHNAME', 'bedload_sweep_wrapper' LANGUAGE C STRICT VOLATILE;
 
 REVOKE ALL ON FUNCTION bedload_check(regclass), bedload_drain(regclass), bedload_info(regclass), bedload_sweep(regclass) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION bedload_stats(regclass) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION bedload_stats(regclass) TO pg_monitor;

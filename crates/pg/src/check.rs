@@ -5,6 +5,7 @@
     reason = "relations are opened and locked by calls into PostgreSQL"
 )]
 
+use bedload_trees::be_tree::Level;
 use pgrx::iter::{SetOfIterator, TableIterator};
 use pgrx::{name, pg_extern, pg_sys};
 
@@ -166,5 +167,48 @@ fn bedload_info(
         long(report.leaf_runs),
         long(report.pages.len() as u64),
         long(pending as u64),
+    ))
+}
+
+/// How much an index has, and where, from its nodes alone. O(nodes).
+#[pg_extern(sql = false)]
+#[expect(clippy::type_complexity, reason = "pgrx reads the columns off the type")]
+fn bedload_stats(
+    index: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(entries, i64),
+        name!(head_entries, i64),
+        name!(head_pages, i64),
+        name!(pending, i64),
+        name!(nodes_by_level, Vec<i64>),
+        name!(runs_by_level, Vec<i64>),
+        name!(entries_by_level, Vec<i64>),
+        name!(pages_by_level, Vec<i64>),
+        name!(bytes, i64),
+        name!(bulk_deletions, i64),
+    ),
+> {
+    let opened = Opened::new(index, pg_sys::AccessShareLock);
+    let pending = pending::len(opened.index) as u64;
+    // SAFETY: the index is open and locked.
+    let index = unsafe { Index::open(opened.index) };
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let (head_entries, head_pages) = index.head_size();
+    let levels = index.levels();
+    let by_level = |of: fn(&Level) -> u64| levels.iter().map(|level| long(of(level))).collect::<Vec<_>>();
+    let in_tree = levels.iter().map(|level| level.entries).sum::<u64>();
+    TableIterator::once((
+        long(in_tree + head_entries + pending),
+        long(head_entries),
+        long(head_pages),
+        long(pending),
+        by_level(|level| level.nodes),
+        by_level(|level| level.runs),
+        by_level(|level| level.entries),
+        by_level(|level| level.pages),
+        long(u64::from(index.pages().block_count()) * u64::from(pg_sys::BLCKSZ)),
+        long(index.deletions()),
     ))
 }

@@ -521,6 +521,23 @@ impl Head {
         Ok(found)
     }
 
+    /// How many entries there are, and in how many pages.
+    pub(crate) fn size(self, pages: &PgPages) -> Result<(usize, usize)> {
+        let head = pages.read(self.page)?;
+        let mut entries = data(&head, self.page, HEAD, HEAD_DATA_AT)?.len() / ENTRY_LEN;
+        let slots = Directory::read(&head, self.page)?.slots;
+        for slot in &slots {
+            let full = pages.read(slot.page)?;
+            entries += data(&full, slot.page, FULL, FULL_DATA_AT)?.len() / ENTRY_LEN;
+        }
+        Ok((entries, 1 + slots.len()))
+    }
+
+    /// How many full pages there are.
+    pub(crate) fn full_pages(self, pages: &PgPages) -> Result<usize> {
+        Ok(Directory::read(&pages.read(self.page)?, self.page)?.slots.len())
+    }
+
     /// How many bulk deletions have ended (invariant 4).
     pub(crate) fn deletions(self, pages: &PgPages) -> Result<u64> {
         Ok(long(&pages.read(self.page)?, DELETIONS_AT))

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
 use bedload_trees::be_tree::{
-    BeTree, BeTreeOptions, BeTreeProblem, PageVisitor, Progress, Report, SealedBatch,
+    BeTree, BeTreeOptions, BeTreeProblem, LeafTarget, Level, PageVisitor, Progress, Report, SealedBatch,
 };
 use bedload_trees::{I64Order, NoRow, Position, Row};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -43,7 +43,7 @@ const INTERRUPT_ENTRIES: usize = 1024;
 /// Pages that VACUUM merges between two looks at its cost limit.
 const MAINTENANCE_PAGES: u64 = 64;
 
-type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
+pub(crate) type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
 
 /// Which way a range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,16 +62,50 @@ pub(crate) enum Dead {
 /// An open index.
 pub(crate) struct Index {
     pages: PgPages,
-    /// The page that names the tree; block 0 names it.
-    meta: PageId,
+    /// The page that names the tree, which block 0 names, and the tree's root.
+    tree: (PageId, PageId),
     head: Head,
+}
+
+/// The pages that a scan looks at before it returns an entry.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ScanShape {
+    /// Pages of the head.
+    pub(crate) head_pages: usize,
+    /// Nodes from the root to a leaf.
+    pub(crate) trunk_pages: usize,
+    /// Runs on that way.
+    pub(crate) runs: usize,
+    /// Pages from the top of each of these runs to a page of entries, in all.
+    pub(crate) run_pages: usize,
+    /// How many of them have a filter.
+    pub(crate) filters: usize,
+    /// Pages from the top of the highest of them to a page of entries.
+    pub(crate) height: usize,
+}
+
+impl ScanShape {
+    /// How many pages a scan looks at, and how many of these a B-tree would not have to read: for one key, where the filters
+    /// say which run has it, or for a range.
+    pub(crate) fn pages(&self, is_one_key: bool) -> (usize, usize) {
+        let above = self.head_pages + self.trunk_pages;
+        if is_one_key {
+            let unfiltered = self.runs - self.filters;
+            (
+                above + self.filters + unfiltered.max(1) * self.height,
+                self.filters,
+            )
+        } else {
+            (above + self.run_pages, self.runs.saturating_sub(1))
+        }
+    }
 }
 
 /// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Remembered {
-    meta: PageId,
+    tree: (PageId, PageId),
     head: Head,
     /// The length of the file when it was last asked for: to ask again costs a call into the system.
     blocks: u32,
@@ -89,7 +123,7 @@ impl Index {
         // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
-            let Remembered { meta, head, blocks } = match remembered.as_ref() {
+            let Remembered { tree, head, blocks } = match remembered.as_ref() {
                 Some(remembered) => *remembered,
                 None => {
                     let found = read_meta(&pages);
@@ -100,7 +134,7 @@ impl Index {
                 }
             };
             pages.expect_blocks(blocks);
-            Self { pages, meta, head }
+            Self { pages, tree, head }
         }
     }
 
@@ -112,7 +146,7 @@ impl Index {
             // SAFETY: the relation is open, as the pages are.
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
         };
-        let meta_of_tree = tree.meta();
+        let tree = (tree.meta(), tree.root());
         let head = match Head::create(&pages) {
             Ok(head) => head,
             // SAFETY: as above.
@@ -122,7 +156,7 @@ impl Index {
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
-        bytes[16..20].copy_from_slice(&meta_of_tree.get().to_le_bytes());
+        bytes[16..20].copy_from_slice(&tree.0.get().to_le_bytes());
         bytes[20..].copy_from_slice(&head.page().get().to_le_bytes());
         let life = Life {
             generation: 1,
@@ -131,11 +165,12 @@ impl Index {
         };
         pages.write_whole(&mut meta, life, &bytes);
         drop(meta);
-        Self {
-            pages,
-            meta: meta_of_tree,
-            head,
-        }
+        Self { pages, tree, head }
+    }
+
+    /// Where the tree is: see [`tree_of`].
+    pub(crate) fn tree_at(&self) -> (PageId, PageId) {
+        self.tree
     }
 
     pub(crate) fn pages(&self) -> &PgPages {
@@ -152,7 +187,7 @@ impl Index {
     }
 
     fn tree(&self) -> Tree<'_> {
-        self.done(BeTree::open(&self.pages, self.meta, I64Order, NoRow, config()))
+        tree_of(&self.pages, self.tree)
     }
 
     /// Inserts entries that ascend strictly: few of them into the head, more as a run. Calls `published` as soon as they
@@ -205,6 +240,34 @@ impl Index {
         while self.try_seal(true) != Some(true) {
             wait();
         }
+    }
+
+    /// How many entries the head has, and in how many pages.
+    pub(crate) fn head_size(&self) -> (u64, u64) {
+        let (entries, pages) = self.done(self.head.size(&self.pages));
+        (entries as u64, pages as u64)
+    }
+
+    /// How much each level of the tree has, the leaves first.
+    pub(crate) fn levels(&self) -> Vec<Level> {
+        self.done(self.tree().levels())
+    }
+
+    /// How many pages a scan would look at, which meets more of them the more has come since things were merged last.
+    pub(crate) fn scan_shape(&self) -> ScanShape {
+        let head_pages = 1 + self.done(self.head.full_pages(&self.pages));
+        let tree = self.tree();
+        // What is late or random lies above all leaves alike, and what comes in order above the last one.
+        let ends = [LeafTarget::First, LeafTarget::Last].map(|end| self.done(tree.leaf_interval(end)));
+        let busiest = ends.iter().max_by_key(|interval| interval.runs.len());
+        busiest.map_or(ScanShape::default(), |interval| ScanShape {
+            head_pages,
+            trunk_pages: interval.levels,
+            runs: interval.runs.len(),
+            run_pages: interval.runs.iter().map(|run| usize::from(run.height)).sum(),
+            filters: interval.runs.iter().filter(|run| run.filter.is_some()).count(),
+            height: (interval.runs.iter().map(|run| usize::from(run.height)).max()).unwrap_or(0),
+        })
     }
 
     /// How many bulk deletions have ended.
@@ -307,41 +370,6 @@ impl Index {
             }
             // SAFETY: no latch is held; may sleep, or be cancelled.
             unsafe { pg_sys::vacuum_delay_point() };
-        }
-    }
-
-    /// Appends to `window`, ascending, the first entries of the range in the given direction, at most `len` of them; none
-    /// if the range is empty.
-    pub(crate) fn window(
-        &self,
-        range: (Bound<Entry>, Bound<Entry>),
-        way: Way,
-        dead: Dead,
-        len: usize,
-        window: &mut Vec<Entry>,
-    ) {
-        let tree = self.tree();
-        let (from, to) = range;
-        let (from_key, to_key) = (key_of(from), key_of(to));
-        let (from, to) = (position(from, &from_key), position(to, &to_key));
-        let start = window.len();
-        let mut cursor = self.done(match way {
-            Way::Up => tree.range(from, to),
-            Way::Down => tree.range_back(from, to),
-        });
-        if dead == Dead::Skipped {
-            cursor.skip_dead();
-        }
-        while window.len() - start < len
-            && let Some(entry) = self.done(cursor.next_entry())
-        {
-            window.push(Entry {
-                prefix: entry.prefix(),
-                tie: entry.tie(),
-            });
-        }
-        if way == Way::Down {
-            window[start..].reverse();
         }
     }
 
@@ -501,23 +529,23 @@ fn read_meta(pages: &PgPages) -> Remembered {
             "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
         ));
     }
-    match (PageId::new(number(16)), PageId::new(number(20))) {
-        (Some(meta), Some(head)) => Remembered {
-            meta,
-            head: Head::at(head),
-            blocks: pages.known_blocks(),
-        },
-        _ => damaged("its meta page names no tree, or no head"),
+    let (Some(meta), Some(head)) = (PageId::new(number(16)), PageId::new(number(20))) else {
+        damaged("its meta page names no tree, or no head")
+    };
+    drop(latch);
+    let root = match BeTree::open(pages, meta, I64Order, NoRow, config()) {
+        Ok(tree) => tree.root(),
+        // SAFETY: the relation is open, as the pages are.
+        Err(error) => unsafe { fail_with(pages.relation(), &error) },
+    };
+    Remembered {
+        tree: (meta, root),
+        head: Head::at(head),
+        blocks: pages.known_blocks(),
     }
 }
 
-fn key_of(bound: Bound<Entry>) -> [u8; 8] {
-    match bound {
-        Bound::Included(entry) | Bound::Excluded(entry) => entry.prefix.to_be_bytes(),
-        Bound::Unbounded => [0; 8],
-    }
-}
-
-fn position(bound: Bound<Entry>, key: &[u8; 8]) -> Bound<Position<'_>> {
-    bound.map(|entry| Position { key, tie: entry.tie })
+/// The tree of a meta page and a root, which were looked at when the index was opened first.
+pub(crate) fn tree_of(pages: &PgPages, at: (PageId, PageId)) -> Tree<'_> {
+    BeTree::reopen(pages, at, I64Order, NoRow, config())
 }

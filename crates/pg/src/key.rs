@@ -164,6 +164,14 @@ impl Kind {
         matches!(self, Self::Signed(_) | Self::Unsigned(_))
     }
 
+    /// Bytes of a value in a tuple, if the kind [is returnable](Self::is_returnable).
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Self::Signed(width) | Self::Unsigned(width) => width.into(),
+            _ => size_of::<pg_sys::Datum>(),
+        }
+    }
+
     /// The value as entries have it.
     ///
     /// # Safety

@@ -5,6 +5,7 @@
 //! | `am` | what PostgreSQL calls: building, inserting, scanning, VACUUM, planning |
 //! | `pending` | entries that wait for the end of their transaction, and when they must not |
 //! | `index` | the meta page, the head and the tree: the seam between the two above and the design below |
+//! | `reader` | ranges of an index, window by window |
 //! | `head` | pages that collect the entries of small transactions until there are enough for a run |
 //! | `pages` | a page store on PostgreSQL's buffers and WAL |
 //! | `check` | functions for SQL: the check of an index, and what waits |
@@ -22,6 +23,7 @@ mod index;
 mod key;
 mod pages;
 mod pending;
+mod reader;
 
 pgrx::pg_module_magic!();
 

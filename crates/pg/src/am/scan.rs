@@ -1,7 +1,8 @@
 //! Scans: in order and both ways, and into a bitmap.
 //!
 //! A scan copies some entries at a time, its *window*, and holds no latch and no pin between two calls.
-//! It goes on from the last entry that it has returned, which is a place in the order and not on a page.
+//! Its reader goes on where the window before ended. Where that is not where the scan is, as it has turned round, was
+//! restored to a mark or a bulk deletion has ended, it descends again: a place is one in the order and not on a page.
 //!
 //! That a row's address may become another row's while a scan has it is no matter under an MVCC snapshot, which does
 //! not see the other row. Other snapshots do not come: there are no exclusion constraints, and the catalogues use
@@ -20,23 +21,28 @@ use crate::error::fail;
 use crate::index::{Dead, Index, Way};
 use crate::key::{Entry, Kind};
 use crate::pending;
+use crate::reader::Reader;
 
 /// A scan under way.
 struct Scan {
     /// Whether "forward" is towards lesser entries.
     is_backward: bool,
     kind: Kind,
+    /// Made by the first window, and kept for further ranges.
+    reader: Option<Reader>,
     /// The first and last entry there may be; `None` if there is none.
     range: Option<(Entry, Entry)>,
     /// What waits in this process and what the head of the index has, as it was when the scan began, within the range.
-    pending: Rc<[Entry]>,
+    pending: Vec<Entry>,
     position: Position,
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
     window_len: usize,
-    /// How many bulk deletions had ended when the scan began, and when its present window was read.
+    /// How many bulk deletions had ended when the scan began, and before any entry of its present window was read.
     deletions: u64,
     deletions_of_window: u64,
+    /// How many had ended before the reader read any of the entries that it has at hand.
+    deletions_of_reader: u64,
     /// Whether to pass over entries that are known to be of dead rows: not in a transaction that began on a standby, whose
     /// snapshot may be older than those that were asked.
     dead: Dead,
@@ -44,12 +50,14 @@ struct Scan {
     killed: Vec<Entry>,
     /// The page of the visibility map that an index-only scan looked at last, pinned.
     map: pg_sys::Buffer,
-    /// What an index-only scan returned last, and where it looks rows up; null if there is none yet.
+    /// What an index-only scan returned last, whether with a null, and where it looks rows up; null if there is none yet.
     tuple: pg_sys::IndexTuple,
+    tuple_has_null: bool,
     slot: *mut pg_sys::TupleTableSlot,
 }
 
-const WINDOW_LEN_MIN: usize = 32;
+const WINDOW_LEN_MIN: usize = 4;
+const WINDOW_GROWTH: usize = 4;
 const WINDOW_LEN_MAX: usize = 8192;
 
 /// Where a scan is. Cheap to copy, for marks.
@@ -57,11 +65,11 @@ const WINDOW_LEN_MAX: usize = 8192;
 struct Position {
     place: Place,
     /// Entries that follow one another in the index.
-    window: Rc<[Entry]>,
+    window: Rc<Vec<Entry>>,
     /// The place in the window, while it is there.
     at: usize,
     /// Of an index-only scan: whether the row of each entry of the window is visible to all.
-    is_visible: Rc<[bool]>,
+    is_visible: Rc<Vec<bool>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,11 +85,29 @@ impl Position {
     fn new(place: Place) -> Self {
         Self {
             place,
-            window: Rc::new([]),
+            window: Rc::default(),
             at: 0,
-            is_visible: Rc::new([]),
+            is_visible: Rc::default(),
         }
     }
+
+    /// Goes to a place without a window. Keeps the memory of the present one unless a mark has it too.
+    fn reset(&mut self, place: Place) {
+        self.place = place;
+        self.at = 0;
+        emptied(&mut self.window);
+        emptied(&mut self.is_visible);
+    }
+}
+
+/// A list that belongs to nobody else, empty.
+fn emptied<T>(list: &mut Rc<Vec<T>>) -> &mut Vec<T> {
+    if Rc::get_mut(list).is_none() {
+        *list = Rc::default();
+    }
+    let list = Rc::get_mut(list).expect("it is nobody else's");
+    list.clear();
+    list
 }
 
 impl Scan {
@@ -92,6 +118,9 @@ impl Scan {
         // SAFETY: the caller's.
         unsafe { self.hint_killed(index) };
         self.range = range;
+        if let Some(reader) = &mut self.reader {
+            reader.reset();
+        }
         let mut recent = Vec::new();
         if let Some((from, to)) = range {
             recent = pending::between(index, from, to);
@@ -105,8 +134,8 @@ impl Scan {
                 recent.dedup();
             }
         }
-        self.pending = recent.into();
-        self.position = Position::new(Place::Unbegun);
+        self.pending = recent;
+        self.position.reset(Place::Unbegun);
         self.marked = None;
         self.window_len = WINDOW_LEN_MIN;
     }
@@ -150,35 +179,19 @@ impl Scan {
             }
             (place, way) => {
                 // SAFETY: the caller's.
-                let (window, is_visible) = unsafe {
-                    self.hint_killed(index);
-                    self.deletions_of_window = match place {
-                        Place::Unbegun => self.deletions,
-                        _ => Index::open(index).deletions(),
-                    };
-                    let window = self.window(index, range, place, way);
-                    let is_visible = if table.is_null() {
-                        Vec::new()
-                    } else {
-                        self.visible_to_all(index, table, self.deletions_of_window, &window)
-                    };
-                    (window, is_visible)
-                };
+                unsafe { self.next_window(index, table, range, place, way) };
                 let position = &mut self.position;
-                position.is_visible = is_visible.into();
                 position.at = match way {
                     Way::Up => 0,
-                    Way::Down => window.len().saturating_sub(1),
+                    Way::Down => position.window.len().saturating_sub(1),
                 };
-                let Some(&entry) = window.get(position.at) else {
-                    let end = match way {
+                let Some(&entry) = position.window.get(position.at) else {
+                    position.reset(match way {
                         Way::Up => Place::Above,
                         Way::Down => Place::Below,
-                    };
-                    *position = Position::new(end);
+                    });
                     return None;
                 };
-                position.window = window.into();
                 entry
             }
         };
@@ -186,7 +199,50 @@ impl Scan {
         Some(entry)
     }
 
-    /// The entries that follow the place in the direction, ascending: a stretch of the index, and what waits between.
+    /// Has the window be that which follows the place in the direction.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::next`].
+    unsafe fn next_window(
+        &mut self,
+        index: pg_sys::Relation,
+        table: pg_sys::Relation,
+        range: (Entry, Entry),
+        place: Place,
+        way: Way,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { self.hint_killed(index) };
+        let mut window = std::mem::take(emptied(&mut self.position.window));
+        let mut is_visible = std::mem::take(emptied(&mut self.position.is_visible));
+        if !self.is_over(place, way) {
+            // SAFETY: the caller's.
+            unsafe {
+                self.deletions_of_window = match place {
+                    Place::Unbegun => self.deletions,
+                    _ => Index::open(index).deletions(),
+                };
+                self.window(index, range, (place, way), &mut window);
+                if !table.is_null() {
+                    self.visible_to_all(index, table, &window, &mut is_visible);
+                }
+            }
+        }
+        *emptied(&mut self.position.window) = window;
+        *emptied(&mut self.position.is_visible) = is_visible;
+    }
+
+    /// Whether it is known that nothing follows a place in the direction.
+    fn is_over(&self, place: Place, way: Way) -> bool {
+        match (&self.reader, place) {
+            (Some(reader), Place::At(last)) => self.pending.is_empty() && reader.is_over(way, last),
+            _ => false,
+        }
+    }
+
+    /// Appends the entries that follow the place in the direction, ascending: a stretch of the index, and what waits
+    /// between. So many bulk deletions as `deletions_of_window` had ended before any of them was read.
     ///
     /// # Safety
     ///
@@ -195,21 +251,27 @@ impl Scan {
         &mut self,
         index: pg_sys::Relation,
         range: (Entry, Entry),
-        place: Place,
-        way: Way,
-    ) -> Vec<Entry> {
+        (place, way): (Place, Way),
+        window: &mut Vec<Entry>,
+    ) {
         let (mut from, mut to) = (Bound::Included(range.0), Bound::Included(range.1));
+        let mut last = None;
         match (place, way) {
-            (Place::At(entry), Way::Up) => from = Bound::Excluded(entry),
-            (Place::At(entry), Way::Down) => to = Bound::Excluded(entry),
+            (Place::At(entry), Way::Up) => (from, last) = (Bound::Excluded(entry), Some(entry)),
+            (Place::At(entry), Way::Down) => (to, last) = (Bound::Excluded(entry), Some(entry)),
             _ => {}
         }
-        let mut window = Vec::new();
-        // SAFETY: the caller's.
-        unsafe { Index::open(index) }.window((from, to), way, self.dead, self.window_len, &mut window);
-        self.window_len = (self.window_len * 4).min(WINDOW_LEN_MAX);
+        // SAFETY: the caller's; the relation stays open until the scan has ended.
+        let reader = (self.reader).get_or_insert_with(|| unsafe { Reader::new(Index::open(index)) });
+        if self.deletions_of_reader != self.deletions_of_window {
+            // It may have entries at hand that it has read before.
+            reader.reset();
+            self.deletions_of_reader = self.deletions_of_window;
+        }
+        reader.window((from, to), (way, last), self.dead, self.window_len, window);
+        self.window_len = (self.window_len * WINDOW_GROWTH).min(WINDOW_LEN_MAX);
         if self.pending.is_empty() {
-            return window;
+            return;
         }
         // What waits beyond the stretch comes with the next one, which may begin before it.
         match (way, window.first(), window.last()) {
@@ -233,7 +295,6 @@ impl Scan {
             // What waited when the scan began may have been published since.
             window.dedup();
         }
-        window
     }
 }
 
@@ -302,13 +363,15 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
         let scan = Scan {
             is_backward: is_ordered_backwards(*(*index).rd_indoption),
             kind: Kind::of_index(index).unwrap_or(Kind::Signed(8)),
+            reader: None,
             range: None,
-            pending: Rc::new([]),
+            pending: Vec::new(),
             position: Position::new(Place::Unbegun),
             marked: None,
             window_len: WINDOW_LEN_MIN,
             deletions: 0,
             deletions_of_window: 0,
+            deletions_of_reader: 0,
             dead: if (*descriptor).ignore_killed_tuples {
                 Dead::Skipped
             } else {
@@ -317,6 +380,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             killed: Vec::new(),
             map: pg_sys::InvalidBuffer.cast_signed(),
             tuple: std::ptr::null_mut(),
+            tuple_has_null: false,
             slot: std::ptr::null_mut(),
         };
         (*descriptor).xs_itupdesc = (*index).rd_att;
@@ -413,12 +477,12 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
 }
 
 impl Scan {
-    /// Which entries of a window have rows that are visible to all.
+    /// Appends which entries of a window have rows that are visible to all; nothing if that is not known.
     ///
     /// An index-only scan asks the visibility map whether the rows of a page are visible to all, and then does not look
     /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed a dead row
     /// and set the bit. So the map is asked here, and its answer holds if no bulk deletion has ended since before the
-    /// entries were read (`deletions`): `VACUUM` frees a dead row's address, and can set the bit of its page, only after a
+    /// entries were read (`deletions_of_window`): `VACUUM` frees a dead row's address, and can set the bit of its page, only after a
     /// bulk deletion that has removed the entry has ended. A row that was visible to all then is not removed while the
     /// scan's snapshot lives.
     ///
@@ -431,17 +495,18 @@ impl Scan {
         &mut self,
         index: pg_sys::Relation,
         table: pg_sys::Relation,
-        deletions: u64,
         window: &[Entry],
-    ) -> Vec<bool> {
+        is_visible: &mut Vec<bool>,
+    ) {
+        let deletions = self.deletions_of_window;
         // SAFETY: asks shared memory.
         let is_standby = unsafe { pg_sys::RecoveryInProgress() };
         // Entries of the head were read when the scan began.
         if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
-            return Vec::new();
+            return;
         }
         let mut last = None;
-        let is_visible = window.iter().map(|entry| {
+        is_visible.extend(window.iter().map(|entry| {
             let block = entry.block();
             if let Some((same, is_visible)) = last
                 && same == block
@@ -453,13 +518,10 @@ impl Scan {
             let is_visible = u32::from(bits) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0;
             last = Some((block, is_visible));
             is_visible
-        });
-        let is_visible = is_visible.collect();
+        }));
         // SAFETY: the index is open.
-        if unsafe { Index::open(index) }.deletions() == deletions {
-            is_visible
-        } else {
-            Vec::new()
+        if unsafe { Index::open(index) }.deletions() != deletions {
+            is_visible.clear();
         }
     }
 
@@ -491,13 +553,27 @@ impl Scan {
         let is_returnable = self.kind.is_returnable();
         let mut datum = self.kind.datum_of(value.unwrap_or(0));
         let mut is_null = value.is_none() || !is_returnable;
-        // SAFETY: the caller's; the index has one column, whose values are passed by value if they are returned.
+        // SAFETY: the caller's; the index has one column, whose values are passed by value if they are returned. A tuple
+        // without a null has the bytes of such a value behind its header, which ends aligned to them.
         unsafe {
+            if !self.tuple.is_null() && !is_null && !self.tuple_has_null {
+                let value = self.tuple.cast::<u8>().add(size_of::<pg_sys::IndexTupleData>());
+                let bytes = datum.value().to_ne_bytes();
+                let len = self.kind.width();
+                let low = if cfg!(target_endian = "big") {
+                    &bytes[bytes.len() - len..]
+                } else {
+                    &bytes[..len]
+                };
+                value.copy_from_nonoverlapping(low.as_ptr(), len);
+                return;
+            }
             if !self.tuple.is_null() {
                 pg_sys::pfree(self.tuple.cast());
             }
             let columns = (*descriptor).xs_itupdesc;
             self.tuple = pg_sys::index_form_tuple(columns, &raw mut datum, &raw mut is_null);
+            self.tuple_has_null = is_null;
             (*descriptor).xs_itup = self.tuple;
         }
     }
@@ -515,8 +591,12 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
         let mut addresses = Vec::new();
         let Some(range) = scan.range else { return 0 };
         let mut place = Place::Unbegun;
+        let mut window = Vec::new();
         loop {
-            let window = scan.window(index, range, place, Way::Up);
+            window.clear();
+            if !scan.is_over(place, Way::Up) {
+                scan.window(index, range, (place, Way::Up), &mut window);
+            }
             let Some(&last) = window.last() else { return count };
             place = Place::At(last);
             addresses.clear();
@@ -535,7 +615,8 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
     let (scan, index) = unsafe { parts(descriptor) };
     // SAFETY: the index is open and locked.
     unsafe { scan.hint_killed(index) };
-    scan.pending = Rc::new([]);
+    scan.reader = None;
+    scan.pending = Vec::new();
     scan.position = Position::new(Place::Unbegun);
     scan.marked = None;
     if !scan.slot.is_null() {

@@ -16,6 +16,7 @@
     reason = "buffers are PostgreSQL's, and it is told in C how they are held"
 )]
 
+use std::mem::ManuallyDrop;
 use std::slice;
 
 use pgrx::pg_sys;
@@ -84,7 +85,10 @@ impl Pin {
         };
         // SAFETY: the buffer is pinned.
         unsafe { pg_sys::LockBuffer(self.0, lock.cast_signed()) };
-        Latch { pin: self, mode }
+        Latch {
+            pin: ManuallyDrop::new(self),
+            mode,
+        }
     }
 
     /// Latches the page exclusively, if nobody has it latched.
@@ -93,7 +97,7 @@ impl Pin {
         let is_latched = unsafe { pg_sys::ConditionalLockBuffer(self.0) };
         // Not `then_some`: a latch that is not held must not be dropped.
         is_latched.then(|| Latch {
-            pin: self,
+            pin: ManuallyDrop::new(self),
             mode: Mode::Exclusive,
         })
     }
@@ -104,7 +108,7 @@ impl Pin {
         let is_alone = unsafe { pg_sys::ConditionalLockBufferForCleanup(self.0) };
         // Not `then_some`: a latch that is not held must not be dropped.
         is_alone.then(|| Latch {
-            pin: self,
+            pin: ManuallyDrop::new(self),
             mode: Mode::Exclusive,
         })
     }
@@ -121,7 +125,8 @@ impl Drop for Pin {
 
 /// A pinned buffer whose content lock is held.
 pub(crate) struct Latch {
-    pin: Pin,
+    /// Given up together with the content lock, by one call.
+    pin: ManuallyDrop<Pin>,
     mode: Mode,
 }
 
@@ -134,7 +139,7 @@ impl Latch {
     pub(crate) unsafe fn from_raw(buffer: pg_sys::Buffer) -> Self {
         Self {
             // SAFETY: the caller's.
-            pin: unsafe { Pin::from_raw(buffer) },
+            pin: ManuallyDrop::new(unsafe { Pin::from_raw(buffer) }),
             mode: Mode::Exclusive,
         }
     }
@@ -168,18 +173,14 @@ impl Latch {
         // SAFETY: the buffer is pinned and locked; the page has a standard header.
         unsafe { pg_sys::MarkBufferDirtyHint(self.buffer(), true) };
     }
-
-    fn unlock(&self) {
-        // SAFETY: the content lock is ours (invariant 2); who calls this gives it up.
-        unsafe { pg_sys::LockBuffer(self.buffer(), pg_sys::BUFFER_LOCK_UNLOCK.cast_signed()) };
-    }
 }
 
 impl Drop for Latch {
     fn drop(&mut self) {
-        // Invariant 3. The pin is dropped behind the latch.
+        // Invariant 3.
         if !std::thread::panicking() {
-            self.unlock();
+            // SAFETY: the content lock and the pin are ours (invariants 1 and 2), and are given up with `self`.
+            unsafe { pg_sys::UnlockReleaseBuffer(self.pin.0) };
         }
     }
 }

@@ -56,14 +56,9 @@ impl Cluster {
     }
 
     fn empty() -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("bedload-cluster-")
-            .tempdir()
-            .expect("a temporary directory");
         let installation = Installation::get();
-        installation.give(directory.path());
         Self {
-            directory,
+            directory: installation.cluster_directory(),
             installation,
         }
     }

@@ -3,7 +3,7 @@
 //! PostgreSQL finds its files relative to its executable, so an extension can be installed and created without
 //! touching the installation of the machine: executables are copied, everything else is linked.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tempfile::TempDir;
 
+use crate::leftovers;
+
 /// The user that servers run as, if that is not who runs the tests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {
@@ -19,10 +21,12 @@ pub(crate) struct Owner {
     group: u32,
 }
 
-/// Where the executables are.
+/// Where the executables are, and the clusters.
 pub(crate) struct Installation {
-    /// Removed with the value.
+    /// Removed with the value, or by a later run of the tests if this one is killed.
     root: TempDir,
+    /// Locked as long as this process lives.
+    _lock: File,
     bin: PathBuf,
     owner: Option<Owner>,
 }
@@ -40,10 +44,13 @@ impl Installation {
     }
 
     fn new() -> Self {
+        leftovers::remove(&std::env::temp_dir());
         let root = tempfile::Builder::new()
-            .prefix("bedload-pg-")
+            .prefix(leftovers::PREFIX)
             .tempdir()
             .expect("a temporary directory");
+        let lock = leftovers::claim(root.path());
+        leftovers::watch(root.path().to_owned());
         fs::set_permissions(root.path(), Permissions::from_mode(0o755)).expect("readable for the server");
         let [bin, lib, share] = ["--bindir", "--pkglibdir", "--sharedir"].map(pg_config);
         let common = common_ancestor(&[&bin, &lib, &share]);
@@ -70,6 +77,7 @@ impl Installation {
         let installation = Self {
             bin: copied_bin,
             owner: owner(),
+            _lock: lock,
             root,
         };
         let template = installation.template();
@@ -90,6 +98,16 @@ impl Installation {
     /// An initialised cluster.
     pub(crate) fn template(&self) -> PathBuf {
         self.root.path().join("template")
+    }
+
+    /// A new directory for a cluster.
+    pub(crate) fn cluster_directory(&self) -> TempDir {
+        let directory = tempfile::Builder::new()
+            .prefix("cluster-")
+            .tempdir_in(self.root.path());
+        let directory = directory.expect("a temporary directory");
+        self.give(directory.path());
+        directory
     }
 
     /// A call of an executable, as the owner of clusters.

@@ -85,6 +85,23 @@ pub(crate) fn plan(client: &mut Client, query: &str) -> String {
     rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
 }
 
+/// Pages that a query has looked at.
+pub(crate) fn pages_of(client: &mut Client, query: &str) -> i64 {
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) {query}");
+    let lines = client.query(&explain, &[]).expect("a plan");
+    let lines = lines.iter().map(|row| row.get::<_, String>(0));
+    // That of the topmost node, which includes those below.
+    let buffers = lines.into_iter().find(|line| line.contains("Buffers: shared"));
+    let buffers = buffers.expect("some pages");
+    let numbers = buffers.split_whitespace().filter_map(|word| {
+        let (name, number) = word.split_once('=')?;
+        ["hit", "read"]
+            .contains(&name)
+            .then(|| number.parse::<i64>().ok())?
+    });
+    numbers.sum()
+}
+
 /// The rows `(k, id)` of a query, read in a certain way.
 pub(crate) fn rows_by(client: &mut Client, query: &str, by: By) -> Vec<KeyAndId> {
     execute(client, by.settings());

@@ -3,7 +3,9 @@
 use postgres::Client;
 
 use crate::cluster::Cluster;
-use crate::rows::{By, Rng, check, create_table, execute, execute_each, number, plan, rows_by, same_rows};
+use crate::rows::{
+    By, Rng, check, create_table, execute, execute_each, number, pages_of, plan, rows_by, same_rows,
+};
 
 const CONDITIONS: [&str; 14] = [
     "true",
@@ -307,4 +309,44 @@ fn index_only_scans_return_what_the_table_has() {
         execute(&mut client, "VACUUM (INDEX_CLEANUP ON) t");
     }
     check(&mut client, "t_k");
+}
+
+/// A scan goes on where its last window ended, without another descent.
+#[test]
+fn a_scan_descends_once() {
+    let cluster = Cluster::start_with("bedload.shrunk = 1");
+    let mut client = cluster.client();
+    create_table(&mut client);
+    for first in (0..80_000).step_by(1000) {
+        execute(
+            &mut client,
+            &format!(
+                "INSERT INTO t SELECT i * 7919 % 100003, i FROM generate_series({first}, {first} + 999) i"
+            ),
+        );
+    }
+    execute(&mut client, "VACUUM ANALYZE t");
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off",
+    );
+    // Prepared, so that no page of a catalogue is counted.
+    execute(
+        &mut client,
+        "SET plan_cache_mode = force_generic_plan;
+         PREPARE one AS SELECT k FROM t WHERE k = 7919;
+         PREPARE first AS SELECT k FROM t WHERE k >= 7919 ORDER BY k LIMIT 1;
+         PREPARE many AS SELECT count(*) FROM t WHERE k BETWEEN 7919 AND 9169",
+    );
+    let mut pages = |query: &str| {
+        let query = format!("EXECUTE {query}");
+        pages_of(&mut client, &query);
+        pages_of(&mut client, &query)
+    };
+    let (one, first, many) = (pages("one"), pages("first"), pages("many"));
+    println!("{one} pages for one key, {first} for the first of a range, {many} for 1,000 rows");
+    // To see that there is no second row, no page is looked at.
+    assert!(one <= first + 4, "{one} and {first} pages");
+    // Each of ten runs has a hundred of the rows, unpacked by and by.
+    assert!(many <= 4 * first, "{many} and {first} pages");
 }

@@ -30,6 +30,13 @@ pub struct Cursor<'t, O, L, S> {
     hash: Option<u64>,
     /// Those of the present interval, the newest first; none before the first interval, and behind the last.
     sources: Vec<Source<'t, O, L, S>>,
+    /// Of each source the entry that comes next, or, until the run has been read, its first entry, before which there is
+    /// none. Apart, as each entry of the range is a look at them all.
+    heads: Vec<RunEdge>,
+    /// How many sources were not read yet.
+    unread: usize,
+    /// The source of the entry that was given last, whose head is that entry still.
+    passed: Option<usize>,
     /// Where the present interval ends, in the cursor's direction.
     fence: Option<PointBuf>,
     state: CursorState,
@@ -46,8 +53,6 @@ enum CursorState {
 /// A run of the present interval.
 struct Source<'t, O, L, S> {
     cursor: RunCursor<O, L, &'t S>,
-    /// The entry that comes next, or, until the run has been read, its first entry, before which there is none.
-    head: RunEdge,
     is_read: bool,
 }
 
@@ -105,6 +110,9 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             is_ascending,
             skips_dead: false,
             sources: Vec::new(),
+            heads: Vec::new(),
+            unread: 0,
+            passed: None,
             fence: None,
             state: CursorState::Before,
         })
@@ -190,6 +198,8 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     /// Begins to read an interval.
     fn enter(&mut self, interval: Interval) -> Result<()> {
         self.sources.clear();
+        self.heads.clear();
+        self.passed = None;
         let order = &self.tree.order;
         let later = |low: &PointBuf, bound: &Bound<PointBuf>| match bound {
             Bound::Unbounded => true,
@@ -235,10 +245,11 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             }
             self.sources.push(Source {
                 cursor,
-                head,
                 is_read: false,
             });
+            self.heads.push(head);
         }
+        self.unread = self.sources.len();
         self.fence = if self.is_ascending {
             interval.high
         } else {
@@ -278,10 +289,12 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         // What older runs have of the same key and tie is passed over, and so are the runs that end with it.
         let mut other = least + 1;
         while other < self.sources.len() {
-            if self.sources[other].is_read && self.compare(other, least).is_eq() {
+            if self.heads[other].prefix == self.heads[least].prefix
+                && self.sources[other].is_read
+                && self.compare(other, least).is_eq()
+            {
                 self.sources[other].cursor.pass();
                 if !self.refresh(other)? {
-                    self.sources.remove(other);
                     continue;
                 }
             }
@@ -311,74 +324,75 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             _ => *bound = Bound::Excluded(point.to_buf()),
         }
         source.cursor.pass();
+        self.passed = Some(least);
         Ok(Some((least, is_tombstone)))
     }
 
     /// The source with the next entry in the cursor's direction; of equals the newest. Only runs that might have it are
     /// read.
     fn least(&mut self) -> Result<Option<usize>, (Run, Error)> {
-        // The source that was passed last may have to read on.
-        let mut index = 0;
-        while index < self.sources.len() {
-            if self.sources[index].is_read && !self.refresh(index)? {
-                self.sources.remove(index);
-            } else {
-                index += 1;
-            }
+        if let Some(passed) = self.passed.take() {
+            self.refresh(passed)?;
         }
         loop {
-            let mut least = None;
-            for index in 0..self.sources.len() {
-                if !self.sources[index].is_read {
-                    continue;
-                }
-                least = match least {
-                    Some(other) if self.compare(index, other).is_ge() => Some(other),
-                    _ => Some(index),
-                };
+            let least = (0..self.sources.len())
+                .filter(|&index| self.unread == 0 || self.sources[index].is_read)
+                .reduce(|least, index| {
+                    if self.compare(index, least).is_lt() {
+                        index
+                    } else {
+                        least
+                    }
+                });
+            if self.unread == 0 {
+                return Ok(least);
             }
             // Of the runs that were not read yet, the one that begins first.
             let unread = (0..self.sources.len())
                 .filter(|&index| !self.sources[index].is_read)
-                .min_by(|&a, &b| self.direct(self.sources[a].head.cmp(&self.sources[b].head)));
+                .min_by(|&a, &b| self.direct(self.heads[a].cmp(&self.heads[b])));
             let unread = unread.filter(|&index| {
                 least.is_none_or(|least| {
-                    let (first, next) = (self.sources[index].head, self.sources[least].head);
+                    let (first, next) = (self.heads[index], self.heads[least]);
                     self.direct(first.prefix.cmp(&next.prefix)).is_le()
                 })
             });
             let Some(unread) = unread else { return Ok(least) };
             self.sources[unread].is_read = true;
-            if !self.refresh(unread)? {
-                self.sources.remove(unread);
-            }
+            self.unread -= 1;
+            self.refresh(unread)?;
         }
     }
 
-    /// Sees to it that a source has its next entry at hand; `false` if it has none.
+    /// Sees to it that a source that was read has its next entry at hand; `false` if it had none, and is taken out.
     fn refresh(&mut self, index: usize) -> Result<bool, (Run, Error)> {
         let source = &mut self.sources[index];
         match source.cursor.fill() {
             Ok(true) => {
                 let entry = source.cursor.present();
-                source.head = RunEdge {
+                self.heads[index] = RunEdge {
                     prefix: entry.prefix(),
                     tie: entry.tie(),
                 };
                 Ok(true)
             }
-            Ok(false) => Ok(false),
+            Ok(false) => {
+                self.sources.remove(index);
+                self.heads.remove(index);
+                Ok(false)
+            }
             Err(error) => Err((*source.cursor.run(), error)),
         }
     }
 
     /// How the next entries of two sources that were read stand to each other, in the cursor's direction.
     fn compare(&self, a: usize, b: usize) -> Ordering {
-        let (a, b) = (&self.sources[a], &self.sources[b]);
-        let ordering = if self.tree.order.prefix_is_exact() || a.head.prefix != b.head.prefix {
-            a.head.cmp(&b.head)
+        let heads = (self.heads[a], self.heads[b]);
+        let ordering = if self.tree.order.prefix_is_exact() || heads.0.prefix != heads.1.prefix {
+            heads.0.cmp(&heads.1)
         } else {
-            a.cursor.present().compare(&b.cursor.present())
+            let (a, b) = (&self.sources[a].cursor, &self.sources[b].cursor);
+            a.present().compare(&b.present())
         };
         self.direct(ordering)
     }

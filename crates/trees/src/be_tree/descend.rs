@@ -56,6 +56,8 @@ pub struct LeafInterval {
     pub high: Option<RunEdge>,
     /// The runs that may have entries of it, and others beside them; the newest first.
     pub runs: Vec<Run>,
+    /// How many nodes lie on the way to it, the root and the leaf among them.
+    pub levels: usize,
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
@@ -85,6 +87,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             low: interval.low.map(edge),
             high: interval.high.map(edge),
             runs: interval.runs.iter().map(|live| live.run).collect(),
+            levels: interval.nodes.len(),
         })
     }
 

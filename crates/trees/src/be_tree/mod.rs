@@ -15,6 +15,7 @@
 //! | [`Cursor`] | a range, in either direction |
 //! | [`Maintainer`] | pushes down, merges and splits, a bounded piece at a time |
 //! | [`BulkDelete`] | vacuum |
+//! | [`Level`] | how much each level has |
 //! | [`Runs`] | what a tree asks of its runs: those of entries, or of another kind |
 //!
 //! # Shape
@@ -74,6 +75,7 @@ mod due;
 mod hint;
 mod insert;
 mod job;
+mod levels;
 mod lookup;
 mod maintain;
 mod meta;
@@ -89,6 +91,7 @@ mod verify;
 pub use cursor::Cursor;
 pub use descend::{LeafInterval, LeafTarget};
 pub use insert::{Pressure, SealedBatch, SortedBatch};
+pub use levels::Level;
 pub use maintain::{Maintainer, MaintenanceWork, Progress};
 pub use options::BeTreeOptions;
 pub use reach::PageVisitor;

@@ -92,9 +92,48 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
         Ok(tree)
     }
 
+    /// The tree with a meta page and a root that were told by one that was [opened](Self::open) before, with the same order,
+    /// layout and settings. Reads no page.
+    ///
+    /// ```
+    /// use bedload_pages::HeapPages;
+    /// use bedload_trees::be_tree::{BeTree, BeTreeOptions};
+    /// use bedload_trees::{NoRow, U64Order};
+    ///
+    /// # fn main() -> bedload_pages::Result<()> {
+    /// let pages = HeapPages::new(8192);
+    /// let settings = BeTreeOptions::new();
+    /// let tree = BeTree::create(&pages, U64Order, NoRow, settings)?;
+    /// let again = BeTree::reopen(&pages, (tree.meta(), tree.root()), U64Order, NoRow, settings);
+    /// assert!(again.get_with(&U64Order::key(7), 0, |_| ())?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reopen(
+        store: S,
+        (meta, root): (PageId, PageId),
+        order: O,
+        layout: L,
+        config: BeTreeOptions,
+    ) -> Self {
+        Self {
+            store,
+            meta,
+            root,
+            order,
+            layout,
+            config,
+        }
+    }
+
     /// The page that names the tree, for life.
     pub fn meta(&self) -> PageId {
         self.meta
+    }
+
+    /// The root's page, for life.
+    pub fn root(&self) -> PageId {
+        self.root
     }
 
     /// The store that keeps its pages.

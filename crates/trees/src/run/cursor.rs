@@ -9,8 +9,9 @@ use super::page::RunPage;
 use super::reader::{RunReader, child_at};
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
+use crate::point::PointBuf;
 use bedload_pages::ReadAhead;
-use bedload_pages::{PageId, PageRead, Result};
+use bedload_pages::{Error, PageId, PageRead, Result};
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     /// The entries between two bounds, tombstones included, ascending.
@@ -40,7 +41,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
 
 /// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a short range should not
 /// pay for all of a leaf.
-const FIRST_WINDOW: usize = 16;
+const FIRST_WINDOW: usize = 8;
 /// By how much more.
 const WINDOW_GROWTH: usize = 4;
 
@@ -48,6 +49,8 @@ const WINDOW_GROWTH: usize = 4;
 pub struct RunCursor<O, L, S> {
     reader: RunReader<O, L, S>,
     is_ascending: bool,
+    /// The page to be read next, before any of `way`: the root, or the first child of the node that was entered last.
+    first: Option<(PageId, u8)>,
     /// The way to the present leaf: of each node above it the children, and which of them is next.
     way: Vec<Children>,
     /// Entries of the present leaf, and which of them are still to come.
@@ -60,13 +63,18 @@ pub struct RunCursor<O, L, S> {
     window: usize,
     skips_dead: bool,
     ahead: ReadAhead,
-    from: Bound<(Vec<u8>, u64)>,
-    to: Bound<(Vec<u8>, u64)>,
+    from: Bound<PointBuf>,
+    to: Bound<PointBuf>,
 }
 
+/// The children of a node behind its first one, which most ranges do not get to: they are taken from the node when the
+/// first one is passed.
 #[derive(Debug)]
 struct Children {
+    node: PageId,
     level: u8,
+    /// Slots of children that are not in `pages` yet.
+    slots: Range<usize>,
     pages: Vec<PageId>,
     /// Children still to come: those from the front, or up to the back.
     next: usize,
@@ -80,22 +88,27 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         to: Bound<Position<'_>>,
         is_ascending: bool,
     ) -> Result<Self> {
-        let owned = |bound: Bound<Position<'_>>| -> Result<Bound<(Vec<u8>, u64)>> {
+        let is_exact = reader.order.prefix_is_exact();
+        let owned = |bound: Bound<Position<'_>>| -> Result<Bound<PointBuf>> {
             if let Bound::Included(position) | Bound::Excluded(position) = bound {
                 position.check_width(&reader.order)?;
             }
-            Ok(bound.map(|position| (position.key.to_vec(), position.tie)))
+            Ok(bound.map(|position| PointBuf {
+                prefix: reader.order.prefix(position.key),
+                tie: position.tie,
+                key: if is_exact {
+                    Vec::new()
+                } else {
+                    position.key.to_vec()
+                },
+            }))
         };
         Ok(Self {
             from: owned(from)?,
             to: owned(to)?,
             is_ascending,
-            way: vec![Children {
-                level: reader.top()? + 1,
-                pages: vec![reader.run.root],
-                next: 0,
-                end: 1,
-            }],
+            first: Some((reader.run.root, reader.top()?)),
+            way: Vec::new(),
             columns: RunColumns::new(&reader.shape),
             next: 0,
             end: 0,
@@ -207,7 +220,18 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
     }
 
     fn next_page(&mut self) -> Result<Option<(PageId, u8)>> {
-        while let Some(children) = self.way.last_mut() {
+        if let Some((page, level)) = self.first {
+            if level == 0 {
+                self.read_ahead()?;
+            }
+            self.first = None;
+            return Ok(Some((page, level)));
+        }
+        loop {
+            self.take_children()?;
+            let Some(children) = self.way.last_mut() else {
+                return Ok(None);
+            };
             if children.next < children.end {
                 let level = children.level - 1;
                 let slot = if self.is_ascending {
@@ -225,7 +249,27 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             }
             self.way.pop();
         }
-        Ok(None)
+    }
+
+    /// Takes the children of the lowest node on the way that were left there.
+    fn take_children(&mut self) -> Result<()> {
+        let Some(children) = self.way.last_mut() else {
+            return Ok(());
+        };
+        if children.slots.is_empty() {
+            return Ok(());
+        }
+        let (reader, id, skips_dead) = (&self.reader, children.node, self.skips_dead);
+        let guard = reader.store.read(id)?;
+        let page = RunPage::parse(&guard, &reader.child_shape, id, &reader.name(), children.level)?;
+        let slots = children.slots.clone();
+        children.pages = slots
+            .filter(|&slot| !(skips_dead && page.is_dead(slot)))
+            .map(|slot| child_at(&page, id, slot))
+            .collect::<Result<_>>()?;
+        (children.next, children.end) = (0, children.pages.len());
+        children.slots = 0..0;
+        Ok(())
     }
 
     /// Has the store fetch leaves behind the one that comes now.
@@ -247,17 +291,24 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
 
     /// How many entries of the page lie before the range begins, and how many before it ends.
     fn ranks<R: RowLayout>(&self, page: &RunPage<'_, R>) -> Result<(usize, usize)> {
-        let rank =
-            |bound: &Bound<(Vec<u8>, u64)>, unbounded: usize, counts_equal: fn(bool) -> bool| match bound {
-                Bound::Unbounded => Ok(unbounded),
-                Bound::Included((key, tie)) | Bound::Excluded((key, tie)) => {
-                    let (rank, found) = self.reader.rank(page, Position { key, tie: *tie })?;
-                    let is_included = matches!(bound, Bound::Included(_));
-                    Ok(rank + usize::from(found && counts_equal(is_included)))
-                }
-            };
-        let begin = rank(&self.from, 0, |is_included| !is_included)?;
-        let end = rank(&self.to, page.count(), |is_included| is_included)?;
+        let rank = |point: &PointBuf, counts_equal: bool| {
+            let (rank, found) = self.reader.rank(page, point.as_point())?;
+            Ok::<_, Error>(rank + usize::from(found && counts_equal))
+        };
+        // Most pages that a long range meets lie within it.
+        let is_beyond =
+            |to: &PointBuf| (page.count().checked_sub(1)).is_some_and(|last| page.prefix(last) < to.prefix);
+        let begin = match &self.from {
+            Bound::Unbounded => 0,
+            Bound::Included(from) => rank(from, false)?,
+            Bound::Excluded(from) => rank(from, true)?,
+        };
+        let end = match &self.to {
+            Bound::Unbounded => page.count(),
+            Bound::Included(to) | Bound::Excluded(to) if is_beyond(to) => page.count(),
+            Bound::Included(to) => rank(to, true)?,
+            Bound::Excluded(to) => rank(to, false)?,
+        };
         Ok((begin, end.max(begin)))
     }
 
@@ -297,17 +348,30 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         let page = RunPage::parse(&guard, &reader.child_shape, id, &reader.name(), level)?;
         let (begin, end) = self.ranks(&page)?;
         // The child before the first entry of the range may have entries of it, too.
-        let pages: Vec<PageId> = (begin.saturating_sub(1)..end)
-            .filter(|&slot| !(self.skips_dead && page.is_dead(slot)))
-            .map(|slot| child_at(&page, id, slot))
-            .collect::<Result<_>>()?;
+        let mut slots = begin.saturating_sub(1)..end;
+        let is_dead = |slot: &usize| self.skips_dead && page.is_dead(*slot);
+        let first = if self.is_ascending {
+            slots.find(|slot| !is_dead(slot))
+        } else {
+            slots.rfind(|slot| !is_dead(slot))
+        };
+        self.first = match first {
+            Some(slot) => Some((child_at(&page, id, slot)?, level - 1)),
+            None => None,
+        };
         self.ahead.enter_node();
+        drop(guard);
         self.way.push(Children {
+            node: id,
             level,
+            slots,
+            pages: Vec::new(),
             next: 0,
-            end: pages.len(),
-            pages,
+            end: 0,
         });
+        if self.window == usize::MAX {
+            self.take_children()?;
+        }
         Ok(())
     }
 }

@@ -23,7 +23,7 @@
 
 use std::iter::successors;
 use std::mem::size_of;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 const HEADER_LEN: usize = 24;
 const PADDING_LEN: usize = size_of::<u64>();
@@ -102,6 +102,7 @@ impl Line {
     }
 
     /// What the line says at a position.
+    #[inline]
     fn at(&self, index: usize) -> u64 {
         let index = index as u64;
         self.base
@@ -182,8 +183,53 @@ fn bits_of(difference: u64) -> u32 {
     }
 }
 
+/// The packed columns of a page: a few of them, those of an index, without an allocation.
+#[derive(Debug, Clone)]
+pub(super) struct Frames<'p> {
+    few: [Frame<'p>; FEW],
+    count: usize,
+    /// All of them, if they are more than a few.
+    many: Vec<Frame<'p>>,
+}
+
+const FEW: usize = 4;
+
+impl<'p> Frames<'p> {
+    /// Takes `columns` columns of `count` numbers off `bytes`; `None` if they are not all there.
+    #[inline]
+    pub(super) fn take(bytes: &mut &'p [u8], columns: usize, count: usize) -> Option<Self> {
+        let mut frames = Self {
+            few: [Frame::default(); FEW],
+            count: columns,
+            many: Vec::new(),
+        };
+        if columns > FEW {
+            let many = (0..columns).map(|_| Frame::take(bytes, count));
+            frames.many = many.collect::<Option<_>>()?;
+            return Some(frames);
+        }
+        for frame in &mut frames.few[..columns] {
+            *frame = Frame::take(bytes, count)?;
+        }
+        Some(frames)
+    }
+}
+
+impl<'p> Deref for Frames<'p> {
+    type Target = [Frame<'p>];
+
+    #[inline]
+    fn deref(&self) -> &[Frame<'p>] {
+        if self.count > FEW {
+            &self.many
+        } else {
+            &self.few[..self.count]
+        }
+    }
+}
+
 /// A packed column.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Frame<'p> {
     line: Line,
     mask: u64,
@@ -225,11 +271,13 @@ impl<'p> Frame<'p> {
     /// # Panics
     ///
     /// If the column has no such position.
+    #[inline]
     pub(super) fn get(&self, index: usize) -> u64 {
         assert!(index < self.count, "number {index} of {}", self.count);
         self.line.at(index).wrapping_add(self.difference(index))
     }
 
+    #[inline]
     fn difference(&self, index: usize) -> u64 {
         let bit = index * self.line.bits as usize;
         let word = self.differences[bit / 8..]

@@ -10,6 +10,7 @@ use super::page::{HintMap, RunPage};
 use super::reader::{RunReader, child_at};
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
+use crate::point::Point;
 use bedload_pages::{PageId, Result, VacuumStore};
 
 /// Of a node above the leaves: a child, where its positions end, and its slot.
@@ -81,7 +82,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
         let page = RunPage::parse(&guard, &self.child_shape, id, &self.name(), level)?;
         let mut shares: Vec<Share> = Vec::new();
         for (index, &position) in dead.iter().enumerate() {
-            let (rank, found) = self.rank(&page, position)?;
+            let (rank, found) = self.rank(&page, Point::new(&self.order, position)?)?;
             let slot = if found { rank } else { rank.saturating_sub(1) };
             match shares.last_mut() {
                 Some((_, end, last)) if *last == slot => *end = index + 1,
@@ -97,7 +98,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
             let page = RunPage::parse(bytes, &self.shape, id, &self.name(), 0)?;
             let mut found = Vec::new();
             for &position in dead {
-                if let (index, true) = self.rank(&page, position)? {
+                if let (index, true) = self.rank(&page, Point::new(&self.order, position)?)? {
                     found.push(index);
                 }
             }

@@ -32,7 +32,7 @@
 use std::ops::Range;
 
 use super::columns::RunColumns;
-use super::frame::{Frame, Line};
+use super::frame::{Frame, Frames, Line};
 use super::shape::Shape;
 use crate::entry::RowLayout;
 use bedload_pages::{Error, PageId, Result};
@@ -170,7 +170,7 @@ pub(super) struct RunPage<'p, L> {
     shape: &'p Shape<L>,
     id: PageId,
     count: usize,
-    numbers: Vec<Frame<'p>>,
+    numbers: Frames<'p>,
     wide: Vec<&'p [u8]>,
     common: &'p [u8],
     strings: Vec<&'p [u8]>,
@@ -214,6 +214,7 @@ impl HintMap {
 
 impl<'p, L: RowLayout> RunPage<'p, L> {
     /// The page of a run, at the level at which it is expected.
+    #[inline]
     pub(super) fn parse(
         page: &'p [u8],
         shape: &'p Shape<L>,
@@ -254,6 +255,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         Err(corrupt(reason))
     }
 
+    #[inline]
     fn parse_columns(
         mut rest: &'p [u8],
         shape: &'p Shape<L>,
@@ -262,9 +264,7 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         common_len: usize,
     ) -> Option<Self> {
         let len_bytes = rest.len();
-        let numbers: Vec<Frame<'p>> = (0..shape.number_columns())
-            .map(|_| Frame::take(&mut rest, count))
-            .collect::<Option<_>>()?;
+        let numbers = Frames::take(&mut rest, shape.number_columns(), count)?;
         let mut take = |len: usize| {
             let (taken, behind) = rest.split_at_checked(len)?;
             rest = behind;
@@ -301,11 +301,13 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
     }
 
     /// Whether an entry was deleted in place.
+    #[inline]
     pub(super) fn is_deleted(&self, index: usize) -> bool {
         self.deleted[index / 8] >> (index % 8) & 1 == 1
     }
 
     /// Whether an entry was deleted in place, or has a hint.
+    #[inline]
     pub(super) fn is_dead(&self, index: usize) -> bool {
         (self.deleted[index / 8] | self.hinted[index / 8]) >> (index % 8) & 1 == 1
     }
@@ -338,10 +340,12 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         self.count
     }
 
+    #[inline]
     pub(super) fn prefix(&self, index: usize) -> u64 {
         self.numbers[0].get(index)
     }
 
+    #[inline]
     pub(super) fn tie(&self, index: usize) -> u64 {
         if self.shape.ties {
             self.numbers[1].get(index)
@@ -410,6 +414,9 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
             return Ok(());
         }
         columns.clear();
+        if range.is_empty() {
+            return Ok(());
+        }
         for (frame, numbers) in self.numbers.iter().zip(&mut columns.numbers) {
             frame.unpack(range.clone(), numbers);
         }
@@ -419,7 +426,8 @@ impl<'p, L: RowLayout> RunPage<'p, L> {
         for column in 0..self.strings.len() {
             self.unpack_strings(column, range.clone(), columns)?;
         }
-        let is_marked = |map: &[u8]| map.iter().any(|&byte| byte != 0);
+        let bytes = range.start / 8..range.end.div_ceil(8);
+        let is_marked = |map: &[u8]| map[bytes.clone()].iter().any(|&byte| byte != 0);
         if skips_dead && is_marked(self.hinted) {
             columns.retain(self.shape, |index| !self.is_dead(range.start + index));
         } else if is_marked(self.deleted) {

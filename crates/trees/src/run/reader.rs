@@ -10,6 +10,7 @@ use super::shape::Shape;
 use super::{Run, RunOptions};
 use crate::entry::{FixedRow, Position, RowLayout};
 use crate::key_order::KeyOrder;
+use crate::point::Point;
 use bedload_pages::{Error, PageId, PageRead, Result};
 
 /// Reads a run. Its pages never change, so a reader holds no latch between two calls.
@@ -75,18 +76,18 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         view: impl FnOnce(RunEntry<'_, O, L>) -> R,
     ) -> Result<Option<R>> {
         let position = Position { key, tie };
-        position.check_width(&self.order)?;
+        let point = Point::new(&self.order, position)?;
         let (mut id, mut level) = (self.run.root, self.top()?);
         while level > 0 {
             id = self.child(id, level, |page| {
-                let (rank, found) = self.rank(page, position)?;
+                let (rank, found) = self.rank(page, point)?;
                 Ok(if found { rank } else { rank.saturating_sub(1) })
             })?;
             level -= 1;
         }
         let guard = self.store.read(id)?;
         let page = RunPage::parse(&guard, &self.shape, id, &self.name(), 0)?;
-        let (rank, found) = self.rank(&page, position)?;
+        let (rank, found) = self.rank(&page, point)?;
         if !found || page.is_deleted(rank) {
             return Ok(None);
         }
@@ -124,24 +125,19 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         child_at(&page, id, slot)
     }
 
-    /// How many entries of the page lie before the position, and whether one lies at it.
-    pub(super) fn rank<R: RowLayout>(
-        &self,
-        page: &RunPage<'_, R>,
-        position: Position<'_>,
-    ) -> Result<FoundEntry> {
-        let prefix = self.order.prefix(position.key);
+    /// How many entries of the page lie before the point, and whether one lies at it.
+    pub(super) fn rank<R: RowLayout>(&self, page: &RunPage<'_, R>, point: Point<'_>) -> Result<FoundEntry> {
         let mut scratch = Vec::new();
         let (mut low, mut high) = (0, page.count());
         while low < high {
             let middle = usize::midpoint(low, high);
-            let order = match page.prefix(middle).cmp(&prefix) {
+            let order = match page.prefix(middle).cmp(&point.prefix) {
                 Ordering::Equal if !self.order.prefix_is_exact() => {
-                    self.order.compare(page.key(middle, &mut scratch)?, position.key)
+                    self.order.compare(page.key(middle, &mut scratch)?, point.key)
                 }
                 other => other,
             };
-            match order.then_with(|| page.tie(middle).cmp(&position.tie)) {
+            match order.then_with(|| page.tie(middle).cmp(&point.tie)) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok((middle, true)),
                 Ordering::Greater => high = middle,
@@ -196,13 +192,13 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     ///
     /// The key has not the order's width, the store failed, or a page is damaged.
     pub fn estimate_rank(&self, position: Position<'_>) -> Result<u64> {
-        position.check_width(&self.order)?;
+        let point = Point::new(&self.order, position)?;
         let (mut id, mut level) = (self.run.root, self.top()?);
         // Entries before the present node's first, and below it.
         let (mut before, mut within) = (0, self.run.entries);
         while level > 0 {
             id = self.child(id, level, |page| {
-                let (rank, found) = self.rank(page, position)?;
+                let (rank, found) = self.rank(page, point)?;
                 let slot = if found { rank } else { rank.saturating_sub(1) };
                 let share = within / page.count().max(1) as u64;
                 before += share * slot as u64;
@@ -213,7 +209,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         }
         let guard = self.store.read(id)?;
         let page = RunPage::parse(&guard, &self.shape, id, &self.name(), 0)?;
-        let (rank, _) = self.rank(&page, position)?;
+        let (rank, _) = self.rank(&page, point)?;
         Ok(before.saturating_add(rank as u64).min(self.run.entries))
     }
 }
