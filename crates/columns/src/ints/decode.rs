@@ -161,6 +161,10 @@ impl<'a> Plain<'a> {
     }
 
     fn for_each(&self, rows: Range<usize>, mut sink: impl FnMut(&mut [i64]) -> Result<()>) -> Result<()> {
+        if rows.len() == 1 {
+            // Without unpacking its block.
+            return sink(&mut [self.get(rows.start)?]);
+        }
         let mut values = [0; BLOCK];
         let mut numbers = [0; BLOCK];
         let mut from = rows.start;

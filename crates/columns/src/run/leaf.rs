@@ -24,6 +24,7 @@ use bedload_pages::{PageId, Result};
 
 use super::place::{Place, times};
 use super::{corrupt, of_leaf};
+use crate::bits::BLOCK;
 use crate::leaf::LeafReader;
 use crate::value::Value;
 use crate::wire::Bytes;
@@ -233,29 +234,38 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         }
     }
 
-    /// The first row for which `is_beyond` holds, which holds for all rows behind it; or the number of rows. Reads a few
-    /// values, of one block each.
+    /// The first row at or after a place, or the number of rows. Reads a value of a few blocks, and the times of one.
     ///
     /// # Errors
     ///
     /// As for [`times`](Self::times).
-    pub fn search(&self, time: usize, is_beyond: impl Fn(Place) -> bool) -> Result<usize> {
-        if is_beyond(self.header.first) {
+    pub fn search(&self, time: usize, place: Place) -> Result<usize> {
+        if self.header.first >= place {
             return Ok(0);
         }
-        if !is_beyond(self.header.last) {
+        if self.header.last < place {
             return Ok(self.rows());
         }
-        let (mut low, mut high) = (1, self.rows() - 1);
+        // The last block that begins before the place: a value within a block costs a sum over those before it there.
+        let (mut low, mut high) = (0, (self.rows() - 1) / BLOCK);
         while low < high {
-            let middle = usize::midpoint(low, high);
-            if is_beyond(self.place(time, middle)?) {
-                high = middle;
+            let middle = usize::midpoint(low, high) + 1;
+            if self.place(time, middle * BLOCK)? < place {
+                low = middle;
             } else {
-                low = middle + 1;
+                high = middle - 1;
             }
         }
-        Ok(low)
+        let begin = low * BLOCK;
+        let times = self.times(time, begin..self.rows().min(begin + BLOCK))?;
+        let first = times.partition_point(|&time| time < place.time);
+        let end = first + times[first..].partition_point(|&time| time == place.time);
+        let (first, end) = (begin + first, begin + end);
+        if place.sequence == 0 || first == end {
+            return Ok(first);
+        }
+        let sequences = self.sequences(first..end)?;
+        Ok(first + sequences.partition_point(|&sequence| sequence < place.sequence))
     }
 
     /// The rows between two places; none if these are the wrong way round.
@@ -264,15 +274,19 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
     ///
     /// As for [`times`](Self::times).
     pub fn between(&self, time: usize, (from, to): (Bound<Place>, Bound<Place>)) -> Result<Range<usize>> {
+        let after = |place: Place| match place.next() {
+            Some(next) => self.search(time, next),
+            None => Ok(self.rows()),
+        };
         let begin = match from {
             Bound::Unbounded => 0,
-            Bound::Included(from) => self.search(time, |place| place >= from)?,
-            Bound::Excluded(from) => self.search(time, |place| place > from)?,
+            Bound::Included(from) => self.search(time, from)?,
+            Bound::Excluded(from) => after(from)?,
         };
         let end = match to {
             Bound::Unbounded => self.rows(),
-            Bound::Included(to) => self.search(time, |place| place > to)?,
-            Bound::Excluded(to) => self.search(time, |place| place >= to)?,
+            Bound::Included(to) => after(to)?,
+            Bound::Excluded(to) => self.search(time, to)?,
         };
         Ok(begin..end.max(begin))
     }

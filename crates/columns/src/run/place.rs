@@ -23,6 +23,18 @@ pub struct Place {
 }
 
 impl Place {
+    /// The place just after it; `None` behind the last of all.
+    #[must_use]
+    pub fn next(self) -> Option<Self> {
+        Some(match self.sequence.checked_add(1) {
+            Some(sequence) => Self { sequence, ..self },
+            None => Self {
+                time: self.time.checked_add(1)?,
+                sequence: 0,
+            },
+        })
+    }
+
     /// As a tree describes it.
     #[must_use]
     pub fn edge(self) -> RunEdge {

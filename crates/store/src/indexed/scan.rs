@@ -333,7 +333,7 @@ impl IndexedScan {
             stretches.push_of(set, rows);
         }
         let mut columns: Vec<ArrayRef> = stretches.build()?;
-        if self.wanted.reverse {
+        if self.wanted.reverse && rows > 1 {
             let backwards = UInt64Array::from_iter_values((0..rows as u64).rev());
             for column in &mut columns {
                 *column = take(column, &backwards, None)?;
