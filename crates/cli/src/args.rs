@@ -100,6 +100,10 @@ pub(crate) struct IngestArgs {
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
 
+    /// Measure how far from sorted the rows of this run were; their times are read once more for it
+    #[arg(long)]
+    pub(crate) order: bool,
+
     /// Print `acknowledged N` when the first N rows are durable, after each batch
     #[arg(long)]
     pub(crate) ack: bool,

@@ -81,6 +81,7 @@ impl Demo<'_> {
             csv: csv_args(),
             batch_rows: NonZeroUsize::MIN.saturating_add(32_767),
             layout: LayoutArgs::default(),
+            order: true,
             ack: false,
             json: false,
         }
@@ -200,13 +201,13 @@ fn csv_args() -> CsvArgs {
 }
 
 fn ingest_text(report: &Report) -> String {
-    let stored = report.sortedness.rows;
+    let stored = report.rows;
     let mut text = format!("{:>11} rows read\n", grouped(stored + report.skipped_rows()));
     for (reason, rows) in &report.skipped {
         text += &format!("{:>11} left out: {reason} in column {TIME}\n", grouped(*rows));
     }
     text += &format!("{:>11} rows stored, and of these\n", grouped(stored));
-    let measures = sortedness_text(&report.sortedness);
+    let measures = report.order.as_ref().map(sortedness_text).unwrap_or_default();
     let measures: Vec<&str> = measures.lines().skip(1).collect();
     text += &measures.join("\n");
     text += &format!("\n{:>11} rows a second\n", grouped(report.rows_per_second()));

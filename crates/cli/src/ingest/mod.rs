@@ -75,8 +75,12 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     let reported = loaded.and_then(|()| {
         target.store().flush()?;
         let elapsed = started.elapsed();
-        let measured = (measure.finish(target.table())?, measure.on_grid());
-        let report = Report::new(&target, &args.table, measured, &rejects, elapsed)?;
+        let order = match args.order {
+            true => Some(measure.finish(target.table())?),
+            false => None,
+        };
+        let done = (measure.rows(), order, measure.on_grid());
+        let report = Report::new(&target, &args.table, done, &rejects, elapsed)?;
         interrupt::check()?;
         Ok(report)
     });

@@ -16,7 +16,10 @@ use crate::output::stdout::Stdout;
 
 /// What a run has done.
 pub(crate) struct Report {
-    pub(crate) sortedness: Sortedness,
+    /// Rows appended.
+    pub(crate) rows: u64,
+    /// How far from sorted they were, if that was asked for.
+    pub(crate) order: Option<Sortedness>,
     /// Of a sparse table.
     pub(crate) on_grid: Option<OnGrid>,
     /// Rows left out, by reason.
@@ -35,14 +38,15 @@ impl Report {
     pub(super) fn new(
         target: &Target,
         table: &str,
-        (sortedness, on_grid): (Sortedness, Option<OnGrid>),
+        (rows, order, on_grid): (u64, Option<Sortedness>, Option<OnGrid>),
         rejects: &Rejects,
         elapsed: Duration,
     ) -> Result<Self> {
         let info = target.store().info()?;
         let found = info.tables.iter().find(|info| info.name == table);
         Ok(Self {
-            sortedness,
+            rows,
+            order,
             on_grid,
             skipped: rejects
                 .by_reason()
@@ -64,7 +68,7 @@ impl Report {
 
     pub(crate) fn rows_per_second(&self) -> u64 {
         let nanos = self.elapsed.as_nanos().max(1);
-        let rate = u128::from(self.sortedness.rows) * 1_000_000_000 / nanos;
+        let rate = u128::from(self.rows) * 1_000_000_000 / nanos;
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
@@ -78,7 +82,10 @@ impl Report {
         if as_json {
             return out.json(&self.json());
         }
-        out.line(&sortedness_text(&self.sortedness))?;
+        match &self.order {
+            Some(order) => out.line(&sortedness_text(order))?,
+            None => out.line(&format!("{:>11} rows", grouped(self.rows)))?,
+        }
         if let Some(on_grid) = self
             .on_grid
             .filter(|on_grid| on_grid.moved + on_grid.collided > 0)
@@ -121,7 +128,10 @@ impl Report {
             .iter()
             .map(|(reason, rows)| (reason.clone(), (*rows).into()))
             .collect();
-        let mut object = sortedness_json(&self.sortedness);
+        let mut object = match &self.order {
+            Some(order) => sortedness_json(order),
+            None => json!({ "rows": self.rows }),
+        };
         object["skipped"] = json!({
             "rows": self.skipped_rows(),
             "by_reason": by_reason,

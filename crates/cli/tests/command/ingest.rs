@@ -119,6 +119,15 @@ fn a_report_that_machines_can_read() {
     let place = Place::new();
     place.write("a.csv", near_sorted_csv(1000));
     let report = place.json("ingest s t a.csv --time t --time-unit s --json");
+    assert_eq!((&report["rows"], &report.get("k")), (&1000.into(), &None));
+    let told = place.output("ingest s u a.csv --time t --time-unit s");
+    assert!(
+        told.starts_with("      1,000 rows\n") && !told.contains(" K "),
+        "{told}"
+    );
+    let told = place.output("ingest s v a.csv --time t --time-unit s --order");
+    assert!(told.contains(" K "), "{told}");
+    let report = place.json("ingest s w a.csv --time t --time-unit s --order --json");
     assert_eq!(report["rows"], 1000);
     assert_eq!(report["table_rows"], 1000);
     assert_eq!(report["skipped"]["rows"], 0);
@@ -143,7 +152,7 @@ fn the_measure_is_that_of_the_run_and_not_of_the_table() {
     let place = Place::new();
     place.write("a.csv", near_sorted_csv(1000));
     place.output("ingest s t a.csv --time t --time-unit s");
-    let again = place.json("ingest s t a.csv --time t --time-unit s --json --batch-rows 64");
+    let again = place.json("ingest s t a.csv --time t --time-unit s --order --json --batch-rows 64");
     let measured = place.json("sortedness a.csv --column t --json");
     assert_eq!(
         (&again["rows"], &again["table_rows"]),

@@ -26,7 +26,7 @@ fn rows_come_back_and_a_later_one_takes_the_place_of_an_earlier() {
         "t,x\n2020-01-01T00:00:00,1\n1969-12-31T23:59:50,2\n2020-01-01T00:00:10,\n",
     );
     place.write("b.csv", "t,x\n2020-01-01T00:00:00,4\n");
-    let report = place.output("ingest s t a.csv --time t --layout sparse --interval 10s --json");
+    let report = place.output("ingest s t a.csv --time t --layout sparse --interval 10s --order --json");
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(
         (&report["rows"], &report["below_running_max"]),
