@@ -70,10 +70,14 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     let (origin, records) = results.file(file)?;
     let rounds = records.iter().map(|kept| kept.rounds).max()?;
     let params = &records.first()?.params;
-    let rows = params.get("rows").map_or("", String::as_str);
+    let rows: f64 = params.get("rows")?.parse().ok()?;
     let mut text = format!(
-        "`{}` on {} (UTC), commit {}, {}; {rows} rows, figures of up to {rounds} turns.",
-        origin.command, origin.date, origin.commit, origin.machine
+        "`{}`\n\non {} (UTC), commit {}, {}; {} rows, medians of up to {rounds} turns.",
+        origin.command,
+        origin.date,
+        origin.commit,
+        origin.machine,
+        number(rows)
     );
     if !origin.note.is_empty() {
         write!(text, " {}", origin.note).ok()?;

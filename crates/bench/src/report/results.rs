@@ -45,7 +45,11 @@ impl Origin {
     /// Of what this process did.
     #[must_use]
     pub fn of_this_process(note: &str) -> Self {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+        // It is told apart, and its words are not quoted here.
+        if let Some(at) = arguments.iter().position(|argument| argument == "--note") {
+            arguments.drain(at..(at + 2).min(arguments.len()));
+        }
         let memory = proc_field("/proc/meminfo", "MemTotal");
         let kib = memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
