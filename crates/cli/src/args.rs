@@ -210,6 +210,10 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
 
+    /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null'; of several, all of them
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) conditions: Vec<String>,
+
     /// The most rows to print
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,

@@ -143,6 +143,7 @@ impl Demo<'_> {
         let query = Query {
             range,
             columns: Some(&columns),
+            conditions: Vec::new(),
             limit: Some(limit),
             reverse,
         };

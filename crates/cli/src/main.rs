@@ -2,6 +2,7 @@
 
 mod args;
 mod backup;
+mod condition;
 mod convert;
 mod delete;
 mod demo;

@@ -6,6 +6,7 @@ use arrow_schema::{Schema, SchemaRef};
 use bedload::Table;
 
 use crate::args::QueryArgs;
+use crate::condition::Condition;
 use crate::exit::{Failure, Result};
 use crate::interrupt;
 use crate::output::Answer;
@@ -20,6 +21,11 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     let query = Query {
         range: store::tick_range(&table, &args.range)?,
         columns: args.columns.as_deref(),
+        conditions: args
+            .conditions
+            .iter()
+            .map(|text| Condition::read(&table, text))
+            .collect::<Result<_>>()?,
         limit: args.limit,
         reverse: args.reverse,
     };
@@ -34,6 +40,8 @@ pub(crate) struct Query<'a> {
     pub(crate) range: TickRange,
     /// All if `None`.
     pub(crate) columns: Option<&'a [String]>,
+    /// What every row meets.
+    pub(crate) conditions: Vec<Condition>,
     pub(crate) limit: Option<u64>,
     /// Latest first.
     pub(crate) reverse: bool,
@@ -73,6 +81,9 @@ impl Query<'_> {
         if let Some(columns) = self.columns {
             let names: Vec<&str> = columns.iter().map(String::as_str).collect();
             scan = scan.columns(&names)?;
+        }
+        for condition in &self.conditions {
+            scan = condition.apply(scan)?;
         }
         if self.reverse {
             scan = scan.rev();

@@ -324,3 +324,60 @@ fn arrow_files_and_streams_hold_the_rows_and_their_types() {
         assert_eq!(read, rows);
     }
 }
+
+#[test]
+fn rows_that_meet_conditions() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,n,state,x y\n2020-01-01 00:00:00,1,ok,1.5\n2020-01-01 00:00:01,2,low,\n\
+         2020-01-01 00:00:02,3,\"it's, so\",-2\n2020-01-02 00:00:00,4,ok,7\n",
+    );
+    place.output("ingest s t a.csv --time t --batch-rows 2");
+    for flush in [false, true] {
+        if flush {
+            place.output("verify s");
+        }
+        let numbers = |conditions: &[&str]| -> Vec<u32> {
+            let mut arguments = vec!["query", "s", "t", "--format", "csv", "--columns", "n"];
+            for condition in conditions {
+                arguments.extend(["--where", condition]);
+            }
+            let answer = place.run_with(&arguments).succeeds();
+            answer.lines().skip(1).map(|line| line.parse().unwrap()).collect()
+        };
+        for (condition, expected) in [
+            ("n>=3", &[3, 4][..]),
+            ("n = 2", &[2]),
+            ("n != 2", &[1, 3, 4]),
+            ("n in 4, 1,9", &[1, 4]),
+            ("state = ok", &[1, 4]),
+            ("state in 'low','ok'", &[1, 2, 4]),
+            ("state = \"it's, so\"", &[3]),
+            ("x y is null", &[2]),
+            ("x y IS NOT NULL", &[1, 3, 4]),
+            ("x y < 1.5", &[3]),
+            ("t > 2020-01-01", &[2, 3, 4]),
+            ("t >= '2020-01-01 00:00:02'", &[3, 4]),
+        ] {
+            assert_eq!(numbers(&[condition]), expected, "{condition}");
+        }
+        assert_eq!(numbers(&["n > 1", "state = ok"]), [4]);
+        assert!(numbers(&["n > 9"]).is_empty());
+    }
+    for (condition, reason) in [
+        (
+            "m = 1",
+            "it does not begin with a column of table t; there are: t, n, state, x y",
+        ),
+        ("n", "it does not begin with a column"),
+        ("n ~ 1", "the column is followed by one of"),
+        ("n = one", "one is no value of type Int"),
+        ("n = 99999999999999999999", "is no value of type Int"),
+        ("t > yesterday", "yesterday"),
+    ] {
+        let outcome = place.run_with(&["query", "s", "t", "--where", condition]);
+        let message = outcome.fails(1);
+        assert!(message.contains(reason), "{condition}: {message}");
+    }
+}

@@ -1,7 +1,5 @@
 //! Conditions on the columns of rows.
 
-use std::sync::Arc;
-
 use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
 use bedload_columns::Predicate;
@@ -13,7 +11,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     /// Positions of columns in the schema, and what is asked of them.
-    conditions: Arc<[(usize, Predicate)]>,
+    conditions: Vec<(usize, Predicate)>,
 }
 
 impl Filter {
@@ -56,7 +54,7 @@ impl Filter {
         mut column: impl FnMut(usize) -> Result<ArrayRef>,
     ) -> Result<Option<BooleanBuffer>> {
         let mut selected: Option<BooleanBuffer> = None;
-        for (position, predicate) in &*self.conditions {
+        for (position, predicate) in &self.conditions {
             // Later conditions cannot bring a row back.
             if selected.as_ref().is_some_and(|rows| rows.count_set_bits() == 0) {
                 break;

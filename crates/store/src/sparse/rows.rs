@@ -57,18 +57,16 @@ impl SparseScan {
         if projection.with_sequence() {
             return Err(Error::schema("a sparse table keeps no sequence numbers"));
         }
-        // Columns that are compared come after those that are wanted.
-        let asked: Vec<usize> = projection.columns().collect();
-        let wanted = asked.len();
-        let mut columns = asked;
-        for (column, _) in filter.conditions() {
-            if !columns.contains(column) {
-                columns.push(*column);
-            }
-        }
-        let read = if columns.len() == wanted {
+        let read = if filter.is_empty() {
             projection.clone()
         } else {
+            // Columns that are compared come after those that are wanted.
+            let mut columns: Vec<usize> = projection.columns().collect();
+            for (column, _) in filter.conditions() {
+                if !columns.contains(column) {
+                    columns.push(*column);
+                }
+            }
             Projection::new(table.schema.clone(), columns, false)
         };
         Ok(Self {
