@@ -95,7 +95,9 @@ fn what_was_acknowledged_survives_kills() {
     );
     check(&mut client, "t_k");
     let written: i64 = serials.iter().map(|serial| serial.load(Ordering::Relaxed)).sum();
-    assert!(written > 100, "{written} statements were acknowledged");
+    // However busy the machine is, or nothing was at stake.
+    let kills = i64::try_from(kills()).expect("few");
+    assert!(written >= kills, "{written} statements were acknowledged, {kills} kills");
 }
 
 /// Pages that crashes cut off from the tree are free again after a VACUUM, beside others that write.
