@@ -6,7 +6,6 @@
 mod arrow_stream;
 mod conform;
 mod error;
-mod filter;
 mod index;
 mod interrupt;
 mod numpy_columns;

@@ -3,17 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,
-    StringArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
+    UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use bedload::Scan;
+use bedload::{Operator, Predicate, Scan, ScanReader};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_stream::{Batch, capsule_of};
 use crate::error;
-use crate::filter::{Comparison, Condition, filter};
 use crate::interrupt;
 
 /// A snapshot that its store can take back when it is closed.
@@ -35,10 +34,8 @@ pub(crate) struct Rows {
     table: String,
     start: Option<i64>,
     stop: Option<i64>,
-    /// Of the scan: those that are wanted, then those that only conditions need.
     columns: Option<Vec<String>>,
-    wanted: usize,
-    conditions: Vec<Condition>,
+    conditions: Vec<(String, Predicate)>,
     reverse: bool,
     limit: Option<u64>,
     schema: SchemaRef,
@@ -62,22 +59,13 @@ impl Rows {
         reverse: bool,
         limit: Option<u64>,
     ) -> PyResult<Self> {
-        let all = scan_of(&held(&snapshot)?, &table, start, stop, None)?
-            .schema()
-            .clone();
-        let needs_all = columns.is_none();
-        let mut names =
-            columns.unwrap_or_else(|| all.fields().iter().map(|field| field.name().clone()).collect());
-        let wanted = names.len();
-        let mut compared = Vec::new();
+        let mut scan = scan_of(&held(&snapshot)?, &table, start, stop, None)?;
+        let all = scan.schema().clone();
+        let mut predicates = Vec::new();
         for (name, sign, constant) in conditions {
-            let comparison = Comparison::of_sign(sign).ok_or_else(|| {
+            let operator = operator_of(sign).ok_or_else(|| {
                 error::schema(format!("{sign:?} is no comparison: use =, !=, <, <=, > or >="))
             })?;
-            let column = names.iter().position(|other| other == name).unwrap_or_else(|| {
-                names.push(name.clone());
-                names.len() - 1
-            });
             let known = all.fields().iter().map(|field| field.name().clone()).collect();
             let field = all.field_with_name(name).map_err(|_| {
                 error::of_store(bedload::Error::NoSuchColumn {
@@ -86,56 +74,61 @@ impl Rows {
                 })
             })?;
             let constant = constant_of(constant, field.data_type(), name)?;
-            compared.push(Condition {
-                column,
-                comparison,
-                constant,
-            });
+            let predicate = Predicate::compare(operator, &constant);
+            let predicate = predicate.map_err(|error| error::schema(error.to_string()))?;
+            scan = scan.filter(name, predicate.clone()).map_err(error::of_store)?;
+            predicates.push((name.clone(), predicate));
         }
-        let columns = (!needs_all || names.len() > wanted).then_some(names);
-        let scan = scan_of(&held(&snapshot)?, &table, start, stop, columns.as_deref())?;
-        let indices: Vec<usize> = (0..wanted).collect();
-        let schema = scan
-            .schema()
-            .project(&indices)
-            .map_err(|error| error::schema(error.to_string()))?;
+        if let Some(names) = &columns {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            scan = scan.columns(&names).map_err(error::of_store)?;
+        }
+        let schema = scan.schema().clone();
         Ok(Self {
             snapshot,
             table,
             start,
             stop,
             columns,
-            wanted,
-            conditions: compared,
+            conditions: predicates,
             reverse,
             limit,
-            schema: Arc::new(schema),
+            schema,
         })
     }
 
-    pub(crate) fn reader(&self) -> PyResult<RowReader> {
+    fn scan(&self) -> PyResult<Scan> {
         let snapshot = held(&self.snapshot)?;
-        let mut scan = scan_of(
-            &snapshot,
-            &self.table,
-            self.start,
-            self.stop,
-            self.columns.as_deref(),
-        )?;
+        let columns = self.columns.as_deref();
+        let mut scan = scan_of(&snapshot, &self.table, self.start, self.stop, columns)?;
+        for (column, predicate) in &self.conditions {
+            scan = scan.filter(column, predicate.clone()).map_err(error::of_store)?;
+        }
         if self.reverse {
             scan = scan.rev();
         }
-        if let (Some(limit), true) = (self.limit, self.conditions.is_empty()) {
+        if let Some(limit) = self.limit {
             scan = scan.limit(limit);
         }
-        Ok(RowReader {
-            scan,
-            conditions: self.conditions.clone(),
-            wanted: self.wanted,
-            left: self.limit.unwrap_or(u64::MAX),
-            schema: self.schema.clone(),
-        })
+        Ok(scan)
     }
+
+    pub(crate) fn reader(&self) -> PyResult<ScanReader> {
+        self.scan().map(Scan::into_reader)
+    }
+}
+
+/// The comparison of a sign.
+fn operator_of(sign: &str) -> Option<Operator> {
+    Some(match sign {
+        "=" | "==" => Operator::Eq,
+        "!=" => Operator::NotEq,
+        "<" => Operator::Lt,
+        "<=" => Operator::LtEq,
+        ">" => Operator::Gt,
+        ">=" => Operator::GtEq,
+        _ => return None,
+    })
 }
 
 fn scan_of(
@@ -188,59 +181,6 @@ fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<
     arrow_cast::cast_with_options(&plain, to, &strict).map_err(|error| error::schema(error.to_string()))
 }
 
-/// One reading of rows.
-pub(crate) struct RowReader {
-    scan: Scan,
-    conditions: Vec<Condition>,
-    wanted: usize,
-    left: u64,
-    schema: SchemaRef,
-}
-
-impl RowReader {
-    fn next_batch(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        while self.left > 0 {
-            let batch = match self.scan.next()? {
-                Ok(batch) => batch,
-                Err(error) => return Some(Err(ArrowError::ExternalError(Box::new(error)))),
-            };
-            let batch = match filter(batch, &self.conditions) {
-                Ok(batch) => batch,
-                Err(error) => return Some(Err(error)),
-            };
-            if batch.num_rows() == 0 {
-                continue;
-            }
-            let rows = usize::try_from(self.left).map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
-            self.left -= rows as u64;
-            let mut batch = batch.slice(0, rows);
-            if batch.num_columns() > self.wanted {
-                let wanted: Vec<usize> = (0..self.wanted).collect();
-                batch = match batch.project(&wanted) {
-                    Ok(batch) => batch,
-                    Err(error) => return Some(Err(error)),
-                };
-            }
-            return Some(Ok(batch));
-        }
-        None
-    }
-}
-
-impl Iterator for RowReader {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch()
-    }
-}
-
-impl RecordBatchReader for RowReader {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-}
-
 /// The exception of an error that came through a stream.
 pub(crate) fn of_stream(error: ArrowError) -> PyErr {
     match error {
@@ -280,10 +220,11 @@ impl Rows {
     }
 
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
-        let mut reader = self.reader()?;
+        let scan = self.scan()?;
         if self.conditions.is_empty() {
-            return interrupt::wait(py, move || reader.scan.count());
+            return interrupt::wait(py, move || scan.count());
         }
+        let mut reader = scan.into_reader();
         let mut rows = 0;
         while let Some(batch) = py.detach(|| reader.next()) {
             rows += batch.map_err(of_stream)?.num_rows() as u64;
@@ -319,7 +260,7 @@ impl Rows {
 /// Batches one after the other.
 #[pyclass(frozen, module = "bedload._native")]
 pub(crate) struct BatchIterator {
-    reader: Mutex<RowReader>,
+    reader: Mutex<ScanReader>,
 }
 
 #[pymethods]

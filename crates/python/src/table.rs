@@ -1,6 +1,7 @@
 //! A table of an open store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -263,6 +264,25 @@ impl Table {
             (None, None) => table.delete_range(..),
         })
         .map_err(error::of_store)
+    }
+
+    /// Keeps rows for so many nanoseconds, counted back from the newest; without a number for ever.
+    fn set_retention(&self, py: Python<'_>, nanos: Option<i128>) -> PyResult<()> {
+        const NANOS: u128 = 1_000_000_000;
+        let keep = |nanos: i128| {
+            let nanos = u128::try_from(nanos).ok()?;
+            let rest = u32::try_from(nanos % NANOS).ok()?;
+            Some(Duration::new(u64::try_from(nanos / NANOS).ok()?, rest))
+        };
+        let keep =
+            match nanos {
+                None => None,
+                Some(nanos) => Some(keep(nanos).ok_or_else(|| {
+                    error::schema("rows are kept for a length of time that is not negative")
+                })?),
+            };
+        let table = self.table()?;
+        py.detach(|| table.set_retention(keep)).map_err(error::of_store)
     }
 
     fn mark(&self) -> PyResult<Mark> {

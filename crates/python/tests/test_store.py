@@ -582,3 +582,25 @@ def test_a_killed_interpreter_loses_no_acknowledged_batch(tmp_path: Path) -> Non
 
 def test_versions() -> None:
     assert bedload.__version__.count(".") == 2
+
+
+@pytest.mark.parametrize("keep", [dt.timedelta(seconds=15), "15s", 15, np.timedelta64(15, "s")])
+def test_rows_are_kept_for_a_time(db: bedload.Database, table: bedload.Table, keep: dt.timedelta | str | int | np.timedelta64) -> None:
+    table.set_retention(keep)
+    assert numbers(table.range()) == [2, 3, 1]
+    table.append(rows_of([40, 12]))
+    db.flush()
+    assert numbers(table.range()) == [1, 0]
+    table.set_retention(None)
+    table.append(rows_of([100]))
+    db.flush()
+    assert table.count() == 3
+
+
+def test_no_time_is_no_retention(table: bedload.Table) -> None:
+    for keep in (0, -1, dt.timedelta(0)):
+        with pytest.raises(bedload.SchemaError):
+            table.set_retention(keep)
+    with pytest.raises(TypeError):
+        table.set_retention(1.5)  # type: ignore[arg-type]
+    assert table.count() == 4

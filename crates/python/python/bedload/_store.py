@@ -11,7 +11,7 @@ from . import _native
 from ._columns import source_of
 from ._errors import NotFoundError, SchemaError
 from ._rows import Rows, value_of
-from ._times import Interval, Time, TimeType, bound, interval_ticks, nanos_of, of_ticks, whole
+from ._times import NANOS, Interval, Time, TimeType, bound, interval_ticks, nanos_of, of_ticks, whole
 
 if TYPE_CHECKING:
     import polars
@@ -192,6 +192,15 @@ class Table:
         """Removes the rows with ``start <= time < stop``."""
         kind = self._schema.kinds[self.time]
         self._native.delete(bound(start, kind), bound(stop, kind))
+
+    def set_retention(self, keep: Optional[Interval]) -> None:
+        """Keeps rows for this long from now on, counted back from the newest row; ``None`` for ever.
+
+        ``keep`` is a ``timedelta``, text such as ``"7d"`` or ticks. Older rows go when rows are flushed, so they may be
+        seen for up to a sixteenth of the time longer; of a sparse table until all of a file is older.
+        """
+        unit = self._schema.kinds[self.time].unit
+        self._native.set_retention(None if keep is None else interval_ticks(keep, unit) * NANOS[unit])
 
     def mark(self) -> "_native.Mark":
         """This moment, for :meth:`retract_since`."""
