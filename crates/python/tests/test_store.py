@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import bedload
 import numpy as np
@@ -585,7 +586,7 @@ def test_versions() -> None:
 
 
 @pytest.mark.parametrize("keep", [dt.timedelta(seconds=15), "15s", 15, np.timedelta64(15, "s")])
-def test_rows_are_kept_for_a_time(db: bedload.Database, table: bedload.Table, keep: dt.timedelta | str | int | np.timedelta64) -> None:
+def test_rows_are_kept_for_a_time(db: bedload.Database, table: bedload.Table, keep: Any) -> None:
     table.set_retention(keep)
     assert numbers(table.range()) == [2, 3, 1]
     table.append(rows_of([40, 12]))
