@@ -1,4 +1,4 @@
-//! What was aimed at for tables, and what was seen.
+//! The aims for tables, and the figures seen.
 
 use super::page::{ahead, number};
 use super::results::Results;

@@ -13,7 +13,7 @@ use crate::record::Record;
 /// Where results came from: the first line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// What was run.
+    /// The command that was run.
     pub command: String,
     /// When it ended, in UTC.
     pub date: String,
@@ -21,18 +21,18 @@ pub struct Origin {
     pub commit: String,
     /// Processor, memory and system.
     pub machine: String,
-    /// What else is to be known, such as what ran beside it.
+    /// A remark, such as what ran beside it.
     pub note: String,
 }
 
-/// What a program prints, without the line's end; nothing if it fails.
+/// The output of a program without its last line end; empty if it fails.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map_or_else(|_| Vec::new(), |output| output.stdout);
     String::from_utf8_lossy(&text).trim().to_owned()
 }
 
-/// What stands behind a name in a file of `/proc`.
+/// The value of a name in a file of `/proc`.
 fn proc_field(path: &str, name: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let found = text
@@ -42,7 +42,7 @@ fn proc_field(path: &str, name: &str) -> String {
 }
 
 impl Origin {
-    /// Of what this process did.
+    /// The header of a run of this process.
     #[must_use]
     pub fn of_this_process(note: &str) -> Self {
         let mut arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,4 @@
-//! What stands in `examples/data`.
+//! The data sets in `examples/data`.
 
 use std::fs::File;
 use std::io::Read;

@@ -23,7 +23,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place just after it; `None` behind the last of all.
+    /// The place just after it; `None` after the last of all.
     #[must_use]
     pub fn next(self) -> Option<Self> {
         Some(match self.sequence.checked_add(1) {

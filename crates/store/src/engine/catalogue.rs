@@ -343,7 +343,7 @@ impl Catalogue {
                 rows: table.rows,
                 end_sequence: table.end_sequence,
                 order,
-                // Nobody asks for rows to go at once.
+                // No caller can ask for rows to go at once: zero is damage, and keeps the rows.
                 retention: table.retention.filter(|&ticks| ticks > 0),
                 sparse,
             });

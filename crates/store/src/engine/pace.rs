@@ -1,7 +1,7 @@
 //! Slowing writers gently while a flush is behind, so that none of them waits for a whole flush.
 //!
-//! A flush takes what was sealed while writers fill the memory for rows again. If they are faster, somebody must wait: all
-//! for a little while, rather than one until the flush is done. From a quarter of the memory on each commit waits in
+//! A flush takes what was sealed while writers fill the memory for rows again. If they are faster, some of them must wait:
+//! each for a little while, rather than one until the flush is done. From a quarter of the memory on each commit waits in
 //! proportion to its bytes and to how full the memory is, by the time that the slowest of the last flushes took for a byte. At full memory
 //! writers would take four times as long as the flush, so they settle before it.
 

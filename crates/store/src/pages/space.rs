@@ -31,7 +31,7 @@ impl Extent {
 /// 1. A place is given out only if no checkpoint that recovery may choose, and no version that is held, names it.
 /// 2. What checkpoint `c` replaced is needed by versions before `c` alone: it waits until `c` is durable and the
 ///    last of those is dropped.
-/// 3. Space goes back to the file system from free places alone, and while that happens nobody is given them.
+/// 3. Space goes back to the file system from free places alone, and no place is given out while that happens.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     free: Extents,
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(
             space.allocate(5),
             Some((398, 2)),
-            "nobody is given them meanwhile"
+            "they are not given out meanwhile"
         );
         space.return_surplus(taken[0], true);
         space.return_surplus(taken[1], false);

@@ -72,7 +72,7 @@ impl RowsInOrder {
         run.place(row)
     }
 
-    /// The first row for whose place `is_before` does not hold, which holds for none behind it.
+    /// The first row for whose place `is_before` does not hold; it holds for none after that.
     pub(crate) fn partition_point(&self, is_before: impl Fn(Place) -> bool) -> usize {
         self.order
             .partition_point(|&(run, row)| is_before(self.runs[run as usize].place(row as usize)))

@@ -104,7 +104,7 @@ impl SparseScan {
         Ok(Some(rows.slice(0, given)))
     }
 
-    /// The next rows that match the filter; `None` behind the last.
+    /// The next rows that match the filter; `None` after the last.
     fn next_matching(&mut self, deletions: &Deletions) -> Result<Option<RecordBatch>> {
         while let Some(batch) = self.next_unfiltered(FILTERED_ROWS, deletions)? {
             let matching = self.filter.select(|column| {

@@ -158,7 +158,7 @@ fn rows_head(kind: u8, table: TableId, first_sequence: u64) -> Writer {
     out
 }
 
-/// What stands behind the kind.
+/// The fields after the kind.
 fn read_rows_head(fields: &mut Reader<'_>) -> Option<(TableId, u64)> {
     fields.array().filter(|padding| *padding == [0; 3])?;
     Some((TableId(fields.u32()?), fields.u64()?))

@@ -1,4 +1,4 @@
-//! What is loaded, and how.
+//! The rows of a load, and how they arrive.
 
 use std::fmt;
 

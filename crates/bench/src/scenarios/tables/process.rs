@@ -1,4 +1,4 @@
-//! What a process has used, as `/proc` tells it.
+//! Resources that a process has used, from `/proc`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Clock ticks in a second of `/proc/PID/stat`, the same on every Linux.
 const TICKS: f64 = 100.0;
 
-/// What a process has used since it began.
+/// Resources that a process has used since it began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     /// Seconds of processors, of all threads, ended ones too, to a hundredth.
@@ -21,7 +21,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Of a process.
+    /// The resources of a process.
     ///
     /// # Panics
     ///

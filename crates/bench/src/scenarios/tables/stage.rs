@@ -62,7 +62,7 @@ impl Stage {
         Ok((stage, opened))
     }
 
-    /// What the store answers.
+    /// The answer of the store.
     ///
     /// # Panics
     ///

@@ -33,7 +33,7 @@ const TIME_COLUMN: usize = 0;
 struct Parquet {
     path: PathBuf,
     pending: Mutex<Vec<RecordBatch>>,
-    /// What the file's footer tells; none before there is a file.
+    /// The file's footer; none before there is a file.
     footer: Mutex<Option<Arc<Footer>>>,
 }
 
