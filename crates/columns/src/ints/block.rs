@@ -306,6 +306,7 @@ impl<'a> Block<'a> {
                     .map_or(0, |(_, upper)| upper);
                 self.base.wrapping_add((number | upper).cast_signed())
             }
+            Order::Differences if index == 0 => self.first,
             Order::Differences => {
                 // Number 0 stands for no difference.
                 let steps = self.sum(index + 1).wrapping_sub(self.sum(1));

@@ -250,7 +250,11 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         let (mut low, mut high) = (0, (self.rows() - 1) / BLOCK);
         while low < high {
             let middle = usize::midpoint(low, high) + 1;
-            if self.place(time, middle * BLOCK)? < place {
+            let begins_before = match self.value_at(time, middle * BLOCK)? {
+                Value::Int(begin) if begin != place.time => begin < place.time,
+                _ => self.place(time, middle * BLOCK)? < place,
+            };
+            if begins_before {
                 low = middle;
             } else {
                 high = middle - 1;
