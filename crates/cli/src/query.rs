@@ -40,7 +40,7 @@ pub(crate) struct Query<'a> {
     pub(crate) range: TickRange,
     /// All if `None`.
     pub(crate) columns: Option<&'a [String]>,
-    /// What every row meets.
+    /// Every row meets all of them.
     pub(crate) conditions: Vec<Condition>,
     pub(crate) limit: Option<u64>,
     /// Latest first.

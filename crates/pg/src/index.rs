@@ -257,7 +257,7 @@ impl Index {
     pub(crate) fn scan_shape(&self) -> ScanShape {
         let head_pages = 1 + self.done(self.head.full_pages(&self.pages));
         let tree = self.tree();
-        // What is late or random lies above all leaves alike, and what comes in order above the last one.
+        // Late and random entries lie above all leaves alike, entries in order above the last one.
         let ends = [LeafTarget::First, LeafTarget::Last].map(|end| self.done(tree.leaf_interval(end)));
         let busiest = ends.iter().max_by_key(|interval| interval.runs.len());
         busiest.map_or(ScanShape::default(), |interval| ScanShape {

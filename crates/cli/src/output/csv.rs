@@ -44,7 +44,7 @@ impl<W: Write> CsvWriter<W> {
             }
             self.records.write_byte_record(&record).map_err(of_csv)?;
         }
-        // What reads a pipe has the rows at once, and an error is met where it occurs.
+        // The reader of a pipe has the rows at once, and an error is met where it occurs.
         self.records.flush()?;
         Ok(())
     }

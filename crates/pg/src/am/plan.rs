@@ -11,7 +11,7 @@ use crate::error::fail;
 use crate::index::Index;
 use crate::key::Kind;
 
-/// What the server charges for work on a page of an index that is in memory, in `cpu_operator_cost`s: `selfuncs.c` has no
+/// The server's charge for work on a page of an index that is in memory, in `cpu_operator_cost`s: `selfuncs.c` has no
 /// name for it that others could use.
 const PAGE_OPERATORS: f64 = 50.0;
 
@@ -22,7 +22,7 @@ const PAGE_OPERATORS: f64 = 50.0;
 /// charges for the pages of the entries that match, which here are as many fewer as entries are smaller. It charges nothing
 /// for the way to them, as it takes an index that is no B-tree for one without height.
 ///
-/// Of each run but one, a page has to be read that a B-tree would not have. These pages are few and were written last, so
+/// Each run but one adds a page to be read that a B-tree would not have. These pages are few and were written last, so
 /// they are taken to be in memory as far as the index fits into `effective_cache_size`.
 #[pg_guard]
 #[expect(clippy::too_many_arguments, reason = "PostgreSQL's signature")]

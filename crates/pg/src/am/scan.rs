@@ -50,7 +50,7 @@ struct Scan {
     killed: Vec<Entry>,
     /// The page of the visibility map that an index-only scan looked at last, pinned.
     map: pg_sys::Buffer,
-    /// What an index-only scan returned last, whether with a null, and where it looks rows up; null if there is none yet.
+    /// The tuple that an index-only scan returned last, whether it has a null, and the slot for looking rows up; null at first.
     tuple: pg_sys::IndexTuple,
     tuple_has_null: bool,
     slot: *mut pg_sys::TupleTableSlot,

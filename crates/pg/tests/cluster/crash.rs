@@ -97,7 +97,10 @@ fn what_was_acknowledged_survives_kills() {
     let written: i64 = serials.iter().map(|serial| serial.load(Ordering::Relaxed)).sum();
     // However busy the machine is, or nothing was at stake.
     let kills = i64::try_from(kills()).expect("few");
-    assert!(written >= kills, "{written} statements were acknowledged, {kills} kills");
+    assert!(
+        written >= kills,
+        "{written} statements were acknowledged, {kills} kills"
+    );
 }
 
 /// Pages that crashes cut off from the tree are free again after a VACUUM, beside others that write.

@@ -1,4 +1,4 @@
-//! What tests that were killed have left behind, and a bound on what tests write.
+//! Removal of clusters that killed tests left behind, and a bound on the bytes that tests write.
 //!
 //! All that a run writes is in one directory with a locked file. The lock ends with the process, however that ends: a
 //! directory whose file is not locked is one of a run that is over.

@@ -191,7 +191,6 @@ impl Engine {
             .rest(&direct, batch)
             .map_err(|error| Error::schema(error.to_string()));
         let committed = rest.and_then(|rest| {
-            check_row_bytes(&table.schema, batch, 0, self.row_limit(table))?;
             // Blocks that are not written are made again from their rows, should the log be read.
             let unsynced = direct.unsynced();
             let logged = self.encode(table, if unsynced.is_some() { &rest } else { batch })?;

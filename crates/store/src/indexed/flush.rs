@@ -61,6 +61,9 @@ fn expired<S: PageStore>(
     rows: &RowsInOrder,
     end_sequence: u64,
 ) -> Result<Option<(Deletion, bool)>> {
+    if table.retention.is_none() {
+        return Ok(None);
+    }
     let of_tree = right_edge(tree)?.map(|edge| edge.time);
     let of_rows = rows.len().checked_sub(1).map(|last| rows.place(last).0);
     let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence) else {
@@ -69,7 +72,7 @@ fn expired<S: PageStore>(
     // A sixteenth of the time later: the leaves in which the time ends are not written at each flush.
     let slack = table.retention.unwrap_or(0) / EXPIRY_SHARE;
     let due = expired.times.end().saturating_sub_unsigned(slack);
-    let is_due = oldest(tree)?.is_some_and(|oldest| oldest < due);
+    let is_due = oldest(tree)?.is_some_and(|oldest| oldest <= due);
     Ok(Some((expired, is_due)))
 }
 

@@ -114,7 +114,7 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
 /// file begins, at least.
 fn expired_files(table: &TableEntry, sparse: &SparseEntry, rows: &[NewRow<'_>]) -> Result<Option<Deletion>> {
     let (shape, grid) = (&sparse.shape, sparse.grid);
-    let begin = |file: i64| grid.time(shape.first_tick(shape.blocks_of(file).0));
+    let begin = |file: i64| grid.nearest_time(shape.first_tick_of_file(file));
     let files = sparse.files()?;
     let newest = files.keys().next_back().map(|&file| begin(file));
     let newest = newest.max(rows.last().map(|row| row.time));

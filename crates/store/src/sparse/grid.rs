@@ -95,6 +95,14 @@ impl Grid {
         i128::from(tick) * i128::from(self.interval) + i128::from(self.offset)
     }
 
+    /// The time of a tick, or the time nearest to it where that has none.
+    pub(super) fn nearest_time(&self, tick: i128) -> i64 {
+        let tick = tick.clamp(i64::MIN.into(), i64::MAX.into());
+        let time = tick * i128::from(self.interval) + i128::from(self.offset);
+        let nearest = time.clamp(i64::MIN.into(), i64::MAX.into());
+        i64::try_from(nearest).unwrap_or(i64::MIN)
+    }
+
     /// Whether the tick has a time.
     pub(crate) fn has_tick(&self, tick: i64) -> bool {
         i64::try_from(self.time_wide(tick)).is_ok()

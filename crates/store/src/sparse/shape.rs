@@ -193,6 +193,12 @@ impl Shape {
         block.wrapping_mul(i64::try_from(self.rows).expect("at most ROWS_MAX"))
     }
 
+    /// The tick of the first slot of a file, which may lie below all numbers.
+    pub(super) fn first_tick_of_file(&self, file: i64) -> i128 {
+        let rows = i128::try_from(self.rows).expect("at most ROWS_MAX");
+        i128::from(file) * i128::from(self.blocks_per_file) * rows
+    }
+
     /// The file of a block, and its number in it.
     pub(super) fn file_of(&self, block: i64) -> (i64, usize) {
         let (file, index) = (

@@ -147,3 +147,25 @@ fn no_time_is_refused() {
     store.drop_table("t").expect("drops");
     assert!(table.set_retention(None).is_err());
 }
+
+#[test]
+fn the_first_of_all_times_are_kept_like_others() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("store"));
+    // The first tick of its first file lies below all numbers.
+    let layout = Layout::Sparse(Grid::every(3).expect("positive"));
+    for (name, layout) in [("indexed", Layout::Indexed), ("sparse", layout)] {
+        let table = store.create_table_as(name, schema(), layout).expect("fresh");
+        let rows = [2, 8].map(|after| TestRow::numbered(i64::MIN + after, 1));
+        append(&table, &rows).expect("appends");
+        store.flush().expect("flushes");
+        table.set_retention(Some(Duration::from_millis(2))).expect("sets");
+        append(&table, &[TestRow::numbered(i64::MIN + 11, 2)]).expect("appends");
+        store.flush().expect("flushes");
+        let newest = table.get(i64::MIN + 11).expect("reads");
+        assert!(newest.is_some(), "the newest row of the {name} table is gone");
+        // A file of the sparse table has all three.
+        let left = table.range(..).expect("there").count().expect("reads");
+        assert_eq!(left, if name == "sparse" { 3 } else { 1 }, "{name}");
+    }
+}

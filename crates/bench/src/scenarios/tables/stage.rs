@@ -104,7 +104,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Whoever was asked to end has ended.
+        // A process that was asked to end has ended by now; others are ended here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
