@@ -8,7 +8,8 @@
 /// Numbers in a block.
 pub(crate) const BLOCK: usize = 1024;
 
-const LANES: usize = 16;
+/// Numbers that stand side by side.
+pub(crate) const LANES: usize = 16;
 
 /// Words that `count` numbers of `width` bits take.
 pub(crate) fn words(count: usize, width: u32) -> usize {
@@ -52,22 +53,22 @@ pub(crate) fn pack(numbers: &[u64; BLOCK], count: usize, width: u32, out: &mut V
     }
 }
 
-/// Unpacks `count` numbers. Those beyond are undefined, up to the next multiple of 16.
+/// Numbers that are unpacked at a time.
+pub(crate) const PIECE: usize = 128;
+
+/// Unpacks numbers from number `begin`, a multiple of 16, up to the end of the piece or of the block of `count`. Those
+/// beyond are undefined.
 ///
 /// `packed` must have [`bytes`]`(count, width)` bytes.
-pub(crate) fn unpack(packed: &[u8], count: usize, width: u32, numbers: &mut [u64; BLOCK]) {
+pub(crate) fn unpack(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
     if width == 0 {
         numbers.fill(0);
         return;
     }
-    let rows = numbers
-        .as_chunks_mut::<LANES>()
-        .0
-        .iter_mut()
-        .take(count.div_ceil(LANES));
+    let rows = (count - begin).min(PIECE).div_ceil(LANES);
     let words = packed.as_chunks().0;
-    let mut bit = 0u32;
-    for row in rows {
+    let mut bit = u32::try_from(begin / LANES).expect("at most 64 rows") * width;
+    for row in numbers.as_chunks_mut::<LANES>().0.iter_mut().take(rows) {
         unpack_row(words, bit, width, row);
         bit += width;
     }
@@ -151,7 +152,9 @@ mod tests {
                 pack(&numbers, count, width, &mut packed);
                 assert_eq!(packed.len(), bytes(count, width));
                 let mut unpacked = [0; BLOCK];
-                unpack(&packed, count, width, &mut unpacked);
+                for (begin, piece) in (0..count).step_by(PIECE).zip(unpacked.as_chunks_mut().0) {
+                    unpack(&packed, begin, count, width, piece);
+                }
                 for index in 0..count {
                     assert_eq!(
                         unpacked[index],

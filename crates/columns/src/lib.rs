@@ -28,7 +28,7 @@ pub use error::{Error, Result};
 pub use leaf::{EncodeOptions, EncodedLeaf, LeafReader, MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS, encode};
 pub use run::{
     ColumnMerge, ColumnRunWriter, ColumnRuns, ColumnSet, LeafEntry, LeafFate, LeafHeader, Place, Places,
-    Retained, RunIndex, RunLeaf, Stretches, times,
+    Retained, RunIndex, RunIndexPage, RunLeaf, RunRow, Stretches, times,
 };
 pub use value::Value;
 pub use zone::{Operator, Predicate};

@@ -16,6 +16,7 @@ use crate::engine::{
     self, Appended, DiskCounts, Engine, Flusher, Problem, SalvageReport, TableEntry, VerifyReport, View,
 };
 use crate::error::{Error, Result};
+use crate::indexed;
 use crate::info::StoreInfo;
 use crate::layout::Layout;
 use crate::options::Options;
@@ -398,7 +399,8 @@ impl Table {
 
     /// The row of a time, in ticks of the time column's unit; if there are several, the one that arrived last.
     ///
-    /// In a sparse table this touches at most one page of metadata and one block.
+    /// In a sparse table this touches at most one page of metadata and one block; in an indexed one, a path of the tree, and
+    /// an index and a leaf of each run that has rows around that time.
     ///
     /// # Errors
     ///
@@ -411,17 +413,11 @@ impl Table {
             });
         };
         let Some(sparse) = &entry.sparse else {
-            let scan = Scan::new(view.clone(), visible, entry.clone(), time..=time)
-                .rev()
-                .limit(1);
-            return Ok(scan
-                .holding(self.shared.clone())
-                .next()
-                .transpose()?
-                .map(|batch| Row::of_batch(time, batch)));
+            let found = indexed::find(&view, entry, visible, time)?;
+            return Ok(found.map(|found| Row::of_indexed(time, found)));
         };
         let found = sparse::find(&view, entry, sparse, visible, time)?;
-        Ok(found.map(|found| Row::of_place(time, self.entry.schema.clone(), found)))
+        Ok(found.map(|found| Row::of_sparse(time, self.entry.schema.clone(), found)))
     }
 
     /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of now.

@@ -1,7 +1,9 @@
 //! One block of up to 1,024 integers.
 
+use std::ops::Range;
+
 use super::Order;
-use crate::bits::{self, BLOCK};
+use crate::bits::{self, BLOCK, LANES, PIECE};
 use crate::error::{Result, damaged};
 use crate::wire::{Bytes, put_signed};
 
@@ -215,6 +217,13 @@ impl<'a> Block<'a> {
             }
             block.positions = bytes.take(exceptions * 2)?.as_chunks().0;
             block.exceptions = bytes.take(exceptions * block.exception_bytes)?;
+            let last = block
+                .positions
+                .last()
+                .map(|position| u16::from_le_bytes(*position));
+            if last.is_some_and(|last| usize::from(last) >= count) {
+                return damaged("an exception lies outside of its block");
+            }
         }
         Ok(block)
     }
@@ -234,88 +243,110 @@ impl<'a> Block<'a> {
             })
     }
 
-    /// Puts the values into `values`, each multiplied by `scale`, and `reference` added.
-    pub(super) fn decode(
+    /// Calls `sink` with the values of some rows, up to [`PIECE`] at a time. O(rows), and for differences a sum over those
+    /// before, for differences of differences all of them.
+    pub(super) fn for_each(
         &self,
-        reference: i64,
-        scale: i64,
-        numbers: &mut [u64; BLOCK],
-        values: &mut [i64; BLOCK],
+        rows: Range<usize>,
+        (reference, scale): (i64, i64),
+        sink: &mut impl FnMut(&mut [i64]) -> Result<()>,
     ) -> Result<()> {
-        bits::unpack(self.packed, self.count, self.width, numbers);
-        for (position, upper) in self.exceptions() {
-            match numbers[..self.count].get_mut(position) {
-                Some(number) => *number |= upper,
-                None => return damaged("an exception lies outside of its block"),
-            }
-        }
+        let mut begin = match self.order {
+            Order::SecondDifferences => 0,
+            _ => rows.start / LANES * LANES,
+        };
+        let mut difference = self.first_difference;
+        let mut last = match self.order {
+            Order::Values => 0,
+            Order::Differences if begin == 0 => self.first.wrapping_sub(self.number(0)),
+            Order::Differences => self.get(begin - 1)?,
+            Order::SecondDifferences => self.first.wrapping_sub(difference),
+        };
         let base = self.base;
-        match self.order {
-            Order::Values if scale == 1 => {
-                let base = base.wrapping_add(reference);
-                for (value, number) in values.iter_mut().zip(numbers) {
-                    *value = number.cast_signed().wrapping_add(base);
+        let before = begin;
+        let exceptions = self.exceptions();
+        let mut exceptions = exceptions
+            .skip_while(|(position, _)| *position < before)
+            .peekable();
+        let (mut numbers, mut values) = ([0; PIECE], [0; PIECE]);
+        while begin < rows.end {
+            let end = rows.end.min(begin + PIECE);
+            bits::unpack(self.packed, begin, self.count, self.width, &mut numbers);
+            while let Some((position, upper)) = exceptions.next_if(|(position, _)| *position < end) {
+                // Positions that do not ascend are of no block that was written.
+                let Some(number) = position.checked_sub(begin).and_then(|at| numbers.get_mut(at)) else {
+                    return damaged("exceptions are not in order");
+                };
+                *number |= upper;
+            }
+            let numbers = &mut numbers[..end - begin];
+            match self.order {
+                Order::Values => {
+                    for (value, number) in values.iter_mut().zip(numbers) {
+                        *value = number.cast_signed().wrapping_add(base);
+                    }
                 }
-                return Ok(());
-            }
-            Order::Values => {
-                for (value, number) in values.iter_mut().zip(numbers) {
-                    *value = number.cast_signed().wrapping_add(base);
+                Order::Differences => {
+                    for (value, number) in values.iter_mut().zip(numbers) {
+                        last = last.wrapping_add(number.cast_signed().wrapping_add(base));
+                        *value = last;
+                    }
+                }
+                Order::SecondDifferences => {
+                    if begin == 0 {
+                        // The first two differences of differences stand for none.
+                        numbers
+                            .iter_mut()
+                            .take(2)
+                            .for_each(|number| *number = base.wrapping_neg().cast_unsigned());
+                    }
+                    for (value, number) in values.iter_mut().zip(numbers) {
+                        difference = difference.wrapping_add(number.cast_signed().wrapping_add(base));
+                        last = last.wrapping_add(difference);
+                        *value = last;
+                    }
                 }
             }
-            Order::Differences => {
-                let mut last = self
-                    .first
-                    .wrapping_sub(numbers[0].cast_signed().wrapping_add(base));
-                for (value, number) in values.iter_mut().zip(&numbers[..self.count]) {
-                    last = last.wrapping_add(number.cast_signed().wrapping_add(base));
-                    *value = last;
+            if begin + PIECE > rows.start {
+                let values = &mut values[rows.start.saturating_sub(begin)..end - begin];
+                if scale != 1 || reference != 0 {
+                    for value in values.iter_mut() {
+                        *value = value.wrapping_mul(scale).wrapping_add(reference);
+                    }
                 }
+                sink(values)?;
             }
-            Order::SecondDifferences => {
-                // The first two differences of differences stand for none.
-                (numbers[0], numbers[1]) = (
-                    base.wrapping_neg().cast_unsigned(),
-                    base.wrapping_neg().cast_unsigned(),
-                );
-                let mut difference = self.first_difference;
-                let mut last = self.first.wrapping_sub(difference);
-                for (value, number) in values.iter_mut().zip(&numbers[..self.count]) {
-                    difference = difference.wrapping_add(number.cast_signed().wrapping_add(base));
-                    last = last.wrapping_add(difference);
-                    *value = last;
-                }
-            }
-        }
-        if scale != 1 || reference != 0 {
-            for value in &mut values[..self.count] {
-                *value = value.wrapping_mul(scale).wrapping_add(reference);
-            }
+            begin = end;
         }
         Ok(())
+    }
+
+    /// The number at `index` as it is kept.
+    fn number(&self, index: usize) -> i64 {
+        let number = bits::get(self.packed, index, self.width);
+        let exception = self.exceptions().find(|(position, _)| *position >= index);
+        let upper = exception.filter(|(position, _)| *position == index);
+        let number = number | upper.map_or(0, |(_, upper)| upper);
+        self.base.wrapping_add(number.cast_signed())
     }
 
     /// The value at `index`, which is below the count, neither scaled nor moved by the reference.
     pub(super) fn get(&self, index: usize) -> Result<i64> {
         Ok(match self.order {
-            Order::Values => {
-                let number = bits::get(self.packed, index, self.width);
-                let upper = self
-                    .exceptions()
-                    .find(|(position, _)| *position == index)
-                    .map_or(0, |(_, upper)| upper);
-                self.base.wrapping_add((number | upper).cast_signed())
-            }
+            Order::Values => self.number(index),
             Order::Differences if index == 0 => self.first,
-            Order::Differences => {
-                // Number 0 stands for no difference.
-                let steps = self.sum(index + 1).wrapping_sub(self.sum(1));
-                self.first.wrapping_add(steps)
-            }
+            // Number 0 stands for no difference.
+            Order::Differences => self
+                .first
+                .wrapping_add(self.sum(index + 1))
+                .wrapping_sub(self.number(0)),
             Order::SecondDifferences => {
-                let (mut numbers, mut values) = ([0; BLOCK], [0; BLOCK]);
-                self.decode(0, 1, &mut numbers, &mut values)?;
-                values[index]
+                let mut value = 0;
+                self.for_each(index..index + 1, (0, 1), &mut |values| {
+                    value = values[0];
+                    Ok(())
+                })?;
+                value
             }
         })
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::block::Block;
 use super::{DICTIONARY, Order, STRIDE};
-use crate::bits::BLOCK;
+use crate::bits::{BLOCK, PIECE};
 use crate::error::{Error, Result, damaged};
 use crate::wire::{Bytes, as_u64};
 
@@ -55,7 +55,7 @@ impl<'a> Ints<'a> {
         })
     }
 
-    /// Calls `sink` with the values of `rows`, up to 1,024 at a time. `rows` must lie within the chunk.
+    /// Calls `sink` with the values of `rows`, some at a time. `rows` must lie within the chunk.
     pub(crate) fn for_each(
         &self,
         rows: Range<usize>,
@@ -63,6 +63,14 @@ impl<'a> Ints<'a> {
     ) -> Result<()> {
         match self {
             Self::Plain(plain) => plain.for_each(rows, sink),
+            Self::Dictionary { entries, indices } if rows.len() < entries.count / 4 => {
+                indices.for_each(rows, |indices| {
+                    for index in indices.iter_mut() {
+                        *index = entry(entries, *index)?;
+                    }
+                    sink(indices)
+                })
+            }
             Self::Dictionary { entries, indices } => {
                 let mut values = Vec::with_capacity(entries.count);
                 entries.for_each(0..entries.count, |entries| {
@@ -99,14 +107,7 @@ impl<'a> Ints<'a> {
     pub(crate) fn get(&self, row: usize) -> Result<i64> {
         match self {
             Self::Plain(plain) => plain.get(row),
-            Self::Dictionary { entries, indices } => {
-                let index = usize::try_from(indices.get(row)?)
-                    .ok()
-                    .filter(|index| *index < entries.count);
-                entries.get(index.ok_or(Error::Damaged {
-                    what: "an index is beyond its dictionary",
-                })?)
-            }
+            Self::Dictionary { entries, indices } => entry(entries, indices.get(row)?),
         }
     }
 
@@ -139,6 +140,14 @@ impl<'a> Ints<'a> {
     }
 }
 
+/// The entry of a dictionary at an index.
+fn entry(entries: &Plain<'_>, index: i64) -> Result<i64> {
+    let index = usize::try_from(index).ok().filter(|index| *index < entries.count);
+    entries.get(index.ok_or(Error::Damaged {
+        what: "an index is beyond its dictionary",
+    })?)
+}
+
 impl<'a> Plain<'a> {
     fn parse(count: usize, bytes: &'a [u8]) -> Result<Self> {
         let mut bytes = Bytes::new(bytes);
@@ -162,36 +171,38 @@ impl<'a> Plain<'a> {
 
     fn for_each(&self, rows: Range<usize>, mut sink: impl FnMut(&mut [i64]) -> Result<()>) -> Result<()> {
         if rows.len() == 1 {
-            // Without unpacking its block.
+            // Without unpacking others.
             return sink(&mut [self.get(rows.start)?]);
         }
-        let mut values = [0; BLOCK];
-        let mut numbers = [0; BLOCK];
-        let mut from = rows.start;
-        while from < rows.end {
-            let start = from / BLOCK * BLOCK;
-            let end = rows.end.min(start + BLOCK);
-            match &self.shape {
-                Shape::Stride { first, stride } => {
-                    let mut next = first.wrapping_add(times(start, *stride));
-                    for value in &mut values[..end - start] {
+        match &self.shape {
+            Shape::Stride { first, stride } => {
+                let mut next = first.wrapping_add(times(rows.start, *stride));
+                let mut values = [0; PIECE];
+                for begin in rows.clone().step_by(PIECE) {
+                    let values = &mut values[..(rows.end - begin).min(PIECE)];
+                    for value in values.iter_mut() {
                         *value = next;
                         next = next.wrapping_add(*stride);
                     }
-                }
-                Shape::Blocks {
-                    order,
-                    reference,
-                    scale,
-                    offsets,
-                    blocks,
-                } => {
-                    let block = parse_block(*order, self.count, start / BLOCK, offsets, blocks)?;
-                    block.decode(*reference, *scale, &mut numbers, &mut values)?;
+                    sink(values)?;
                 }
             }
-            sink(&mut values[from - start..end - start])?;
-            from = end;
+            Shape::Blocks {
+                order,
+                reference,
+                scale,
+                offsets,
+                blocks,
+            } => {
+                let mut from = rows.start;
+                while from < rows.end {
+                    let start = from / BLOCK * BLOCK;
+                    let end = rows.end.min(start + BLOCK);
+                    let block = parse_block(*order, self.count, start / BLOCK, offsets, blocks)?;
+                    block.for_each(from - start..end - start, (*reference, *scale), &mut sink)?;
+                    from = end;
+                }
+            }
         }
         Ok(())
     }

@@ -32,6 +32,8 @@ const MAGIC: [u8; 4] = *b"BCI\x01";
 const HEADER_BYTES: usize = 24;
 const ENTRY_BYTES: usize = 56;
 
+const DISORDER: &str = "its leaves do not ascend";
+
 /// A leaf, as the index of its run knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeafEntry {
@@ -54,10 +56,170 @@ pub struct LeafEntry {
 pub struct RunIndex {
     /// The page that it was read from.
     root: PageId,
+    name: RunName,
+    leaves: Vec<LeafEntry>,
+}
+
+/// The run that a page says it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RunName {
     owner: u32,
     first_page: u32,
     generation: u64,
-    leaves: Vec<LeafEntry>,
+}
+
+/// The page of a run's index, whose entries are read where they stand: for readers that need few of them. `G` holds it.
+#[derive(Debug)]
+pub struct RunIndexPage<G> {
+    root: PageId,
+    name: RunName,
+    guard: G,
+    leaves: usize,
+}
+
+impl RunName {
+    /// The leaf, if it is the one that an entry of the run's index names.
+    fn checked<G: Deref<Target = [u8]>>(&self, entry: &LeafEntry, leaf: RunLeaf<G>) -> Result<RunLeaf<G>> {
+        let named = LeafHeader {
+            owner: self.owner,
+            first_page: self.first_page,
+            generation: self.generation,
+            rows: entry.rows,
+            first: entry.first,
+            last: entry.last,
+            min_sequence: entry.min_sequence,
+            max_sequence: entry.max_sequence,
+        };
+        if *leaf.header() == named {
+            Ok(leaf)
+        } else {
+            Err(corrupt(entry.page, "it is not the leaf that its run's index has"))
+        }
+    }
+}
+
+impl<G: Deref<Target = [u8]>> RunIndexPage<G> {
+    /// Reads the page of the index of a run of the table `owner`.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or the page is damaged or that of another run.
+    pub fn read<'s, S: PageRead<Guard<'s> = G> + 's>(store: &'s S, run: &Run, owner: u32) -> Result<Self> {
+        let index = Self::new(run.root, store.read(run.root)?)?;
+        let name = RunName {
+            owner,
+            first_page: run.first_page.get(),
+            generation: run.generation,
+        };
+        if index.name == name {
+            Ok(index)
+        } else {
+            Err(corrupt(run.root, "it is the index of another run"))
+        }
+    }
+
+    fn new(root: PageId, guard: G) -> Result<Self> {
+        let mut fields = Bytes::new(&guard);
+        let mut read = || -> crate::Result<_> {
+            if fields.array()? != MAGIC {
+                return crate::error::damaged("it is not the index of a run");
+            }
+            let (owner, first_page, leaves) = (fields.u32()?, fields.u32()?, fields.u32()? as usize);
+            let generation = fields.u64()?;
+            if leaves == 0 || leaves > fields.rest().len() / ENTRY_BYTES {
+                return crate::error::damaged("it has not the leaves that it says");
+            }
+            let name = RunName {
+                owner,
+                first_page,
+                generation,
+            };
+            Ok((name, leaves))
+        };
+        let (name, leaves) = read().map_err(|error| super::of_leaf(root, error))?;
+        Ok(Self {
+            root,
+            name,
+            guard,
+            leaves,
+        })
+    }
+
+    /// An entry. That entries ascend is checked by [`RunIndex::parse`] alone.
+    ///
+    /// # Errors
+    ///
+    /// There is no such entry, or it is damaged.
+    pub fn entry(&self, leaf: usize) -> Result<LeafEntry> {
+        let (entries, _) = self.guard[HEADER_BYTES..].as_chunks::<ENTRY_BYTES>();
+        let Some(bytes) = entries[..self.leaves].get(leaf) else {
+            return Err(corrupt(self.root, "it has not as many leaves"));
+        };
+        let entry = entry(&mut Bytes::new(bytes)).map_err(|error| super::of_leaf(self.root, error))?;
+        if entry.rows > 0 && entry.first <= entry.last {
+            Ok(entry)
+        } else {
+            Err(corrupt(self.root, DISORDER))
+        }
+    }
+
+    /// Which leaves have rows between two places. O(log(leaves)).
+    ///
+    /// # Errors
+    ///
+    /// An entry is damaged.
+    pub fn between(&self, from: Bound<Place>, to: Bound<Place>) -> Result<Range<usize>> {
+        let begin = self.partition_point(|leaf| match from {
+            Bound::Unbounded => false,
+            Bound::Included(place) => leaf.last < place,
+            Bound::Excluded(place) => leaf.last <= place,
+        })?;
+        let end = self.partition_point(|leaf| match to {
+            Bound::Unbounded => true,
+            Bound::Included(place) => leaf.first <= place,
+            Bound::Excluded(place) => leaf.first < place,
+        })?;
+        Ok(begin..end.max(begin))
+    }
+
+    /// How many leaves, which come first, have a property.
+    fn partition_point(&self, has: impl Fn(&LeafEntry) -> bool) -> Result<usize> {
+        let (mut low, mut high) = (0, self.leaves);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if has(&self.entry(middle)?) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Opens one of the leaves.
+    ///
+    /// # Errors
+    ///
+    /// There is no such leaf; the store failed, or the page is damaged or not that leaf.
+    pub fn open<'s, S: PageRead>(&self, store: &'s S, leaf: usize) -> Result<RunLeaf<S::Guard<'s>>> {
+        let entry = self.entry(leaf)?;
+        self.name
+            .checked(&entry, RunLeaf::open(entry.page, store.read(entry.page)?)?)
+    }
+
+    /// All entries, in the order of their rows.
+    fn parse(&self) -> Result<RunIndex> {
+        let leaves = (0..self.leaves).map(|leaf| self.entry(leaf));
+        let leaves: Vec<LeafEntry> = leaves.collect::<Result<_>>()?;
+        if !leaves.windows(2).all(|pair| pair[0].last < pair[1].first) {
+            return Err(corrupt(self.root, DISORDER));
+        }
+        Ok(RunIndex {
+            root: self.root,
+            name: self.name,
+            leaves,
+        })
+    }
 }
 
 impl RunIndex {
@@ -67,13 +229,7 @@ impl RunIndex {
     ///
     /// The store failed, or the page is damaged or that of another run.
     pub fn read<S: PageRead>(store: &S, run: &Run, owner: u32) -> Result<Self> {
-        let guard = store.read(run.root)?;
-        let index = Self::parse(run.root, &guard)?;
-        let name = (index.first_page, index.generation, index.owner);
-        if name != (run.first_page.get(), run.generation, owner) {
-            return Err(corrupt(run.root, "it is the index of another run"));
-        }
-        Ok(index)
+        RunIndexPage::read(store, run, owner)?.parse()
     }
 
     /// Reads the index on a page.
@@ -82,35 +238,7 @@ impl RunIndex {
     ///
     /// The page is damaged, or none of an index.
     pub fn parse(root: PageId, page: &[u8]) -> Result<Self> {
-        let mut fields = Bytes::new(page);
-        let mut read = || -> crate::Result<Self> {
-            if fields.array()? != MAGIC {
-                return crate::error::damaged("it is not the index of a run");
-            }
-            let (owner, first_page, count) = (fields.u32()?, fields.u32()?, fields.u32()? as usize);
-            let generation = fields.u64()?;
-            if count == 0 || count > page.len() / ENTRY_BYTES {
-                return crate::error::damaged("it has not the leaves that it says");
-            }
-            let mut leaves = Vec::with_capacity(count);
-            for _ in 0..count {
-                leaves.push(entry(&mut fields)?);
-            }
-            Ok(Self {
-                root,
-                owner,
-                first_page,
-                generation,
-                leaves,
-            })
-        };
-        let index = read().map_err(|error| super::of_leaf(root, error))?;
-        let is_sound = |leaf: &LeafEntry| leaf.rows > 0 && leaf.first <= leaf.last;
-        let ascends = index.leaves.windows(2).all(|pair| pair[0].last < pair[1].first);
-        if !ascends || !index.leaves.iter().all(is_sound) {
-            return Err(corrupt(root, "its leaves do not ascend"));
-        }
-        Ok(index)
+        RunIndexPage::new(root, page)?.parse()
     }
 
     /// The bytes of the page of an index.
@@ -143,7 +271,7 @@ impl RunIndex {
     /// The table that the rows belong to.
     #[must_use]
     pub fn owner(&self) -> u32 {
-        self.owner
+        self.name.owner
     }
 
     /// The leaves, in the order of their rows; at least one.
@@ -175,7 +303,8 @@ impl RunIndex {
     /// The store failed, or the page is damaged or not that leaf.
     pub fn open<'s, S: PageRead>(&self, store: &'s S, leaf: usize) -> Result<RunLeaf<S::Guard<'s>>> {
         let entry = &self.leaves[leaf];
-        self.checked(entry, RunLeaf::open(entry.page, store.read(entry.page)?)?)
+        self.name
+            .checked(entry, RunLeaf::open(entry.page, store.read(entry.page)?)?)
     }
 
     /// As [`open`](Self::open), without a latch on the page.
@@ -185,29 +314,8 @@ impl RunIndex {
     /// As for [`open`](Self::open).
     pub fn pin<'s, S: PageStore>(&self, store: &'s S, leaf: usize) -> Result<RunLeaf<S::Pin<'s>>> {
         let entry = &self.leaves[leaf];
-        self.checked(entry, RunLeaf::open(entry.page, store.pin(entry.page)?)?)
-    }
-
-    fn checked<G: Deref<Target = [u8]>>(&self, entry: &LeafEntry, leaf: RunLeaf<G>) -> Result<RunLeaf<G>> {
-        if *leaf.header() == self.header(entry) {
-            Ok(leaf)
-        } else {
-            Err(corrupt(entry.page, "it is not the leaf that its run's index has"))
-        }
-    }
-
-    /// The header that the page of a leaf has.
-    fn header(&self, entry: &LeafEntry) -> LeafHeader {
-        LeafHeader {
-            owner: self.owner,
-            first_page: self.first_page,
-            generation: self.generation,
-            rows: entry.rows,
-            first: entry.first,
-            last: entry.last,
-            min_sequence: entry.min_sequence,
-            max_sequence: entry.max_sequence,
-        }
+        self.name
+            .checked(entry, RunLeaf::open(entry.page, store.pin(entry.page)?)?)
     }
 
     /// The pages of the run.

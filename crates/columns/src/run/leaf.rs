@@ -234,6 +234,18 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         }
     }
 
+    /// The sequence number of a row.
+    ///
+    /// # Errors
+    ///
+    /// As for [`times`](Self::times).
+    pub fn sequence(&self, row: usize) -> Result<u64> {
+        match self.value_at(self.columns() - 1, row)? {
+            Value::UInt(sequence) => Ok(sequence),
+            _ => Err(corrupt(self.page, "a row has no sequence number")),
+        }
+    }
+
     /// The first row at or after a place, or the number of rows. Reads a value of a few blocks, and the times of one.
     ///
     /// # Errors
@@ -246,13 +258,45 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         if self.header.last < place {
             return Ok(self.rows());
         }
-        // The last block that begins before the place: a value within a block costs a sum over those before it there.
+        let Range { start: first, end } = self.of_time(time, place, place.time)?;
+        if place.sequence == 0 || first == end {
+            return Ok(first);
+        }
+        let sequences = self.sequences(first..end)?;
+        Ok(first + sequences.partition_point(|&sequence| sequence < place.sequence))
+    }
+
+    /// The last row of a time with a sequence number up to that of a place; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`times`](Self::times).
+    pub fn last_of_time(&self, time: usize, place: Place) -> Result<Option<usize>> {
+        if self.header.first > place || self.header.last.time < place.time {
+            return Ok(None);
+        }
+        let Some(next) = place.next().filter(|next| *next <= self.header.last) else {
+            return Ok(Some(self.rows() - 1).filter(|_| self.header.last.time == place.time));
+        };
+        let Range { start: first, end } = self.of_time(time, next, place.time)?;
+        if place.sequence == u64::MAX || first == end {
+            return Ok((first < end).then(|| end - 1));
+        }
+        let sequences = self.sequences(first..end)?;
+        let count = sequences.partition_point(|&sequence| sequence <= place.sequence);
+        Ok((count > 0).then(|| first + count - 1))
+    }
+
+    /// The rows of a time in the last block that begins before a place, which is above the first row. If there are none,
+    /// an empty range where they would be.
+    fn of_time(&self, column: usize, place: Place, time: i64) -> Result<Range<usize>> {
+        // A value within a block costs a sum over those before it there.
         let (mut low, mut high) = (0, (self.rows() - 1) / BLOCK);
         while low < high {
             let middle = usize::midpoint(low, high) + 1;
-            let begins_before = match self.value_at(time, middle * BLOCK)? {
+            let begins_before = match self.value_at(column, middle * BLOCK)? {
                 Value::Int(begin) if begin != place.time => begin < place.time,
-                _ => self.place(time, middle * BLOCK)? < place,
+                _ => self.place(column, middle * BLOCK)? < place,
             };
             if begins_before {
                 low = middle;
@@ -260,16 +304,38 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
                 high = middle - 1;
             }
         }
-        let begin = low * BLOCK;
-        let times = self.times(time, begin..self.rows().min(begin + BLOCK))?;
-        let first = times.partition_point(|&time| time < place.time);
-        let end = first + times[first..].partition_point(|&time| time == place.time);
-        let (first, end) = (begin + first, begin + end);
-        if place.sequence == 0 || first == end {
-            return Ok(first);
+        let block = low * BLOCK..self.rows().min((low + 1) * BLOCK);
+        for window in [self.guess(column, block.clone(), time)?, block.clone()] {
+            let times = self.times(column, window.clone())?;
+            let first = window.start + times.partition_point(|&at| at < time);
+            let end = window.start + times.partition_point(|&at| at <= time);
+            let is_whole = (first > window.start || window.start == block.start)
+                && (end < window.end || window.end == block.end);
+            if is_whole {
+                return Ok(first..end);
+            }
         }
-        let sequences = self.sequences(first..end)?;
-        Ok(first + sequences.partition_point(|&sequence| sequence < place.sequence))
+        Err(corrupt(self.page, "its times are not in order"))
+    }
+
+    /// Where in a block a time would be if its times were evenly spread, and some rows around.
+    fn guess(&self, column: usize, block: Range<usize>, time: i64) -> Result<Range<usize>> {
+        const AROUND: usize = 64;
+        let first = match self.value_at(column, block.start)? {
+            Value::Int(first) => first,
+            _ => return Ok(block),
+        };
+        let last = match block.end < self.rows() {
+            true => match self.value_at(column, block.end)? {
+                Value::Int(last) => last,
+                _ => return Ok(block),
+            },
+            false => self.header.last.time,
+        };
+        let (span, before) = (last.abs_diff(first), time.saturating_sub(first).max(0));
+        let rows = block.len() as u128 * u128::from(before.cast_unsigned()) / u128::from(span.max(1));
+        let row = block.start + usize::try_from(rows).map_or(block.len(), |rows| rows.min(block.len()));
+        Ok(row.saturating_sub(AROUND).max(block.start)..(row + AROUND).min(block.end))
     }
 
     /// The rows between two places; none if these are the wrong way round.

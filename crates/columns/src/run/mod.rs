@@ -13,7 +13,7 @@
 //! |---|---|
 //! | [`ColumnRuns`] | which columns the runs have, as the tree wants to know it |
 //! | [`ColumnRunWriter`] | writes a run |
-//! | [`RunIndex`], [`RunLeaf`] | read one |
+//! | [`RunIndex`], [`RunIndexPage`], [`RunLeaf`] | read one |
 //! | [`Stretches`] | rows of several sets of columns, put together in a given order |
 
 mod check;
@@ -22,15 +22,17 @@ mod kind;
 mod leaf;
 mod merge;
 mod place;
+mod point;
 mod retain;
 mod stretches;
 mod writer;
 
-pub use index::{LeafEntry, RunIndex};
+pub use index::{LeafEntry, RunIndex, RunIndexPage};
 pub use kind::ColumnRuns;
 pub use leaf::{LeafHeader, RunLeaf};
 pub use merge::ColumnMerge;
 pub use place::{Place, Places, times};
+pub use point::RunRow;
 pub use retain::{LeafFate, Retained};
 pub use stretches::{ColumnSet, Stretches};
 pub use writer::ColumnRunWriter;

@@ -63,9 +63,11 @@ impl<'a> Strings<'a> {
         match self {
             Self::List(list) => list.decode(rows),
             Self::Dictionary { entries, indices } => {
-                let entries = entries.decode(0..entries.count)?;
                 let indices = indices.decode(rows)?;
-                entries.take(&indices)
+                if indices.len() < entries.count / 4 {
+                    return entries.get_each(&indices);
+                }
+                entries.decode(0..entries.count)?.take(&indices)
             }
         }
     }
@@ -74,14 +76,7 @@ impl<'a> Strings<'a> {
     pub(crate) fn get(&self, row: usize) -> Result<Vec<u8>> {
         match self {
             Self::List(list) => list.get(row),
-            Self::Dictionary { entries, indices } => {
-                let index = usize::try_from(indices.get(row)?)
-                    .ok()
-                    .filter(|index| *index < entries.count);
-                entries.get(index.ok_or(Error::Damaged {
-                    what: "an index is beyond its dictionary",
-                })?)
-            }
+            Self::Dictionary { entries, indices } => entries.entry(indices.get(row)?),
         }
     }
 }
@@ -159,6 +154,28 @@ impl<'a> List<'a> {
                 Ok(out)
             }
         }
+    }
+
+    /// The string at an index of a dictionary.
+    fn entry(&self, index: i64) -> Result<Vec<u8>> {
+        let index = usize::try_from(index).ok().filter(|index| *index < self.count);
+        self.get(index.ok_or(Error::Damaged {
+            what: "an index is beyond its dictionary",
+        })?)
+    }
+
+    /// The strings at indices of a dictionary, each found by itself.
+    fn get_each(&self, indices: &[i64]) -> Result<StringsDecoded> {
+        let mut decoded = StringsDecoded {
+            offsets: Vec::with_capacity(indices.len() + 1),
+            bytes: Vec::new(),
+        };
+        decoded.offsets.push(0);
+        for index in indices {
+            decoded.bytes.extend_from_slice(&self.entry(*index)?);
+            decoded.offsets.push(offset(decoded.bytes.len())?);
+        }
+        Ok(decoded)
     }
 
     fn decode(&self, rows: Range<usize>) -> Result<StringsDecoded> {

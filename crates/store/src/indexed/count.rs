@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use bedload_columns::{Place, RunIndex};
+use bedload_columns::{Place, RunIndexPage};
 use bedload_pages::PageRead;
 use bedload_trees::be_tree::LeafTarget;
 
@@ -89,10 +89,10 @@ fn count_in_run<S: PageRead>(
         return Ok(run.entries);
     }
     let kind = kind_of(table.id, &table.schema);
-    let index = RunIndex::read(tree.store(), run, kind.owner())?;
+    let index = RunIndexPage::read(tree.store(), run, kind.owner())?;
     let mut rows = 0;
-    for number in index.between(bounds.0, bounds.1) {
-        let entry = &index.leaves()[number];
+    for number in index.between(bounds.0, bounds.1)? {
+        let entry = index.entry(number)?;
         if is_within(entry.first, bounds) && is_within(entry.last, bounds) {
             rows += u64::from(entry.rows);
             continue;

@@ -9,6 +9,7 @@
 //! | [`body`] | creating and opening a table's tree |
 //! | [`flush`] | rows and deletions of a head into the tree, and maintenance |
 //! | [`run_rows`], [`scan`] | reading: the rows of one run, and of all runs and heads |
+//! | [`point`] | reading one row by its time |
 //! | [`count`] | how many rows, from what indexes of runs say |
 //! | [`verify`] | the check of a table |
 //! | [`remains`] | salvage: what is left of a table |
@@ -16,6 +17,7 @@
 mod body;
 mod count;
 mod flush;
+mod point;
 mod remains;
 mod run_rows;
 mod scan;
@@ -24,6 +26,7 @@ mod verify;
 pub(crate) use body::{create, pages_of, row_limit};
 pub(crate) use count::count;
 pub(crate) use flush::flush;
+pub(crate) use point::{FoundRow, find};
 pub(crate) use remains::{TableRemains, owner_of};
 pub(crate) use scan::IndexedScan;
 pub(crate) use verify::verify;

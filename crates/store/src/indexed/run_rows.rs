@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBuffer;
-use bedload_columns::{ColumnRuns, ColumnSet, Place, Places, RunIndex, RunLeaf};
+use bedload_columns::{ColumnRuns, ColumnSet, Place, Places, RunIndexPage, RunLeaf};
 use bedload_trees::run::Run;
 
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) struct RunRows {
     pages: Arc<PageVersion>,
-    index: RunIndex,
+    index: RunIndexPage<PageRef>,
     bounds: (Bound<Place>, Bound<Place>),
     /// Leaves that were not opened yet.
     leaves: Range<usize>,
@@ -91,10 +91,10 @@ impl RunRows {
         run: &Run,
         bounds: (Bound<Place>, Bound<Place>),
     ) -> Result<Self> {
-        let index = RunIndex::read(&**pages, run, kind.owner())?;
+        let index = RunIndexPage::read(&**pages, run, kind.owner())?;
         Ok(Self {
             pages: pages.clone(),
-            leaves: index.between(bounds.0, bounds.1),
+            leaves: index.between(bounds.0, bounds.1)?,
             index,
             bounds,
             leaf: None,

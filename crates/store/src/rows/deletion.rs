@@ -173,6 +173,27 @@ impl Deletions {
         !self.is_empty() && self.covers_in(self.stretch(time), time, sequence)
     }
 
+    /// The greatest sequence number up to `sequence` with which a row of this time is left, if there is such a row.
+    pub(crate) fn newest_left(&self, time: i64, mut sequence: u64) -> Option<u64> {
+        if self.is_empty() {
+            return Some(sequence);
+        }
+        let stretch = self.stretch(time);
+        while sequence >= stretch.before {
+            let range = self.sequences.range(..=sequence).next_back();
+            let range = range.filter(|(_, to)| sequence < **to).map(|(&from, _)| from);
+            let other = self
+                .others
+                .iter()
+                .find(|deletion| deletion.covers(time, sequence));
+            match range.or(other.map(|deletion| deletion.from_sequence)) {
+                Some(from) => sequence = from.checked_sub(1)?,
+                None => return Some(sequence),
+            }
+        }
+        None
+    }
+
     /// Whether all rows are gone whose times and sequence numbers lie in two ranges; where it is not plain to see, `false`.
     pub(crate) fn cover_all(&self, times: RangeInclusive<i64>, sequences: RangeInclusive<u64>) -> bool {
         let stretch = self.stretch(*times.start());

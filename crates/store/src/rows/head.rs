@@ -189,6 +189,32 @@ impl Head {
         inner.runs.iter().any(|run| !run.between(bounds).is_empty())
     }
 
+    /// The row of a time that arrived last, of those with a sequence number below `before`. `newest_left` tells the
+    /// greatest sequence number, up to another, with which a row is left.
+    pub(crate) fn last_at(
+        &self,
+        time: i64,
+        before: u64,
+        newest_left: impl Fn(u64) -> Option<u64>,
+    ) -> Option<(Arc<SortedRows>, usize)> {
+        let mut sequence = newest_left(before.checked_sub(1)?)?;
+        let inner = self.inner.read();
+        for run in inner.runs.iter().rev() {
+            while run.sequences().start <= sequence
+                && let Some(row) = run.through((time, sequence)).next_back()
+                && let (at, found) = run.place(row)
+                && at == time
+            {
+                let left = newest_left(found)?;
+                if left == found {
+                    return Some((run.clone(), row));
+                }
+                sequence = left;
+            }
+        }
+        None
+    }
+
     /// How many rows between two bounds have a sequence number below `before`.
     pub(crate) fn count(&self, bounds: (Bound<Place>, Bound<Place>), before: u64) -> u64 {
         let of_run = |run: &Arc<SortedRows>| {

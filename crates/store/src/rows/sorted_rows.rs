@@ -178,6 +178,12 @@ impl SortedRows {
         (place.time, place.sequence)
     }
 
+    /// The rows at or before a place.
+    pub(crate) fn through(&self, place: Place) -> Range<usize> {
+        let all = 0..self.len();
+        0..self.places.search(all, |row| (row.time, row.sequence) > place)
+    }
+
     /// The rows between two places.
     pub(crate) fn between(&self, (from, to): (Bound<Place>, Bound<Place>)) -> Range<usize> {
         let place = |place: bedload_columns::Place| (place.time, place.sequence);

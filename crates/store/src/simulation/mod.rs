@@ -9,6 +9,7 @@ mod damage;
 mod deletions;
 mod faults;
 mod full;
+mod points;
 mod power;
 mod rewritten;
 mod spares;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 
+use crate::indexed;
 use crate::rows::{ColumnPlace, TableSchema};
-use crate::sparse::FoundRow;
+use crate::sparse;
 
-/// One row of a table. Its values are read where they stand: of a sparse table, in the cache.
+/// One row of a table. Values of a sparse table are read where they stand, in the cache.
 #[derive(Debug, Clone)]
 pub struct Row {
     time: i64,
@@ -18,8 +19,8 @@ pub struct Row {
 
 #[derive(Debug, Clone)]
 enum Source {
-    Batch(RecordBatch),
-    Place(Arc<TableSchema>, FoundRow),
+    Indexed(indexed::FoundRow),
+    Sparse(Arc<TableSchema>, sparse::FoundRow),
 }
 
 /// A value of a row.
@@ -41,13 +42,13 @@ pub enum Value<'r> {
 }
 
 impl Row {
-    pub(crate) fn of_batch(time: i64, batch: RecordBatch) -> Self {
-        let source = Source::Batch(batch);
+    pub(crate) fn of_indexed(time: i64, found: indexed::FoundRow) -> Self {
+        let source = Source::Indexed(found);
         Self { time, source }
     }
 
-    pub(crate) fn of_place(time: i64, schema: Arc<TableSchema>, found: FoundRow) -> Self {
-        let source = Source::Place(schema, found);
+    pub(crate) fn of_sparse(time: i64, schema: Arc<TableSchema>, found: sparse::FoundRow) -> Self {
+        let source = Source::Sparse(schema, found);
         Self { time, source }
     }
 
@@ -62,11 +63,12 @@ impl Row {
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'_>> {
         match &self.source {
-            Source::Batch(batch) => {
-                let array = batch.columns().get(column)?;
-                value_of_array(&**array, self.time)
+            Source::Indexed(indexed::FoundRow::InHead(rows, row)) => {
+                let array = rows.columns().get(column)?;
+                value_of_array(&**array, *row, self.time)
             }
-            Source::Place(schema, found) => {
+            Source::Indexed(indexed::FoundRow::InTree(values)) => value_of(values.get(column)?),
+            Source::Sparse(schema, found) => {
                 let place = schema.places().get(column)?;
                 if place.valid_bit.is_some_and(|bit| !found.bit(bit)) {
                     return None;
@@ -85,18 +87,33 @@ impl Row {
     }
 }
 
-fn value_of_array(array: &dyn Array, time: i64) -> Option<Value<'_>> {
-    if array.is_null(0) {
+fn value_of(value: &bedload_columns::Value) -> Option<Value<'_>> {
+    use bedload_columns::Value as Kept;
+    Some(match value {
+        Kept::Boolean(value) => Value::Bool(*value),
+        Kept::Int(value) => Value::Int(*value),
+        Kept::UInt(value) => Value::UInt(*value),
+        Kept::Float32(value) => Value::Float((*value).into()),
+        Kept::Float64(value) => Value::Float(*value),
+        Kept::Text(text) => Value::Text(text),
+        Kept::Bytes(bytes) => Value::Bytes(bytes),
+        _ => return None,
+    })
+}
+
+fn value_of_array(array: &dyn Array, row: usize, time: i64) -> Option<Value<'_>> {
+    if array.is_null(row) {
         return None;
     }
     let data = array.to_data();
     match array.data_type() {
-        DataType::Boolean => Some(Value::Bool(array.as_boolean().value(0))),
-        DataType::Utf8 => Some(Value::Text(array.as_string::<i32>().value(0))),
-        DataType::FixedSizeBinary(_) => Some(Value::Bytes(array.as_fixed_size_binary().value(0))),
+        DataType::Boolean => Some(Value::Bool(array.as_boolean().value(row))),
+        DataType::Utf8 => Some(Value::Text(array.as_string::<i32>().value(row))),
+        DataType::FixedSizeBinary(_) => Some(Value::Bytes(array.as_fixed_size_binary().value(row))),
         kind => {
             let width = kind.primitive_width()?;
-            let bytes = data.buffers().first()?.as_slice().get(data.offset() * width..)?;
+            let begin = (data.offset() + row) * width;
+            let bytes = data.buffers().first()?.as_slice().get(begin..)?;
             // A number does not borrow from the array.
             match value_of_bytes(kind, bytes.get(..width)?)? {
                 Value::Int(value) => Some(Value::Int(value)),

@@ -1,0 +1,96 @@
+//! Reading one row, among many of its time: in heads, in runs and across intervals of the tree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use bedload_testkit::Rng;
+
+use super::workload::{columns, open, options};
+use crate::Value;
+use crate::disk::sim::SimDisk;
+use crate::rows::TableSchema;
+use crate::store::Table;
+
+fn append(table: &Table, rows: &[(i64, i64)]) {
+    let times = rows.iter().map(|&(_, time)| time);
+    let ids = rows.iter().map(|&(id, _)| id);
+    let batch = RecordBatch::try_new(
+        columns(),
+        vec![
+            Arc::new(TimestampMillisecondArray::from_iter_values(times)),
+            Arc::new(Int64Array::from_iter_values(ids.clone())),
+            Arc::new(
+                ids.map(|id| (id % 3 > 0).then(|| id.to_string()))
+                    .collect::<StringArray>(),
+            ),
+        ],
+    );
+    table
+        .append(&batch.expect("columns of one length"))
+        .expect("a sound disk");
+}
+
+/// The id that a table has for a time.
+fn id_at(table: &Table, time: i64) -> Option<i64> {
+    let row = table.get(time).expect("a sound disk")?;
+    assert_eq!((row.time(), row.value(0)), (time, Some(Value::Int(time))));
+    let Some(Value::Int(id)) = row.value(1) else {
+        panic!("a row without an id");
+    };
+    let text = (id % 3 > 0).then(|| id.to_string());
+    assert_eq!(row.value(2), text.as_deref().map(Value::Text));
+    assert_eq!(row.value(3), None);
+    Some(id)
+}
+
+#[test]
+fn the_row_of_a_time_that_arrived_last_is_found() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let disk = SimDisk::new(seed);
+        let store = open(&disk, options().head_bytes(8 << 20)).expect("creates");
+        let schema = TableSchema::new(columns(), "at").expect("storable");
+        let table = store.create_table("t", schema).expect("fresh");
+        // So few times that a leaf of the tree is split among rows of one.
+        let times = [3, 40, 2000][(seed % 3) as usize];
+        let mut model: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        let mut marks = Vec::new();
+        let mut next = 0;
+        for _ in 0..40 {
+            match rng.below(10) {
+                0..=5 => {
+                    let most = [5, 900][rng.index(2)];
+                    let rows = 1 + rng.below(most);
+                    let ids = next..next + rows.cast_signed();
+                    let rows: Vec<_> = ids.map(|id| (id, rng.below(times).cast_signed())).collect();
+                    append(&table, &rows);
+                    next += i64::try_from(rows.len()).expect("few");
+                    for (id, time) in rows {
+                        model.entry(time).or_default().push(id);
+                    }
+                }
+                6 => {
+                    let from = rng.below(times).cast_signed();
+                    let to = from + rng.below(times / 3 + 1).cast_signed();
+                    table.delete_range(from..=to).expect("a sound disk");
+                    model.retain(|time, _| !(from..=to).contains(time));
+                }
+                7 => marks.push((table.mark(), next)),
+                8 => {
+                    if let Some((mark, first)) = marks.pop() {
+                        table.retract_since(mark).expect("a sound disk");
+                        for ids in model.values_mut() {
+                            ids.retain(|&id| id < first);
+                        }
+                    }
+                }
+                _ => store.flush().expect("a sound disk"),
+            }
+            for time in (-1..=times.cast_signed()).step_by(if times > 100 { 41 } else { 1 }) {
+                let expected = model.get(&time).and_then(|ids| ids.last()).copied();
+                assert_eq!(id_at(&table, time), expected, "seed {seed}, time {time}");
+            }
+        }
+    }
+}
