@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::engine::{Engine, TableEntry, View};
+use crate::engine::Engine;
 use crate::error::Result;
-use crate::layout::Layout;
 use crate::pages::FORMAT_VERSION;
 use crate::rows::{ArrivalOrder, TableSchema};
 use crate::scan::Scan;
-use crate::sparse::Density;
+use crate::table::{Density, Layout, StoredTable, View};
 
 /// What [`Store::info`](crate::Store::info) tells.
 #[derive(Debug, Clone)]
@@ -76,36 +75,32 @@ impl StoreInfo {
 }
 
 impl TableInfo {
-    fn of_table(view: &Arc<View>, visible: u64, table: &Arc<TableEntry>) -> Result<Self> {
+    fn of_table(view: &Arc<View>, visible: u64, table: &Arc<StoredTable>) -> Result<Self> {
         let all = || Scan::new(view.clone(), visible, table.clone(), ..);
-        let time = table.schema.names().swap_remove(table.schema.time_column());
+        let entry = &table.entry;
+        let time = entry.schema.names().swap_remove(entry.schema.time_column());
         let edge = |scan: Scan| -> Result<Option<i64>> {
             let batch = scan.columns(&[&time])?.limit(1).next().transpose()?;
             Ok(batch.map(|batch| batch.column(0).to_data().buffers()[0].typed_data::<i64>()[0]))
         };
-        let generations = view.generations().iter();
-        let heads: Vec<_> = generations
-            .filter_map(|generation| generation.head(table.id))
-            .collect();
-        let mut order = table.order.clone();
-        for head in &heads {
-            let runs = head.runs(visible);
-            runs.iter().for_each(|run| order.observe(run.arrivals()));
-            order.note_flushed();
-        }
+        let heads: Vec<_> = view.heads(entry.id).collect();
+        let order = table.order().cloned().map(|mut order| {
+            for head in &heads {
+                let runs = head.runs(visible);
+                runs.iter().for_each(|run| order.observe(run.arrivals()));
+                order.note_flushed();
+            }
+            order.order()
+        });
         let is_at_rest = heads.iter().all(|head| head.is_empty());
-        let density = table
-            .sparse
-            .as_ref()
-            .map(|sparse| Density::of_table(view, table, sparse));
         Ok(Self {
-            name: table.name.clone(),
-            schema: table.schema.as_ref().clone(),
+            name: entry.name.to_string(),
+            schema: entry.schema.as_ref().clone(),
             layout: table.layout(),
-            density: density.transpose()?,
-            retention: table.retention,
-            order: table.sparse.is_none().then(|| order.order()),
-            rows: if is_at_rest { table.rows } else { all().count()? },
+            density: table.density(view)?,
+            retention: entry.retention,
+            order,
+            rows: if is_at_rest { entry.rows } else { all().count()? },
             first: edge(all())?,
             last: edge(all().rev())?,
         })

@@ -52,9 +52,7 @@ mod engine;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod indexed;
 mod info;
-mod layout;
 mod options;
 mod or_create;
 #[cfg_attr(
@@ -68,21 +66,20 @@ mod rows;
 mod scan;
 #[cfg(test)]
 mod simulation;
-mod sparse;
 mod store;
+mod table;
 mod wal;
 
 pub use bedload_columns::{Operator, Predicate};
 pub use bedload_sortedness::Estimate;
-pub use engine::{Appended, DiskCounts, Gap, Problem, SalvageReport, SalvagedTable, VerifyReport};
+pub use engine::{Appended, DiskCounts, Problem, SalvageReport, VerifyReport};
 pub use error::{Error, Result};
 pub use info::{StoreInfo, TableInfo};
-pub use layout::Layout;
 pub use options::{Durability, Options};
 #[cfg(feature = "file-pages")]
 pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use reader::ScanReader;
-pub use rows::{ArrivalOrder, TableSchema};
+pub use rows::{ArrivalOrder, Gap, SalvagedTable, TableSchema};
 pub use scan::Scan;
-pub use sparse::{Density, Grid, Snap};
 pub use store::{Mark, Row, Snapshot, Store, Table, Value, inspect, restore, salvage};
+pub use table::{Density, Grid, Layout, Snap};

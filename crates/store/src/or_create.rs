@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::layout::Layout;
 use crate::options::Options;
 use crate::rows::TableSchema;
 use crate::store::{Store, Table};
+use crate::table::Layout;
 
 impl Store {
     /// Opens the store in a directory, or creates one where the directory does not exist or is empty, with the default

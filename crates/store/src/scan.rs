@@ -12,11 +12,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bedload_columns::Predicate;
 
-use crate::engine::{TableEntry, View};
 use crate::error::Result;
-use crate::indexed::{self, IndexedScan};
-use crate::rows::{Deletions, Filter, Head, Place, Projection};
-use crate::sparse::SparseScan;
+use crate::rows::{Deletions, Filter, Place, Projection};
+use crate::table::{StoredTable, TableRows, View};
 
 /// The most rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -56,11 +54,9 @@ const BATCH_BYTES: usize = 512 << 10;
 #[must_use = "a scan reads nothing until it is iterated"]
 pub struct Scan {
     view: Arc<View>,
-    table: Arc<TableEntry>,
+    table: Arc<StoredTable>,
     projection: Projection,
     filter: Filter,
-    /// The heads of the table that have something visible.
-    heads: Vec<Arc<Head>>,
     /// None if nothing was deleted since the last flush.
     deletions: Option<Arc<Deletions>>,
     /// Rows from this sequence number on are not visible.
@@ -80,7 +76,7 @@ impl Scan {
     pub(crate) fn new(
         view: Arc<View>,
         visible: u64,
-        table: Arc<TableEntry>,
+        table: Arc<StoredTable>,
         times: impl RangeBounds<i64>,
     ) -> Self {
         let from = match times.start_bound() {
@@ -93,27 +89,13 @@ impl Scan {
             Bound::Excluded(&time) => Bound::Excluded((time, 0)),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let heads = view
-            .generations()
-            .iter()
-            .filter_map(|generation| generation.head(table.id));
-        let heads: Vec<Arc<Head>> = heads.collect();
-        let mut deletions = heads.iter().filter_map(|head| head.merged_deletions(visible));
-        let deletions = match (deletions.next(), deletions.next()) {
-            (None, _) => None,
-            (Some(all), None) => Some(all),
-            (Some(first), Some(second)) => {
-                let sets: Vec<_> = [first, second].into_iter().chain(deletions).collect();
-                Some(Arc::new(Deletions::merge(sets.iter().map(|set| &**set))))
-            }
-        };
-        let projection = Projection::all(table.schema.clone());
+        let deletions = view.deletions(table.entry.id, visible);
+        let projection = Projection::all(table.entry.schema.clone());
         Self {
             view,
             table,
             projection,
             filter: Filter::default(),
-            heads,
             deletions,
             visible,
             from,
@@ -137,7 +119,7 @@ impl Scan {
     ///
     /// The table has no such column.
     pub fn columns(mut self, names: &[&str]) -> Result<Self> {
-        let schema = self.table.schema.clone();
+        let schema = self.table.entry.schema.clone();
         let columns = names
             .iter()
             .map(|name| schema.position(name))
@@ -177,14 +159,14 @@ impl Scan {
     ///
     /// The table has no such column, or it has another type than the value that it is compared with.
     pub fn filter(mut self, column: &str, predicate: Predicate) -> Result<Self> {
-        self.filter = self.filter.and(&self.table.schema, column, predicate)?;
+        self.filter = self.filter.and(&self.table.entry.schema, column, predicate)?;
         Ok(self)
     }
 
     /// Adds a last column `_sequence` of type `UInt64`: the numbers that rows were given in the order of arrival.
     pub fn with_sequence(mut self) -> Self {
         let columns = self.projection.columns().collect();
-        self.projection = Projection::new(self.table.schema.clone(), columns, true);
+        self.projection = Projection::new(self.table.entry.schema.clone(), columns, true);
         self
     }
 
@@ -213,7 +195,7 @@ impl Scan {
     ///
     /// A page could not be read or is damaged.
     pub fn count(mut self) -> Result<u64> {
-        self.projection = Projection::new(self.table.schema.clone(), Vec::new(), false);
+        self.projection = Projection::new(self.table.entry.schema.clone(), Vec::new(), false);
         if let Some(rows) = self.count_by_index()? {
             return Ok(rows);
         }
@@ -223,13 +205,14 @@ impl Scan {
     /// How many rows there are, if indexes of runs and heads tell that.
     fn count_by_index(&self) -> Result<Option<u64>> {
         let is_plain = self.deletions.is_none() && self.filter.is_empty();
-        if self.table.sparse.is_some() || !is_plain || self.rows.is_some() {
+        if !is_plain || self.rows.is_some() {
             return Ok(None);
         }
         let bounds = (self.from, self.to);
-        let of_heads = self.heads.iter().map(|head| head.count(bounds, self.visible));
-        let rows = indexed::count(&*self.view.pages, &self.table, bounds)? + of_heads.sum::<u64>();
-        Ok(Some(rows.min(self.remaining)))
+        let of_pages = self.table.count(&*self.view.pages, bounds)?;
+        let heads = self.view.heads(self.table.entry.id);
+        let of_heads = heads.map(|head| head.count(bounds, self.visible));
+        Ok(of_pages.map(|rows| (rows + of_heads.sum::<u64>()).min(self.remaining)))
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
@@ -240,20 +223,16 @@ impl Scan {
         }
         let rows = match &mut self.rows {
             Some(rows) => rows,
-            none => none.insert(TableRows::new(
-                (&self.view, &self.table),
+            none => none.insert(self.table.rows(
+                (&self.view, self.visible),
                 (&self.projection, &self.filter),
-                (&self.heads, self.visible),
                 (self.from, self.to),
                 self.reverse,
             )?),
         };
         static NONE: Deletions = Deletions::NONE;
         let deletions = self.deletions.as_deref().unwrap_or(&NONE);
-        let batch = match rows {
-            TableRows::Indexed(rows) => rows.next(wanted, deletions)?,
-            TableRows::Sparse(rows) => rows.next(wanted, deletions)?,
-        };
+        let batch = rows.next(wanted, deletions)?;
         let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
         self.remaining = if rows == 0 {
             0
@@ -267,34 +246,6 @@ impl Scan {
     fn batch_rows(&self) -> usize {
         let rows = BATCH_BYTES / self.projection.row_bytes().max(1);
         rows.clamp(WIDE_BATCH_ROWS, BATCH_ROWS)
-    }
-}
-
-/// The rows of a table of either layout.
-#[derive(Debug)]
-enum TableRows {
-    Indexed(IndexedScan),
-    Sparse(SparseScan),
-}
-
-impl TableRows {
-    fn new(
-        (view, table): (&Arc<View>, &Arc<TableEntry>),
-        columns: (&Projection, &Filter),
-        heads: (&[Arc<Head>], u64),
-        bounds: (Bound<Place>, Bound<Place>),
-        reverse: bool,
-    ) -> Result<Self> {
-        Ok(match &table.sparse {
-            None => {
-                let rows = IndexedScan::new(view, table, columns, heads, bounds, reverse)?;
-                Self::Indexed(rows)
-            }
-            Some(_) => {
-                let rows = SparseScan::new(view, table, columns, heads, bounds, reverse)?;
-                Self::Sparse(rows)
-            }
-        })
     }
 }
 

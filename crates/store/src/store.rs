@@ -12,18 +12,14 @@ use arrow_array::RecordBatch;
 use arrow_schema::TimeUnit;
 
 use crate::disk::{Disk, OsDisk};
-use crate::engine::{
-    self, Appended, DiskCounts, Engine, Flusher, Problem, SalvageReport, TableEntry, VerifyReport, View,
-};
+use crate::engine::{self, Appended, DiskCounts, Engine, Flusher, Problem, SalvageReport, VerifyReport};
 use crate::error::{Error, Result};
-use crate::indexed;
 use crate::info::StoreInfo;
-use crate::layout::Layout;
 use crate::options::Options;
 use crate::pages::page_bytes_admissible;
 use crate::rows::{Deletion, TableId, TableSchema};
 use crate::scan::Scan;
-use crate::sparse::{self, Snap};
+use crate::table::{Layout, Snap, StoredTable, View};
 
 pub use self::row::{Row, Value};
 
@@ -117,10 +113,10 @@ impl Store {
     ///
     /// There is none.
     pub fn table(&self, name: &str) -> Result<Table> {
-        let entry = self.shared.engine.view().catalogue.named(name)?.clone();
+        let table = self.shared.engine.view().catalogue.named(name)?.clone();
         Ok(Table {
             shared: self.shared.clone(),
-            entry,
+            table,
             snap: Snap::Refuse,
         })
     }
@@ -133,7 +129,7 @@ impl Store {
             .view()
             .catalogue
             .iter()
-            .map(|table| table.name.clone())
+            .map(|table| table.entry.name.to_string())
             .collect()
     }
 
@@ -346,7 +342,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<VerifyRep
 #[derive(Debug, Clone)]
 pub struct Table {
     shared: Arc<Shared>,
-    entry: Arc<TableEntry>,
+    table: Arc<StoredTable>,
     snap: Snap,
 }
 
@@ -362,13 +358,13 @@ impl Table {
     /// The table's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.entry.name
+        &self.table.entry.name
     }
 
     /// The table's columns.
     #[must_use]
     pub fn schema(&self) -> &TableSchema {
-        &self.entry.schema
+        &self.table.entry.schema
     }
 
     /// Appends the rows of a batch, all of them or, on an error, none. On return they are as durable as the store's
@@ -381,13 +377,13 @@ impl Table {
     /// The batch does not have the table's columns; a row has no time or is larger than about a quarter of a page;
     /// the table was dropped; the disk is full or fails.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
-        self.shared.engine.append(&self.entry, batch, self.snap)
+        self.shared.engine.append(&self.table, batch, self.snap)
     }
 
     /// How rows are kept.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        self.entry.layout()
+        self.table.layout()
     }
 
     /// A handle through which rows that are not on the grid of a sparse table are moved to it. Tables of another
@@ -407,17 +403,13 @@ impl Table {
     /// The table was dropped; a page or block could not be read or is damaged.
     pub fn get(&self, time: i64) -> Result<Option<Row>> {
         let (view, visible) = self.shared.engine.snapshot();
-        let Some(entry) = view.catalogue.get(self.entry.id) else {
+        let Some(table) = view.catalogue.get(self.table.entry.id) else {
             return Err(Error::NoSuchTable {
-                name: self.entry.name.clone(),
+                name: self.table.entry.name.to_string(),
             });
         };
-        let Some(sparse) = &entry.sparse else {
-            let found = indexed::find(&view, entry, visible, time)?;
-            return Ok(found.map(|found| Row::of_indexed(time, found)));
-        };
-        let found = sparse::find(&view, entry, sparse, visible, time)?;
-        Ok(found.map(|found| Row::of_sparse(time, self.entry.schema.clone(), found)))
+        let found = table.find(&view, visible, time)?;
+        Ok(found.map(|found| Row::new(time, found)))
     }
 
     /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of now.
@@ -427,7 +419,7 @@ impl Table {
     /// The table was dropped.
     pub fn range(&self, times: impl RangeBounds<i64>) -> Result<Scan> {
         let (view, visible) = self.shared.engine.snapshot();
-        let scan = scan(&view, visible, &self.entry, times)?;
+        let scan = scan(&view, visible, &self.table, times)?;
         Ok(scan.holding(self.shared.clone()))
     }
 
@@ -459,7 +451,7 @@ impl Table {
             from_sequence: 0,
             at,
         };
-        self.shared.engine.delete(self.entry.id, deletion)
+        self.shared.engine.delete(self.table.entry.id, deletion)
     }
 
     /// Keeps rows for this long from now on, counted back from the newest row of the table; `None` for ever, as at first.
@@ -491,7 +483,7 @@ impl Table {
     ///
     /// The duration is zero, or more than 64 bits of ticks; the table was dropped; the disk is full or fails.
     pub fn set_retention(&self, keep: Option<Duration>) -> Result<()> {
-        let tick_nanos: u128 = match self.entry.schema.time_unit() {
+        let tick_nanos: u128 = match self.table.entry.schema.time_unit() {
             TimeUnit::Second => 1_000_000_000,
             TimeUnit::Millisecond => 1_000_000,
             TimeUnit::Microsecond => 1_000,
@@ -501,7 +493,7 @@ impl Table {
         let ticks = ticks.transpose().map_err(|_| {
             Error::schema("rows cannot be kept for more ticks of the time column than 64 bits count")
         })?;
-        self.shared.engine.set_retention(self.entry.id, ticks)
+        self.shared.engine.set_retention(self.table.entry.id, ticks)
     }
 
     /// This moment.
@@ -509,7 +501,7 @@ impl Table {
     pub fn mark(&self) -> Mark {
         Mark {
             store: self.shared.engine.store_id(),
-            table: self.entry.id,
+            table: self.table.entry.id,
             sequence: self.shared.engine.next_sequence(),
         }
     }
@@ -520,16 +512,16 @@ impl Table {
     ///
     /// The mark is of another table; the table is sparse; the table was dropped; the disk is full or fails.
     pub fn retract_since(&self, mark: Mark) -> Result<()> {
-        if (mark.store, mark.table) != (self.shared.engine.store_id(), self.entry.id) {
+        if (mark.store, mark.table) != (self.shared.engine.store_id(), self.table.entry.id) {
             return Err(Error::schema(format!(
                 "the mark is not one of table {:?}",
-                self.entry.name
+                self.table.entry.name
             )));
         }
-        if self.entry.sparse.is_some() {
+        if self.layout() != Layout::Indexed {
             return Err(Error::schema(format!(
                 "table {:?} is sparse: rows that were written over come back from a snapshot alone",
-                self.entry.name
+                self.table.entry.name
             )));
         }
         let deletion = |at| Deletion {
@@ -537,7 +529,7 @@ impl Table {
             from_sequence: mark.sequence,
             at,
         };
-        self.shared.engine.delete(self.entry.id, deletion)
+        self.shared.engine.delete(self.table.entry.id, deletion)
     }
 }
 
@@ -565,7 +557,7 @@ impl Snapshot {
         self.view
             .catalogue
             .iter()
-            .map(|table| table.name.clone())
+            .map(|table| table.entry.name.to_string())
             .collect()
     }
 
@@ -575,17 +567,17 @@ impl Snapshot {
     ///
     /// There is no such table.
     pub fn range(&self, table: &str, times: impl RangeBounds<i64>) -> Result<Scan> {
-        let entry = self.view.catalogue.named(table)?.clone();
-        let scan = scan(&self.view, self.visible, &entry, times)?;
+        let table = self.view.catalogue.named(table)?;
+        let scan = scan(&self.view, self.visible, table, times)?;
         Ok(scan.holding(self.shared.clone()))
     }
 }
 
-fn scan(view: &Arc<View>, visible: u64, entry: &TableEntry, times: impl RangeBounds<i64>) -> Result<Scan> {
-    let Some(entry) = view.catalogue.get(entry.id) else {
+fn scan(view: &Arc<View>, visible: u64, table: &StoredTable, times: impl RangeBounds<i64>) -> Result<Scan> {
+    let Some(newest) = view.catalogue.get(table.entry.id) else {
         return Err(Error::NoSuchTable {
-            name: entry.name.clone(),
+            name: table.entry.name.to_string(),
         });
     };
-    Ok(Scan::new(view.clone(), visible, entry.clone(), times))
+    Ok(Scan::new(view.clone(), visible, newest.clone(), times))
 }

@@ -4,7 +4,6 @@
 //! The copy gets its data file last and under another name (as a store that is created): until it is whole, there is no
 //! store.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::verify::VerifyReport;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{Cache, CheckpointMeta};
-use crate::sparse::{BlockFiles, change_map, copy_blocks};
+use crate::table::{BlockFiles, PageChanges};
 use crate::wal::Log;
 
 /// Memory for the pages of the copy while it is checked.
@@ -58,12 +57,9 @@ impl Engine {
         let file = begin_data_file(&**disk, to, (self.page_bytes(), 1), &mut lock)?;
         let cache = Arc::new(Cache::new(0, 0));
         let files = BlockFiles::new(disk.clone(), to, self.store_id, cache, view.pages.number());
-        let mut maps = HashMap::new();
+        let mut changes = PageChanges::default();
         for table in view.catalogue.iter() {
-            if let Some(sparse) = &table.sparse {
-                copy_blocks(&view, table, sparse, &files)?;
-                maps.extend(sparse.files()?.values().map(|&page| (page, sparse)));
-            }
+            table.copy_files(&view, &files, &mut changes)?;
         }
         let meta = CheckpointMeta {
             log_start: since.log_start,
@@ -73,9 +69,7 @@ impl Engine {
         let next_generation = self.pages.next_generation();
         view.pages
             .copy_to(file, self.store_id, (&meta, next_generation), |page, payload| {
-                if let Some(sparse) = maps.get(&page) {
-                    change_map(sparse, payload);
-                }
+                changes.apply(page, payload);
             })?;
         finish_data_file(&**disk, to)
     }

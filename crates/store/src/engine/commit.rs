@@ -8,12 +8,13 @@ use arrow_array::RecordBatch;
 use parking_lot::MutexGuard;
 
 use super::flush::flush_generation;
-use super::view::Generation;
-use super::{CommitState, Engine, TableEntry};
+use super::{CommitState, Engine};
 use crate::error::{Error, Result};
 use crate::options::Durability;
-use crate::rows::{Deletion, EncodedRows, SortedBatch, SortedRows, TableId, check_columns, check_row_bytes};
-use crate::sparse::{Placed, Snap, SparseEntry, SparseFlush, Target};
+use crate::rows::{
+    Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, check_columns, check_row_bytes,
+};
+use crate::table::{Placed, Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
 
 /// What [`Table::append`](crate::Table::append) committed.
@@ -37,10 +38,6 @@ const BLOCKS_FLUSHED: usize = 6 << 20;
 /// Deletions at which a flush begins: each state of them that a reader wants is made of all those before it.
 const DELETIONS_FLUSHED: usize = if cfg!(any(test, fuzzing)) { 64 } else { 1024 };
 
-/// Parts of a long batch for a sparse table, at most: a block may be written once for each of them, and each time it takes
-/// another place.
-const SPARSE_PARTS_MAX: usize = 64;
-
 /// The longest memory of a record that is kept for the next one.
 const RECORD_BYTES_KEPT: usize = 1 << 20;
 
@@ -55,27 +52,26 @@ pub(super) fn no_such_table() -> Error {
 
 impl Engine {
     /// Appends the rows of a batch.
-    pub(crate) fn append(&self, table: &TableEntry, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
+    pub(crate) fn append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
         self.check_writable()?;
         self.with_space(|| self.try_append(table, batch, snap))
     }
 
-    fn try_append(&self, table: &TableEntry, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
+    fn try_append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
         let mut appended = Appended {
             rows: batch.num_rows() as u64,
             first_sequence: self.visible.load(Ordering::Acquire),
             moved: 0,
             collided: 0,
         };
-        check_columns(&table.schema, batch)?;
+        check_columns(&table.entry.schema, batch)?;
         let on_grid;
         let mut batch = batch;
-        if let Some(sparse) = &table.sparse {
-            let placed = Placed::new(&table.schema, sparse.grid, batch, snap)?;
+        if let Some(placed) = table.place(batch, snap)? {
             (appended.moved, appended.collided) = (placed.moved, placed.collided);
-            on_grid = placed.apply(&table.schema, batch)?;
+            on_grid = placed.apply(&table.entry.schema, batch)?;
             batch = &on_grid;
-            if let Some(first) = self.append_blocks(table, sparse, batch, &placed)? {
+            if let Some(first) = self.append_blocks(table, batch, &placed)? {
                 appended.first_sequence = first;
                 return Ok(appended);
             }
@@ -83,21 +79,24 @@ impl Engine {
         if batch.num_rows() == 0 {
             return Ok(appended);
         }
-        if SortedRows::bytes_of(&table.schema, batch) > self.options.head_bytes {
+        if SortedRows::bytes_of(&table.entry.schema, batch) > self.options.head_bytes {
             appended.first_sequence = self.append_long(table, batch)?;
             return Ok(appended);
         }
         let rows = self.encode(table, batch)?;
-        let columns = rows.decode(&table.schema).map_err(Error::schema)?;
-        let sorted = SortedBatch::new(&table.schema, columns)?;
+        let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
+        let sorted = SortedBatch::new(&table.entry.schema, columns)?;
         self.make_room(sorted.bytes())?;
-        let mut commit = self.begin_commit(table.id)?;
+        let mut commit = self.begin_commit(table.entry.id)?;
         let first = commit.next_sequence;
-        let head = Record::append_head(table.id, first);
+        let head = Record::append_head(table.entry.id, first);
         let position = self.log.append_naming([&head, rows.bytes()], None)?;
         self.keep_memory(rows);
         commit.next_sequence += sorted.len() as u64;
-        let head = self.view().active().append(table.id, sorted.numbered(first));
+        let head = self
+            .view()
+            .active()
+            .append(table.entry.id, sorted.numbered(first));
         self.end_commit(commit, position)?;
         head.merge_small();
         appended.first_sequence = first;
@@ -105,9 +104,9 @@ impl Engine {
     }
 
     /// The rows of a batch as the log is to have them.
-    fn encode(&self, table: &TableEntry, batch: &RecordBatch) -> Result<EncodedRows> {
-        check_row_bytes(&table.schema, batch, 0, self.row_limit(table))?;
-        let len_bytes = SortedRows::bytes_of(&table.schema, batch);
+    fn encode(&self, table: &StoredTable, batch: &RecordBatch) -> Result<EncodedRows> {
+        check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
+        let len_bytes = SortedRows::bytes_of(&table.entry.schema, batch);
         if len_bytes > BODY_BYTES_MAX {
             return Err(Error::TooLarge {
                 what: "the batch".into(),
@@ -116,7 +115,7 @@ impl Engine {
             });
         }
         let memory = std::mem::take(&mut *self.record_memory.lock());
-        Ok(EncodedRows::encode(&table.schema, batch, memory))
+        Ok(EncodedRows::encode(&table.entry.schema, batch, memory))
     }
 
     /// Keeps the memory of a record for the next one, unless rows use it or it is long.
@@ -134,34 +133,25 @@ impl Engine {
     ///
     /// Its rows come after everything that is sealed for that checkpoint, and before everything that others commit
     /// meanwhile: their numbers are left out between the two.
-    fn append_long(&self, table: &TableEntry, batch: &RecordBatch) -> Result<u64> {
-        let rows = batch.num_rows();
-        let row_bytes = SortedRows::bytes_of(&table.schema, batch)
-            .div_ceil(rows.max(1))
-            .max(1);
-        let mut part_rows = (self.options.head_bytes / 2 / row_bytes).max(1);
-        if table.sparse.is_some() {
-            part_rows = part_rows.max(rows.div_ceil(SPARSE_PARTS_MAX));
-        }
-        let row_limit = self.row_limit(table);
+    fn append_long(&self, table: &StoredTable, batch: &RecordBatch) -> Result<u64> {
+        let (rows, schema) = (batch.num_rows(), &table.entry.schema);
+        let row_bytes = SortedRows::bytes_of(schema, batch).div_ceil(rows.max(1)).max(1);
+        let part_rows = (self.options.head_bytes / 2 / row_bytes).max(table.part_rows_min(rows));
+        let row_limit = table.row_limit();
         let _flushing = self.flush.lock();
         self.check_writable()?;
         let first = self.seal_before(true, rows as u64)?;
         self.flush_sealed(None, |pages, catalogue| {
-            if catalogue.get(table.id).is_none() {
+            if catalogue.get(table.entry.id).is_none() {
                 return Err(no_such_table());
             }
-            let flush = SparseFlush {
-                pages,
-                files: &self.blocks,
-            };
             for begin in (0..rows).step_by(part_rows) {
                 let part = batch.slice(begin, part_rows.min(rows - begin));
-                check_row_bytes(&table.schema, &part, begin, row_limit)?;
-                let sorted = SortedBatch::new(&table.schema, part.columns().to_vec())?;
+                check_row_bytes(schema, &part, begin, row_limit)?;
+                let sorted = SortedBatch::new(schema, part.columns().to_vec())?;
                 let generation = Generation::new(0, first);
-                generation.append(table.id, sorted.numbered(first + begin as u64));
-                flush_generation(&flush, catalogue, &generation, None)?;
+                generation.append(table.entry.id, sorted.numbered(first + begin as u64));
+                flush_generation(self.storage(pages), catalogue, &generation, None)?;
             }
             Ok(())
         })?;
@@ -171,19 +161,18 @@ impl Engine {
     /// Appends a batch for a sparse table as blocks, if it fills any; returns the first sequence number.
     fn append_blocks(
         &self,
-        table: &TableEntry,
-        sparse: &SparseEntry,
+        table: &StoredTable,
         batch: &RecordBatch,
         placed: &Placed,
     ) -> Result<Option<u64>> {
         self.check_writable()?;
-        let target = Target {
-            files: &self.blocks,
-            table,
-            sparse,
-            is_synced: self.options.durability != Durability::Relaxed,
+        let is_synced = self.options.durability != Durability::Relaxed;
+        let Some(target) = table.target(&self.blocks, is_synced) else {
+            return Ok(None);
         };
-        let written = target.write(batch, placed, (|| self.view(), self.next_sequence()));
+        let id = table.entry.id;
+        let latest = || StoredTable::latest(&self.view(), id);
+        let written = target.write(batch, placed, (latest, self.next_sequence()));
         let Some(direct) = written.map_err(|error| self.fail_if_unknown(error))? else {
             return Ok(None);
         };
@@ -195,24 +184,25 @@ impl Engine {
             let unsynced = direct.unsynced();
             let logged = self.encode(table, if unsynced.is_some() { &rest } else { batch })?;
             let columns = rest.columns().to_vec();
-            let rest = SortedBatch::new(&table.schema, columns)?;
-            self.make_room(rest.bytes() + direct.memory_bytes(sparse))?;
-            let mut commit = self.begin_commit(table.id)?;
-            if !target.still_holds(&direct, &self.view())? {
+            let rest = SortedBatch::new(&table.entry.schema, columns)?;
+            let in_memory_bytes = target.memory_bytes(&direct);
+            self.make_room(rest.bytes() + in_memory_bytes)?;
+            let mut commit = self.begin_commit(table.entry.id)?;
+            if !target.still_holds(&direct, &latest())? {
                 return Ok(None);
             }
             let first = commit.next_sequence;
             let (rows, in_memory) = (batch.num_rows() as u64, unsynced.is_none());
             let head = match unsynced {
-                Some(_) => Record::blocks_head(table.id, first, direct.blocks()),
-                None => Record::append_head(table.id, first),
+                Some(_) => Record::blocks_head(id, first, direct.blocks()),
+                None => Record::append_head(table.entry.id, first),
             };
             let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
             let position = self.log.append_naming([&head, logged.bytes()], pending)?;
             self.keep_memory(logged);
             let active = self.view().active().clone();
-            let next = active.append_blocks(table.id, rest.numbered(first), first, direct.blocks());
-            active.count_blocks(direct.memory_bytes(sparse));
+            let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
+            active.count_blocks(in_memory_bytes);
             // In the log each row has a number; there are fewer blocks.
             commit.next_sequence = if in_memory { first + rows } else { next };
             Ok(Some((commit, position, first)))

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::catalogue::Catalogue;
 use super::lock::{LOCK_FILE, StoreLock};
 use super::reserve::RESERVE_FILE;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
-use crate::sparse::SPARSE_DIR;
+use crate::table::{Catalogue, SPARSE_DIR};
 use crate::wal::Log;
 
 /// The files of a store, within its directory.

@@ -3,15 +3,12 @@
 use std::collections::HashSet;
 
 use bedload_pages::{PageId, PageRead, PageStore};
-use bedload_trees::bplus_tree::tree_of as named_tree;
 
 use super::Engine;
-use super::catalogue::{Catalogue, TableEntry};
 use crate::error::{Error, Result};
-use crate::indexed;
 use crate::pages::WorkingPages;
 use crate::rows::TableId;
-use crate::sparse::{self, SparseFlush, drop_files};
+use crate::table::{Catalogue, StoredTable};
 
 impl Engine {
     /// Drops a table and all its rows.
@@ -25,37 +22,27 @@ impl Engine {
             // Snapshots read on what is flushed. If that cannot be done, the table goes without its newest rows.
             let dropped = self.flush_dropping(&table, None);
             match dropped {
-                Err(error) if is_damage(&error) => self.flush_dropping(&table, Some(table.id))?,
+                Err(error) if is_damage(&error) => self.flush_dropping(&table, Some(table.entry.id))?,
                 dropped => dropped?,
             }
-            self.blocks.forget(table.id.0);
+            self.blocks.forget(table.entry.id.0);
             self.release_blocks();
             Ok(())
         })
     }
 
     /// Flushes, but for what there is of the table `without`, and drops a table.
-    fn flush_dropping(&self, table: &TableEntry, without: Option<TableId>) -> Result<()> {
+    fn flush_dropping(&self, table: &StoredTable, without: Option<TableId>) -> Result<()> {
         let view = self.view();
         self.flush_sealed(without, |pages, catalogue| {
-            let table = catalogue.get(table.id).map_or(table, |table| &**table).clone();
-            if let Some(sparse) = &table.sparse {
-                let flush = SparseFlush {
-                    pages,
-                    files: &self.blocks,
-                };
-                let heads = view
-                    .generations()
-                    .iter()
-                    .filter_map(|generation| generation.head(table.id));
-                let written = heads.flat_map(|head| head.blocks(u64::MAX).into_keys());
-                drop_files(&flush, &table, sparse, written);
-            }
+            let id = table.entry.id;
+            let table = catalogue.get(id).map_or(table, |table| &**table).clone();
+            table.drop_files(self.storage(pages), &view);
             match sound_tree(pages, &table)? {
                 Some(owned) => pages.retire(&owned),
                 None => retire_damaged(pages, catalogue, &table)?,
             }
-            catalogue.remove(table.id);
+            catalogue.remove(id);
             Ok(())
         })
     }
@@ -72,12 +59,8 @@ fn is_damage(error: &Error) -> bool {
 }
 
 /// The pages of a table's tree; none if it is damaged.
-fn sound_tree(pages: &WorkingPages, table: &TableEntry) -> Result<Option<Vec<PageId>>> {
-    let owned = match &table.sparse {
-        Some(_) => sparse::pages_of(pages, table),
-        None => indexed::pages_of(pages, table),
-    };
-    match owned {
+fn sound_tree(pages: &WorkingPages, table: &StoredTable) -> Result<Option<Vec<PageId>>> {
+    match table.tree_pages(pages) {
         Ok(owned) => Ok(Some(owned)),
         Err(error) if is_damage(&error) => Ok(None),
         Err(error) => Err(error),
@@ -86,19 +69,17 @@ fn sound_tree(pages: &WorkingPages, table: &TableEntry) -> Result<Option<Vec<Pag
 
 /// Retires the pages of a damaged tree: all that no other table has. If another one is damaged, too, only those that name
 /// their tree, or are reached; what is left goes when the other one is dropped.
-fn retire_damaged(pages: &WorkingPages, catalogue: &Catalogue, table: &TableEntry) -> Result<()> {
+fn retire_damaged(pages: &WorkingPages, catalogue: &Catalogue, table: &StoredTable) -> Result<()> {
     let mut others: HashSet<PageId> = HashSet::new();
     let mut is_known = true;
-    for other in catalogue.iter().filter(|other| other.id != table.id) {
+    for other in catalogue.iter().filter(|other| other.entry.id != table.entry.id) {
         match sound_tree(pages, other)? {
             Some(owned) => others.extend(owned),
             None => is_known = false,
         }
-        if let Some(sparse) = &other.sparse {
-            match sparse.files() {
-                Ok(files) => others.extend(files.values()),
-                Err(_) => is_known = false,
-            }
+        match other.other_pages() {
+            Ok(pages) => others.extend(pages),
+            Err(_) => is_known = false,
         }
     }
     if is_known {
@@ -108,10 +89,7 @@ fn retire_damaged(pages: &WorkingPages, catalogue: &Catalogue, table: &TableEntr
     let version = pages.published();
     let is_owned = |id: &PageId| {
         let page = version.read(*id);
-        let names_it = |page: &[u8]| {
-            named_tree(page) == Some(table.root) || indexed::owner_of(*id, page) == Some(table.id.0)
-        };
-        *id == table.root || page.is_ok_and(|page| names_it(&page))
+        *id == table.entry.root || page.is_ok_and(|page| table.is_named_by(*id, &page))
     };
     let owned: Vec<PageId> = version.ids().filter(is_owned).collect();
     pages.retire(&owned);

@@ -4,17 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use bedload_pages::PageRead;
 use parking_lot::MutexGuard;
 
 use super::Engine;
-use super::catalogue::{Catalogue, TableEntry};
-use super::view::{Generation, View};
 use crate::error::{Error, Result};
-use crate::indexed;
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
-use crate::rows::{TableId, TableSchema};
-use crate::sparse::{Grid, SparseEntry, SparseFlush, create_files};
+use crate::rows::{Generation, TableId, TableSchema};
+use crate::table::{Catalogue, Grid, Storage, StoredTable, View};
 use crate::wal::Record;
 
 impl Engine {
@@ -75,15 +71,18 @@ impl Engine {
         self.seal(true)?;
         let since = self.view().pages.number() + 1;
         self.flush_sealed(None, |pages, catalogue| {
-            let sparse = grid.map(|grid| SparseEntry::new(grid, schema, pages.payload_len()));
             let id = catalogue.next_id()?;
-            let root = match &sparse {
-                Some(_) => create_files(pages)?,
-                None => indexed::create(pages, id, schema)?,
-            };
-            catalogue.add(id, name, schema.clone(), (since, root), sparse);
+            catalogue.put(StoredTable::create(pages, (id, name), schema, grid, since)?);
             Ok(())
         })
+    }
+
+    /// Where rows go that are flushed.
+    pub(super) fn storage<'s>(&'s self, pages: &'s WorkingPages) -> Storage<'s> {
+        Storage {
+            pages,
+            blocks: &self.blocks,
+        }
     }
 
     /// Gives back the space of blocks that no view needs. The caller holds the flush lock.
@@ -93,14 +92,6 @@ impl Engine {
             |born, dead| self.pages.holds_version_in(born, dead),
             |table, file| catalogue.has_file(table, file),
         );
-    }
-
-    /// Bytes the columns of a row may have.
-    pub(super) fn row_limit(&self, table: &TableEntry) -> usize {
-        if let Some(sparse) = &table.sparse {
-            return sparse.shape.row_limit();
-        }
-        indexed::row_limit()
     }
 
     /// Begins a new active generation, and a new segment of the log. With nothing committed since the last one, that
@@ -139,14 +130,11 @@ impl Engine {
     ) -> Result<()> {
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
-        let sparse = SparseFlush {
-            pages: &self.pages,
-            files: &self.blocks,
-        };
+        let storage = self.storage(&self.pages);
         let flushed = view
             .sealed()
             .iter()
-            .try_for_each(|generation| flush_generation(&sparse, &mut catalogue, generation, without));
+            .try_for_each(|generation| flush_generation(storage, &mut catalogue, generation, without));
         let changed = flushed.and_then(|()| change(&self.pages, &mut catalogue));
         if let Err(error) = changed.and_then(|()| self.blocks.sync()) {
             self.pages.roll_back();
@@ -222,18 +210,16 @@ fn is_printable(character: char) -> bool {
 
 /// Applies the rows and deletions of a sealed generation to the trees, but for those of the table `without`.
 pub(super) fn flush_generation(
-    sparse: &SparseFlush<'_>,
+    storage: Storage<'_>,
     catalogue: &mut Catalogue,
     generation: &Generation,
     without: Option<TableId>,
 ) -> Result<()> {
     for id in generation.tables().into_iter().filter(|&id| Some(id) != without) {
         // A table that was dropped since takes its rows with it.
-        if let (Some(table), Some(head)) = (catalogue.get(id).cloned(), generation.head(id)) {
-            let table = match &table.sparse {
-                Some(of_sparse) => sparse.flush(&table, of_sparse, &head)?,
-                None => indexed::flush(sparse.pages, &table, &head)?,
-            };
+        if let (Some(table), Some(head)) = (catalogue.get(id), generation.head(id)) {
+            let mut table = StoredTable::clone(table);
+            table.flush(storage, &head)?;
             catalogue.put(table);
         }
     }

@@ -13,7 +13,6 @@
 //!    the published view is still right and readable.
 
 mod backup;
-mod catalogue;
 mod commit;
 mod directory;
 mod disk_counts;
@@ -31,7 +30,6 @@ mod reserve;
 mod retention;
 mod salvage;
 mod verify;
-mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,12 +42,9 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::WorkingPages;
-use crate::sparse::BlockFiles;
+use crate::table::{BlockFiles, View};
 use crate::wal::Log;
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use catalogue::Catalogue;
-pub(crate) use catalogue::TableEntry;
 pub use commit::Appended;
 pub use disk_counts::DiskCounts;
 pub(crate) use flusher::Flusher;
@@ -59,10 +54,9 @@ pub(crate) use lock::decode as lock_holder;
 use pace::Pace;
 use process::Process;
 use reserve::Reserve;
-pub use salvage::{Gap, SalvageReport, SalvagedTable};
+pub use salvage::SalvageReport;
 pub(crate) use salvage::{inspect, salvage};
 pub use verify::{Problem, VerifyReport};
-pub(crate) use view::View;
 
 /// An open store.
 #[derive(Debug)]

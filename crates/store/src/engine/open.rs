@@ -14,12 +14,12 @@ use super::process::Process;
 use super::recovery::{Recovered, recover};
 use super::remove::{remove_created, remove_empty};
 use super::reserve::Reserve;
-use super::view::{Generation, View};
 use super::{CommitState, Engine};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::rows::BatchMemory;
+use crate::rows::{BatchMemory, Generation};
+use crate::table::View;
 use crate::wal::{Log, Record};
 
 impl Engine {

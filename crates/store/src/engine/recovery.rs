@@ -22,17 +22,15 @@ use std::sync::Arc;
 
 use bedload_pages::PageRead;
 
-use super::catalogue::{Catalogue, TableEntry};
 use super::directory::{DATA_FILE, LOG_DIR};
 use super::flush::flush_generation;
 use super::reserve::Reserve;
-use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{COUNTER_MAX, CheckpointError, CheckpointMeta, PageFile, WorkingPages};
-use crate::rows::{EncodedRows, SortedBatch, SortedRows};
-use crate::sparse::{BlockFiles, SparseEntry, SparseFlush};
+use crate::rows::Generation;
+use crate::table::{BlockFiles, Catalogue, Storage};
 use crate::wal::{Record, replay};
 
 /// A quarter of the page memory holds changed pages, the rest pages that were read.
@@ -181,7 +179,7 @@ impl Recovery<'_> {
             return Ok(true);
         };
         match self.catalogue.get(*table) {
-            Some(known) => self.blocks.renew(known, blocks),
+            Some(known) => known.renew_blocks(&self.blocks, blocks),
             None => Ok(true),
         }
     }
@@ -249,17 +247,11 @@ impl Recovery<'_> {
         };
         // Rows may have been on their way to a table while it was dropped.
         let rows = match (rows, known) {
-            (Some(rows), Some(known)) => Some(rows_of(rows, known, first).map_err(damaged)?),
+            (Some(rows), Some(known)) => Some(known.rows_of(rows, first).map_err(damaged)?),
             _ => None,
         };
         if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
-            let sparse = known
-                .sparse
-                .as_ref()
-                .ok_or_else(|| damaged("it names blocks of a table that has none"))?;
-            if !blocks.iter().all(|(_, block)| sparse.shape.admits(block)) {
-                return Err(damaged("it names blocks that its table cannot have"));
-            }
+            known.check_blocks(blocks).map_err(damaged)?;
         }
         self.next_sequence = next;
         match record {
@@ -320,11 +312,11 @@ impl Recovery<'_> {
     }
 
     fn try_checkpoint(&mut self, log_start: u64) -> Result<()> {
-        let sparse = SparseFlush {
+        let storage = Storage {
             pages: &self.working,
-            files: &self.blocks,
+            blocks: &self.blocks,
         };
-        flush_generation(&sparse, &mut self.catalogue, &self.generation, None)?;
+        flush_generation(storage, &mut self.catalogue, &self.generation, None)?;
         self.blocks.sync()?;
         let meta = CheckpointMeta {
             log_start,
@@ -345,18 +337,5 @@ impl Recovery<'_> {
             }
             Err(CheckpointError::Clean(error) | CheckpointError::Unknown(error)) => Err(error),
         }
-    }
-}
-
-/// The rows of a record for a table, or what is wrong with them.
-fn rows_of(rows: &EncodedRows, table: &TableEntry, first: u64) -> Result<SortedRows, &'static str> {
-    let columns = rows.decode(&table.schema)?;
-    let sorted = SortedBatch::new(&table.schema, columns).map_err(|_| "its text is too long")?;
-    let rows = sorted.numbered(first);
-    let is_on_grid = |sparse: &SparseEntry| rows.arrivals().iter().all(|&time| sparse.grid.tick(time).1);
-    if table.sparse.as_ref().is_none_or(is_on_grid) {
-        Ok(rows)
-    } else {
-        Err("its rows do not stand on the grid of their table")
     }
 }

@@ -12,7 +12,7 @@ impl Engine {
         self.with_space(|| {
             let _flushing = self.flush.lock();
             self.check_writable()?;
-            let table = self.view().catalogue.named(name)?.id;
+            let table = self.view().catalogue.named(name)?.entry.id;
             if self.view().catalogue.named(new).is_ok() {
                 return Err(Error::TableExists { name: new.into() });
             }
@@ -20,7 +20,7 @@ impl Engine {
             self.flush_sealed(None, |_, catalogue| {
                 if let Some(table) = catalogue.get(table) {
                     let mut table = (**table).clone();
-                    table.name = new.into();
+                    table.entry.name = new.into();
                     catalogue.put(table);
                 }
                 Ok(())

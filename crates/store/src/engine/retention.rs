@@ -2,10 +2,8 @@
 
 use super::Engine;
 use super::flush::flush_generation;
-use super::view::Generation;
 use crate::error::{Error, Result};
-use crate::rows::TableId;
-use crate::sparse::SparseFlush;
+use crate::rows::{Generation, TableId};
 
 impl Engine {
     /// Keeps rows of a table for so many ticks from now on, durably; what is older goes at once.
@@ -27,16 +25,12 @@ impl Engine {
                     return Ok(());
                 };
                 let mut table = (**table).clone();
-                table.retention = ticks;
+                table.entry.retention = ticks;
                 catalogue.put(table);
                 // A flush of nothing: it removes what has expired.
                 let nothing = Generation::new(0, first);
                 nothing.touch(id);
-                let flush = SparseFlush {
-                    pages,
-                    files: &self.blocks,
-                };
-                flush_generation(&flush, catalogue, &nothing, None)
+                flush_generation(self.storage(pages), catalogue, &nothing, None)
             })
         })
     }

@@ -3,12 +3,10 @@
 use bedload_pages::PageId;
 use std::collections::HashSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Engine;
 use crate::error::{Error, Result, in_words};
-use crate::indexed;
-use crate::sparse::verify_table;
 
 /// What [`Store::verify`](crate::Store::verify) found.
 #[derive(Debug, Clone, Default)]
@@ -63,26 +61,13 @@ impl From<Error> for Problem {
 }
 
 impl VerifyReport {
-    /// As [`note`](Self::note), for an error that a tree gave.
-    fn note_in(&mut self, file: &Path, place: &str, error: bedload_pages::Error) -> Result<()> {
-        match error {
-            bedload_pages::Error::Corrupt { page, reason } => {
-                let place = format!("page {page} ({place})");
-                self.note(Error::corrupt(file, place, reason))
-            }
-            other => self.note(other.into()),
-        }
-    }
-
     /// Notes damage and goes on; other errors are passed on.
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
             damage @ Error::Corrupt { .. } => {
                 let problem = Problem::from(damage);
                 // A page that is read by way of its tree as well is damaged once.
-                let is_same =
-                    |known: &Problem| (&known.file, &known.place) == (&problem.file, &problem.place);
-                if !self.problems.iter().any(is_same) {
+                if !self.problems.contains(&problem) {
                     self.problems.push(problem);
                 }
                 Ok(())
@@ -114,60 +99,23 @@ impl Engine {
         let data = self.pages.path().to_owned();
         let mut reachable: HashSet<PageId> = HashSet::new();
         for table in view.catalogue.iter() {
-            let problem = |place: String, reason: String| Problem {
-                file: data.clone(),
-                place,
-                reason,
-            };
-            let place = |page: PageId| format!("page {page} (table {:?})", table.name);
-            if let Some(sparse) = &table.sparse {
-                let found = match verify_table(&view, table, sparse, &data) {
-                    Ok(found) => found,
-                    Err(error) => {
-                        report.note(error)?;
-                        continue;
-                    }
-                };
-                report.rows += found.rows;
-                report.blocks += found.blocks;
-                found
-                    .problems
-                    .into_iter()
-                    .try_for_each(|damage| report.note(damage))?;
-                reachable.extend(found.pages);
-                continue;
-            }
-            let found = match indexed::verify(&*view.pages, table) {
+            let found = match table.verify(&view, &data, &damaged) {
                 Ok(found) => found,
-                Err(Error::Index(error)) => {
-                    report.note_in(&data, &format!("table {:?}", table.name), error)?;
-                    continue;
-                }
                 Err(error) => {
                     report.note(error)?;
                     continue;
                 }
             };
-            report.rows += found.rows.unwrap_or(found.report.entries);
-            report.problems.extend(
-                found
-                    .report
-                    .problems
-                    .iter()
-                    .filter(|found| !damaged.contains(&found.page))
-                    .map(|found| problem(place(found.page), found.what.clone())),
-            );
-            if let Some(rows) = found.rows.filter(|&rows| rows != table.rows) {
-                let reason = format!("its tree has {rows} rows, the catalogue says {}", table.rows);
-                report
-                    .problems
-                    .push(problem(format!("table {:?}", table.name), reason));
-            }
-            for page in found.report.pages {
+            report.rows += found.rows;
+            report.blocks += found.blocks;
+            found
+                .problems
+                .into_iter()
+                .try_for_each(|damage| report.note(damage))?;
+            for page in found.pages {
                 if !reachable.insert(page) {
-                    report
-                        .problems
-                        .push(problem(place(page), "another tree has this page too".into()));
+                    let place = format!("page {page} (table {:?})", table.entry.name);
+                    report.note(Error::corrupt(&data, place, "another tree has this page too"))?;
                 }
             }
         }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use crate::codec::Reader;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
-use crate::engine::{Catalogue, lock_holder};
+use crate::engine::lock_holder;
 use crate::pages::{CatalogueText, Superblock};
+use crate::table::Catalogue;
 use crate::wal::{Log, LogRemains, Record, replay};
 
 pub use image::store;

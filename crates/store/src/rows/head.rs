@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{Deletion, Deletions, Place, RowsInOrder, SortedRows};
-use crate::sparse::BlockRef;
+use super::{BlockRef, Deletion, Deletions, Place, RowsInOrder, SortedRows};
 
 /// So many runs of one size, neighbours in the order of arrival, are merged.
 const FAN_IN: usize = 16;

@@ -3,20 +3,26 @@
 mod arrival_order;
 mod batch_builder;
 mod batch_memory;
+mod block_ref;
 mod copy;
 mod deletion;
 mod encoded_rows;
 mod filter;
 mod frontier;
+mod generation;
 mod head;
 mod rows_in_order;
+mod salvaged_table;
 mod schema;
 mod sorted_rows;
+mod table_entry;
+mod verified;
 
 pub use arrival_order::ArrivalOrder;
 pub(crate) use arrival_order::{ArrivalMeasure, OrderRecord};
 pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource};
 pub(crate) use batch_memory::BatchMemory;
+pub(crate) use block_ref::BlockRef;
 pub(crate) use copy::{approach, copy};
 #[cfg(test)]
 pub(crate) use deletion::searches;
@@ -24,11 +30,15 @@ pub(crate) use deletion::{Deletion, Deletions, Stretch};
 pub(crate) use encoded_rows::EncodedRows;
 pub(crate) use filter::Filter;
 pub(crate) use frontier::Frontier;
+pub(crate) use generation::Generation;
 pub(crate) use head::Head;
 pub(crate) use rows_in_order::{RowsInOrder, project};
+pub use salvaged_table::{Gap, SalvagedTable};
 pub use schema::TableSchema;
 pub(crate) use schema::{ColumnPlace, ColumnRecord, check_columns};
 pub(crate) use sorted_rows::{SortedBatch, SortedRows, check_row_bytes};
+pub(crate) use table_entry::TableEntry;
+pub(crate) use verified::Verified;
 
 /// Names a table within its store, for ever: a dropped table's number is not given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]

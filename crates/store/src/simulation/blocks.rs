@@ -15,12 +15,11 @@ use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::engine::{Engine, inspect, salvage};
 use crate::error::{Error, Result};
-use crate::layout::Layout;
 use crate::options::Durability;
 use crate::rows::TableSchema;
 use crate::scan::Scan;
-use crate::sparse::{BlockFiles, Grid};
 use crate::store::{Snapshot, Store, Table};
+use crate::table::{BlockFiles, Grid, Layout};
 
 /// Rows that are in blocks of a checkpoint, and what is written over and behind them.
 const OLD: i64 = 1000;

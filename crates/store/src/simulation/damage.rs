@@ -11,9 +11,9 @@ use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::engine::{inspect, salvage};
 use crate::error::Error;
-use crate::layout::Layout;
 use crate::pages::{PageFile, catalogue_chains};
 use crate::rows::TableSchema;
+use crate::table::Layout;
 
 /// A store with rows in pages of several levels and rows in the log; and what wrote them.
 fn build() -> (SimDisk, Vec<Writer>) {

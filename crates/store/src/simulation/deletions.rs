@@ -6,10 +6,9 @@ use arrow_array::{Int64Array, RecordBatch, StringArray, TimestampMillisecondArra
 
 use super::workload::{columns, open, options};
 use crate::disk::sim::SimDisk;
-use crate::layout::Layout;
 use crate::rows::{TableSchema, searches};
-use crate::sparse::Grid;
 use crate::store::Table;
+use crate::table::{Grid, Layout};
 
 const ROWS: i64 = 5000;
 /// Deletions of ten rows each, as many rows apart.

@@ -10,10 +10,9 @@ use super::workload::{STORE, WRITERS, Writer, columns, create_tables, open, opti
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::error::Error;
-use crate::layout::Layout;
 use crate::rows::TableSchema;
-use crate::sparse::Grid;
 use crate::store::{Store, Table};
+use crate::table::{Grid, Layout};
 
 /// A store with rows in pages and in the log.
 fn build() -> (SimDisk, Vec<Writer>) {

@@ -7,10 +7,9 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use super::workload::{open, options};
 use crate::disk::sim::SimDisk;
-use crate::layout::Layout;
 use crate::rows::TableSchema;
-use crate::sparse::Grid;
 use crate::store::Store;
+use crate::table::{Grid, Layout};
 
 const ROWS: i64 = 4000;
 

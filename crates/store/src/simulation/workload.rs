@@ -15,11 +15,10 @@ use bedload_testkit::Rng;
 use crate::disk::sim::SimDisk;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::layout::Layout;
 use crate::options::Options;
 use crate::rows::TableSchema;
-use crate::sparse::Grid;
 use crate::store::{Mark, Store, Table};
+use crate::table::{Grid, Layout};
 
 pub(super) const WRITERS: usize = 5;
 /// The writer whose table is sparse.

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use super::{Snapshot, Table};
 use crate::error::{Error, Result};
 use crate::scan::Scan;
-use crate::sparse::Snap;
+use crate::table::{Layout, Snap};
 
 impl Table {
     /// Makes the rows of a sparse table between two times what they were in a snapshot: rows that were written over or
@@ -51,15 +51,15 @@ impl Table {
     /// The table is not sparse ([`retract_since`](Self::retract_since) is for others), or the snapshot is not one of its
     /// store; the table was dropped, or is newer than the snapshot; the disk is full or fails; a page or block is damaged.
     pub fn put_back(&self, snapshot: &Snapshot, times: impl RangeBounds<i64>) -> Result<()> {
-        let refused = |reason: &str| Err(Error::schema(format!("table {:?} {reason}", self.entry.name)));
-        if self.entry.sparse.is_none() {
+        let refused = |reason: &str| Err(Error::schema(format!("table {:?} {reason}", self.name())));
+        if self.layout() == Layout::Indexed {
             return refused("is not sparse: what was appended to it is retracted");
         }
         if !Arc::ptr_eq(&snapshot.shared, &self.shared) {
             return refused("is in another store than the snapshot");
         }
         let times = (times.start_bound().cloned(), times.end_bound().cloned());
-        let before = || super::scan(&snapshot.view, snapshot.visible, &self.entry, times);
+        let before = || super::scan(&snapshot.view, snapshot.visible, &self.table, times);
         let mut before = Times::of(self, before()?)?;
         let mut now = Times::of(self, self.range(times)?)?;
         let mut added: Option<(i64, i64)> = None;
@@ -83,7 +83,7 @@ impl Table {
             snap: Snap::Refuse,
             ..self.clone()
         };
-        super::scan(&snapshot.view, snapshot.visible, &self.entry, times)?
+        super::scan(&snapshot.view, snapshot.visible, &self.table, times)?
             .try_for_each(|batch| refused.append_back(&batch?))
     }
 

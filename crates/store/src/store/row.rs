@@ -1,26 +1,17 @@
 //! A row that was read by its time.
 
-use std::sync::Arc;
-
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
 
-use crate::indexed;
-use crate::rows::{ColumnPlace, TableSchema};
-use crate::sparse;
+use crate::rows::ColumnPlace;
+use crate::table::{FoundRow, IndexedRow};
 
 /// One row of a table. Values of a sparse table are read where they stand, in the cache.
 #[derive(Debug, Clone)]
 pub struct Row {
     time: i64,
-    source: Source,
-}
-
-#[derive(Debug, Clone)]
-enum Source {
-    Indexed(indexed::FoundRow),
-    Sparse(Arc<TableSchema>, sparse::FoundRow),
+    found: FoundRow,
 }
 
 /// A value of a row.
@@ -42,14 +33,8 @@ pub enum Value<'r> {
 }
 
 impl Row {
-    pub(crate) fn of_indexed(time: i64, found: indexed::FoundRow) -> Self {
-        let source = Source::Indexed(found);
-        Self { time, source }
-    }
-
-    pub(crate) fn of_sparse(time: i64, schema: Arc<TableSchema>, found: sparse::FoundRow) -> Self {
-        let source = Source::Sparse(schema, found);
-        Self { time, source }
+    pub(crate) fn new(time: i64, found: FoundRow) -> Self {
+        Self { time, found }
     }
 
     /// The row's time, in ticks of the time column's unit.
@@ -62,13 +47,13 @@ impl Row {
     /// column.
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'_>> {
-        match &self.source {
-            Source::Indexed(indexed::FoundRow::InHead(rows, row)) => {
+        match &self.found {
+            FoundRow::Indexed(IndexedRow::InHead(rows, row)) => {
                 let array = rows.columns().get(column)?;
                 value_of_array(&**array, *row, self.time)
             }
-            Source::Indexed(indexed::FoundRow::InTree(values)) => value_of(values.get(column)?),
-            Source::Sparse(schema, found) => {
+            FoundRow::Indexed(IndexedRow::InTree(values)) => value_of(values.get(column)?),
+            FoundRow::Sparse(schema, found) => {
                 let place = schema.places().get(column)?;
                 if place.valid_bit.is_some_and(|bit| !found.bit(bit)) {
                     return None;

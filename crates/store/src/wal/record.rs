@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use super::buffer::Buffer;
 use crate::codec::{Reader, Writer};
+use crate::rows::BlockRef;
 use crate::rows::{Deletion, EncodedRows, TableId};
-use crate::sparse::BlockRef;
 
 /// Bytes of the frame before the body: checksum, length of the body, position, synced position.
 pub(super) const FRAME_BYTES: usize = 24;

@@ -12,23 +12,20 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use report::{Gap, SalvageReport, SalvagedTable};
+pub use report::SalvageReport;
 
-use super::catalogue::{Catalogue, TableEntry};
 use super::directory::{
     DATA_FILE, LOG_DIR, begin_data_file, check_dirs, create_dir, draw_store_id, entries, finish_data_file,
 };
 use super::lock::{StoreLock, lock};
 use super::recovery::Recovery;
 use super::verify::Problem;
-use super::view::Generation;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::indexed::{self, TableRemains};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, Remains, Superblock, WorkingPages};
-use crate::rows::SortedBatch;
-use crate::sparse::{BlockFiles, BlockRemains, SparseEntry, create_files};
+use crate::rows::{Generation, SortedBatch};
+use crate::table::{BlockFiles, Catalogue, Layout, StoredTable, TableRemains, owner_of};
 use crate::wal::{Log, LogRemains, Record};
 
 /// Everything that is damaged in a store, which need not be in a state to be opened.
@@ -37,26 +34,21 @@ pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> 
     let mut problems = Vec::new();
     match Source::find(disk, dir, &mut problems) {
         Ok(source) => {
-            let mut sparse = source.sparse_remains();
-            source.pages.visit_pages(&mut problems, |found| {
-                sparse.iter_mut().for_each(|table| table.visit(&found));
-                Ok(())
-            })?;
+            let tables = source.remains(&mut problems)?;
             let blocks = source.block_files();
-            sparse
+            tables
                 .iter()
-                .for_each(|table| table.check(&blocks, &mut problems));
+                .for_each(|table| table.check_blocks(&blocks, &mut problems));
             let mut unreadable = Vec::new();
             source.replay(&mut problems, |record, _, is_vouched| {
                 if let Record::Blocks {
                     table, blocks: named, ..
                 } = record
                     && let Some(known) = source.catalogue.get(table)
-                    && let Some(sparse) = &known.sparse
                 {
                     let rows = named
                         .iter()
-                        .map(|(block, named)| blocks.rows_of(known, sparse, *block, named));
+                        .map(|(block, named)| known.block_rows(&blocks, *block, named));
                     let errors = rows.filter_map(Result::err);
                     unreadable.extend(errors.map(|error| of_batch(error, is_vouched)));
                 }
@@ -196,12 +188,22 @@ impl<'d> Source<'d> {
 }
 
 impl Source<'_> {
-    /// What is to be found of each sparse table.
-    fn sparse_remains(&self) -> Vec<BlockRemains> {
-        let sparse = self.catalogue.iter().filter(|table| table.sparse.is_some());
-        sparse
-            .map(|table| BlockRemains::new(table.clone(), self.is_catalogue_current))
-            .collect()
+    /// What is left of each table, in the order in which they were created.
+    fn remains(&self, problems: &mut Vec<Error>) -> Result<Vec<TableRemains>> {
+        let tables = self.catalogue.iter();
+        let numbers: HashMap<u32, usize> = tables.map(|table| table.entry.id.0).zip(0..).collect();
+        let tables = self.catalogue.iter();
+        let mut tables: Vec<_> = tables
+            .map(|table| TableRemains::new(table, self.is_catalogue_current))
+            .collect();
+        self.pages.visit_pages(problems, |found| {
+            let owner = owner_of(found.id, &found.page);
+            if let Some(&number) = owner.and_then(|owner| numbers.get(&owner)) {
+                tables[number].visit(&found);
+            }
+            Ok(())
+        })?;
+        Ok(tables)
     }
 
     /// The files of its sparse tables.
@@ -220,28 +222,6 @@ impl Source<'_> {
         let from = superblock.map_or(self.log.start().unwrap_or(0), |found| found.log_start);
         let store_id = superblock.map(|found| found.store_id);
         self.log.replay(store_id, from, problems, apply)
-    }
-}
-
-/// What is left of a table of any layout.
-enum AnyRemains {
-    Leaves(Box<TableRemains>),
-    Blocks(BlockRemains),
-}
-
-impl AnyRemains {
-    fn entry(&self) -> &TableEntry {
-        match self {
-            Self::Leaves(table) => &table.entry,
-            Self::Blocks(table) => &table.entry,
-        }
-    }
-
-    fn report(&self, rows: u64) -> SalvagedTable {
-        match self {
-            Self::Leaves(table) => table.report(rows),
-            Self::Blocks(table) => table.report(rows),
-        }
     }
 }
 
@@ -296,76 +276,28 @@ impl<'t> Target<'t> {
     }
 
     /// Copies the rows of every leaf and every block that is whole.
-    fn copy_tables(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<Vec<AnyRemains>> {
-        let mut sparse = source.sparse_remains();
-        let mut tables = Vec::new();
-        let mut of_id: HashMap<u32, usize> = HashMap::new();
-        for entry in source.catalogue.iter().filter(|table| table.sparse.is_none()) {
-            of_id.insert(entry.id.0, tables.len());
-            tables.push(TableRemains::new(entry.clone(), source.is_catalogue_current));
-        }
-        source.pages.visit_pages(problems, |found| {
-            let owner = indexed::owner_of(found.id, &found.page);
-            let table = owner.and_then(|owner| of_id.get(&owner));
-            if let Some(&table) = table {
-                tables[table].visit(&found);
-            }
-            sparse.iter_mut().for_each(|table| table.visit(&found));
-            Ok(())
-        })?;
-        let Recovery {
-            working, catalogue, ..
-        } = &mut self.recovery;
-        *catalogue = source.catalogue.without_tables();
+    fn copy_tables(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<Vec<TableRemains>> {
+        let mut tables = source.remains(problems)?;
+        let recovery = &mut self.recovery;
+        recovery.catalogue = source.catalogue.without_tables();
         for table in &mut tables {
-            let root = table.copy(&source.pages, working, problems)?;
-            catalogue.put(TableEntry {
-                since: 1,
-                root,
-                rows: 0,
-                end_sequence: table.entry.end_sequence.max(table.end_sequence),
-                ..TableEntry::clone(&table.entry)
-            });
+            let begun = table.begin(&source.pages, &recovery.working, problems)?;
+            recovery.catalogue.put(begun);
         }
         let blocks = source.block_files();
-        for table in &mut sparse {
-            self.copy_blocks(table, &blocks, problems)?;
+        for (table, known) in tables.iter_mut().zip(source.catalogue.iter()) {
+            table.copy_blocks(&blocks, problems, |rows| {
+                recovery.generation.append(known.entry.id, rows).merge_small();
+                if recovery.generation.bytes() >= recovery.head_bytes {
+                    recovery.checkpoint(0)
+                } else {
+                    Ok(())
+                }
+            })?;
         }
-        let mut all: Vec<AnyRemains> = tables.into_iter().map(Box::new).map(AnyRemains::Leaves).collect();
-        all.extend(sparse.into_iter().map(AnyRemains::Blocks));
-        all.sort_by_key(|remains| remains.entry().id);
-        Ok(all)
-    }
-
-    /// Copies the rows of every whole block of a sparse table.
-    fn copy_blocks(
-        &mut self,
-        table: &mut BlockRemains,
-        source: &BlockFiles,
-        problems: &mut Vec<Error>,
-    ) -> Result<()> {
-        let recovery = &mut self.recovery;
-        let root = create_files(&recovery.working)?;
-        let id = table.entry.id;
-        recovery.catalogue.put(TableEntry {
-            since: 1,
-            root,
-            rows: 0,
-            sparse: table.entry.sparse.as_ref().map(SparseEntry::without_files),
-            ..TableEntry::clone(&table.entry)
-        });
-        let schema = table.entry.schema.clone();
-        table.copy(source, problems, |batch| {
-            let rows = SortedBatch::new(&schema, batch.columns().to_vec())?;
-            recovery.generation.append(id, rows.numbered(0)).merge_small();
-            if recovery.generation.bytes() >= recovery.head_bytes {
-                recovery.checkpoint(0)
-            } else {
-                Ok(())
-            }
-        })?;
         // What the log has is newer than any block, whatever the numbers of its rows.
-        recovery.checkpoint(0)
+        recovery.checkpoint(0)?;
+        Ok(tables)
     }
 
     fn apply_log(&mut self, source: &Source<'_>, problems: &mut Vec<Error>) -> Result<u64> {
@@ -392,18 +324,16 @@ impl<'t> Target<'t> {
             };
             recovery.apply(rest, end)?;
             recovery.next_sequence = recovery.next_sequence.max(first_sequence.saturating_add(numbers));
-            let Some((known, sparse)) = known
-                .as_ref()
-                .and_then(|known| Some((known, known.sparse.as_ref()?)))
-            else {
+            let Some(known) = known.filter(|known| known.layout() != Layout::Indexed) else {
                 return Ok(());
             };
             // They count as later than all rows so far, whatever the numbers of their rows.
             recovery.checkpoint(end)?;
             for (block, named) in named {
-                match blocks.rows_of(known, sparse, block, &named) {
-                    Ok(batch) => {
-                        let rows = SortedBatch::new(&known.schema, batch.columns().to_vec())?;
+                match known.block_rows(&blocks, block, &named) {
+                    Ok(None) => {}
+                    Ok(Some(batch)) => {
+                        let rows = SortedBatch::new(&known.entry.schema, batch.columns().to_vec())?;
                         recovery.generation.append(table, rows.numbered(0));
                     }
                     Err(error) => unreadable.push(of_batch(error, is_vouched)),
@@ -421,19 +351,14 @@ impl<'t> Target<'t> {
         let recovery = &mut self.recovery;
         recovery.checkpoint(self.log_end)?;
         let mut rows = Vec::new();
-        let tables: Vec<Arc<TableEntry>> = recovery.catalogue.iter().cloned().collect();
+        let tables: Vec<Arc<StoredTable>> = recovery.catalogue.iter().cloned().collect();
         for table in tables {
-            recovery.next_sequence = recovery.next_sequence.max(table.end_sequence);
-            if table.sparse.is_some() {
-                rows.push(table.rows);
-                continue;
-            }
-            let found = indexed::count(&recovery.working, &table, (Bound::Unbounded, Bound::Unbounded))?;
-            rows.push(found);
-            recovery.catalogue.put(TableEntry {
-                rows: found,
-                ..TableEntry::clone(&table)
-            });
+            let mut table = StoredTable::clone(&table);
+            recovery.next_sequence = recovery.next_sequence.max(table.entry.end_sequence);
+            let counted = table.count(&recovery.working, (Bound::Unbounded, Bound::Unbounded))?;
+            table.entry.rows = counted.unwrap_or(table.entry.rows);
+            rows.push(table.entry.rows);
+            recovery.catalogue.put(table);
         }
         recovery.checkpoint(self.log_end)?;
         Log::begin(

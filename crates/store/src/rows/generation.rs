@@ -1,0 +1,130 @@
+//! A generation: the heads of all tables between two seals.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+
+use super::{BlockRef, Deletion, Head, SortedRows, TableId};
+
+/// Bytes a deletion counts for: itself, and the two stretches of times that it may add.
+const DELETION_BYTES: usize = 256;
+
+/// Bytes that a block which stands on the disk counts for.
+const BLOCK_BYTES: usize = 128;
+
+/// The rows and deletions of all tables between two seals.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    /// The position in the log of the generation's first record.
+    pub(crate) log_start: u64,
+    /// The generation's first sequence number.
+    pub(crate) first_sequence: u64,
+    heads: RwLock<HashMap<TableId, Arc<Head>>>,
+    bytes: AtomicUsize,
+    /// Of these, the bytes of blocks of sparse tables that wait to be written.
+    block_bytes: AtomicUsize,
+    deletions: AtomicUsize,
+}
+
+impl Generation {
+    pub(crate) fn new(log_start: u64, first_sequence: u64) -> Self {
+        Self {
+            log_start,
+            first_sequence,
+            heads: RwLock::default(),
+            bytes: AtomicUsize::new(0),
+            block_bytes: AtomicUsize::new(0),
+            deletions: AtomicUsize::new(0),
+        }
+    }
+
+    /// Adds rows to the head of a table, and returns it.
+    pub(crate) fn append(&self, table: TableId, rows: SortedRows) -> Arc<Head> {
+        let head = self.head_or_new(table);
+        let bytes = head.append(rows);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        head
+    }
+
+    /// Adds what one commit wrote to a sparse table: rows, whose sequence numbers begin at `first`, and blocks, whose
+    /// follow. Returns the next one.
+    pub(crate) fn append_blocks(
+        &self,
+        table: TableId,
+        rest: SortedRows,
+        first: u64,
+        blocks: impl Iterator<Item = (i64, BlockRef)>,
+    ) -> u64 {
+        let mut next = first + rest.len() as u64;
+        if rest.len() > 0 {
+            self.append(table, rest);
+        }
+        for (block, written) in blocks {
+            self.put_block(table, block, next, written);
+            next += 1;
+        }
+        next
+    }
+
+    /// Adds a block of a sparse table that is written, and counts as one write of this sequence number.
+    fn put_block(&self, table: TableId, block: i64, sequence: u64, written: BlockRef) {
+        self.head_or_new(table).put_block(block, sequence, written);
+        self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of blocks that wait to be written.
+    pub(crate) fn count_blocks(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.block_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of blocks that wait to be written.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn delete(&self, table: TableId, deletion: Deletion) {
+        self.head_or_new(table).delete(deletion);
+        self.bytes.fetch_add(DELETION_BYTES, Ordering::Relaxed);
+        self.deletions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many deletions there are.
+    pub(crate) fn deletions(&self) -> usize {
+        self.deletions.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory the generation takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    pub(crate) fn head(&self, table: TableId) -> Option<Arc<Head>> {
+        self.heads.read().get(&table).cloned()
+    }
+
+    /// The tables that have rows or deletions here, in ascending order.
+    pub(crate) fn tables(&self) -> Vec<TableId> {
+        let mut tables: Vec<TableId> = self.heads.read().keys().copied().collect();
+        tables.sort_unstable();
+        tables
+    }
+
+    /// Sees to it that the table is flushed, whether it has rows or not.
+    pub(crate) fn touch(&self, table: TableId) {
+        self.head_or_new(table);
+    }
+
+    fn head_or_new(&self, table: TableId) -> Arc<Head> {
+        if let Some(head) = self.head(table) {
+            return head;
+        }
+        self.heads.write().entry(table).or_default().clone()
+    }
+}

@@ -1,0 +1,40 @@
+//! A table in the catalogue: what is known of it whichever way its rows are kept.
+
+use std::sync::Arc;
+
+use bedload_pages::PageId;
+
+use super::{Deletion, TableId, TableSchema};
+
+/// A table, as of one checkpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct TableEntry {
+    pub(crate) id: TableId,
+    /// Shared with the scans that name the table in their errors.
+    pub(crate) name: Arc<str>,
+    pub(crate) schema: Arc<TableSchema>,
+    /// The first checkpoint that has the table. Pages older than that are not the table's, whatever they say: page
+    /// ids are given out again.
+    pub(crate) since: u64,
+    /// The page that names the table's tree.
+    pub(crate) root: PageId,
+    /// Rows in pages and blocks.
+    pub(crate) rows: u64,
+    /// The first sequence number that no row in pages and blocks reaches.
+    pub(crate) end_sequence: u64,
+    /// For how many ticks rows are kept, counted back from the newest; none for ever. At least one.
+    pub(crate) retention: Option<u64>,
+}
+
+impl TableEntry {
+    /// The deletion of the rows that the retention of the table does not keep, given the time of the newest row and a sequence
+    /// number above all of them; none if it keeps all.
+    pub(crate) fn expired(&self, newest: Option<i64>, at: u64) -> Option<Deletion> {
+        let first = newest?.checked_sub_unsigned(self.retention?)?;
+        Some(Deletion {
+            times: i64::MIN..=first.checked_sub(1)?,
+            from_sequence: 0,
+            at,
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! What the check of one table found.
+
+use bedload_pages::PageId;
+
+use crate::error::{Error, Result};
+
+/// A table that was checked.
+#[derive(Debug, Default)]
+pub(crate) struct Verified {
+    pub(crate) rows: u64,
+    pub(crate) blocks: u64,
+    /// The pages of the table.
+    pub(crate) pages: Vec<PageId>,
+    pub(crate) problems: Vec<Error>,
+}
+
+impl Verified {
+    /// Notes damage and goes on; other errors are passed on.
+    pub(crate) fn note(&mut self, error: Error) -> Result<()> {
+        match error {
+            damage @ Error::Corrupt { .. } => {
+                self.problems.push(damage);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The tree of a table.
+
+use bedload_columns::ColumnRuns;
+use bedload_pages::{PageId, PageRead, PageStore};
+use bedload_trees::I64Order;
+use bedload_trees::be_tree::{BeTree, BeTreeOptions, PageVisitor};
+
+use crate::error::Result;
+use crate::rows::TableEntry;
+use crate::rows::{TableId, TableSchema};
+
+/// The tree of a table on some pages.
+pub(super) type Body<S> = BeTree<I64Order, ColumnRuns, S>;
+
+/// Under test trees of few rows have the shape of large ones.
+const IS_SMALL: bool = cfg!(any(test, fuzzing));
+
+/// The most rows of a run of a leaf.
+pub(super) const LEAF_ENTRIES: usize = if IS_SMALL { 256 } else { 1 << 18 };
+
+/// The most bytes of a row.
+const ROW_BYTES_MAX: usize = 1 << 20;
+
+/// How the runs of a table are made.
+pub(super) fn kind_of(id: TableId, schema: &TableSchema) -> ColumnRuns {
+    let kind = ColumnRuns::new(id.0, schema.places().len(), schema.time_column());
+    if IS_SMALL { kind.leaf_rows(64) } else { kind }
+}
+
+/// How a tree batches and merges. A merge takes up to twice the rows of a leaf, so this bounds how long a flush works at a
+/// time; the rest follows the law of parameters.
+pub(super) fn options() -> BeTreeOptions {
+    let leaf = LEAF_ENTRIES as u64;
+    BeTreeOptions::new()
+        .leaf_entries(leaf)
+        .pending_entries(8 * leaf)
+        .stage_entries(leaf / 2)
+}
+
+/// The tree of a table, as some pages have it.
+pub(super) fn open<S: PageRead>(pages: S, table: &TableEntry) -> Result<Body<S>> {
+    let kind = kind_of(table.id, &table.schema);
+    Ok(BeTree::open(pages, table.root, I64Order, kind, options())?)
+}
+
+/// Creates the tree of a table that has no rows; returns the page that names it.
+pub(crate) fn create(pages: &impl PageStore, id: TableId, schema: &TableSchema) -> Result<PageId> {
+    Ok(BeTree::create(pages, I64Order, kind_of(id, schema), options())?.meta())
+}
+
+/// All pages of a table's tree. Leaves are not read.
+pub(crate) fn pages_of(pages: &impl PageRead, table: &TableEntry) -> Result<Vec<PageId>> {
+    let mut visited = Visited(Vec::new());
+    open(pages, table)?.visit_pages(&mut visited)?;
+    Ok(visited.0)
+}
+
+/// The pages that a tree was seen to have.
+struct Visited(Vec<PageId>);
+
+impl PageVisitor for Visited {
+    fn node(&mut self, page: PageId) {
+        self.0.push(page);
+    }
+
+    fn page(&mut self, page: PageId) {
+        self.0.push(page);
+    }
+}
+
+/// Bytes that the columns of a row may have.
+pub(crate) fn row_limit() -> usize {
+    ROW_BYTES_MAX
+}

@@ -1,0 +1,172 @@
+//! A head's rows and deletions on their way into the tree.
+
+use std::ops::Range;
+
+use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place};
+use bedload_pages::PageStore;
+use bedload_trees::be_tree::{LeafTarget, Progress, RunEdit};
+
+use super::body::{Body, LEAF_ENTRIES, kind_of, open};
+use crate::error::{Error, Result};
+use crate::rows::{
+    ArrivalMeasure, Deletion, Deletions, Head, Place as RowPlace, RowsInOrder, Stretch, TableEntry,
+};
+
+/// Rows that are put in order at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// Bytes that they have at most: far less than the text that an array can hold.
+const BATCH_BYTES_MAX: usize = 512 << 20;
+
+/// Rows are kept longer than the retention asks by this share of it at most.
+const EXPIRY_SHARE: u64 = 16;
+
+/// Rows that maintenance may write for each row that is flushed: more than it takes in the long run, so that it never falls
+/// behind.
+const MAINTENANCE_SHARE: u64 = 8;
+
+/// Moves what a sealed head has into the tree of a table: deletions first, which are about what the tree has, then the
+/// rows they leave of the head's own; then does maintenance. The entry of the table is made what it is afterwards.
+pub(crate) fn flush(
+    pages: &impl PageStore,
+    table: &mut TableEntry,
+    order: &mut ArrivalMeasure,
+    head: &Head,
+) -> Result<()> {
+    let tree = open(pages, table)?;
+    let kind = kind_of(table.id, &table.schema);
+    let mut deletions = Deletions::clone(&head.merged_deletions(u64::MAX).unwrap_or_default());
+    let is_of_tree = |deletion: Deletion| deletion.from_sequence < table.end_sequence;
+    let is_asked_for = deletions.iter().any(is_of_tree);
+    let rows = head.in_order();
+    let end_sequence = table.end_sequence.max(rows.end_sequence());
+    let expired = expired(&tree, table, &rows, end_sequence)?;
+    if let Some((expired, _)) = &expired {
+        deletions.put(expired);
+    }
+    if is_asked_for || expired.is_some_and(|(_, is_due)| is_due) {
+        let removed = delete(&tree, kind, &deletions)?;
+        table.rows = table.rows.saturating_sub(removed);
+    }
+    let runs = rows.runs().iter();
+    runs.for_each(|run| order.observe(run.arrivals()));
+    order.note_flushed();
+    let rows = rows.without(&deletions);
+    insert(&tree, kind, &rows)?;
+    table.rows += rows.len() as u64;
+    table.end_sequence = end_sequence;
+    maintain(&tree, rows.len() as u64)?;
+    Ok(())
+}
+
+/// The deletion of what the table does not keep any longer, and whether the tree has so much of it that it is due there.
+fn expired<S: PageStore>(
+    tree: &Body<S>,
+    table: &TableEntry,
+    rows: &RowsInOrder,
+    end_sequence: u64,
+) -> Result<Option<(Deletion, bool)>> {
+    if table.retention.is_none() {
+        return Ok(None);
+    }
+    let of_tree = right_edge(tree)?.map(|edge| edge.time);
+    let of_rows = rows.len().checked_sub(1).map(|last| rows.place(last).0);
+    let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence) else {
+        return Ok(None);
+    };
+    // A sixteenth of the time later: the leaves in which the time ends are not written at each flush.
+    let slack = table.retention.unwrap_or(0) / EXPIRY_SHARE;
+    let due = expired.times.end().saturating_sub_unsigned(slack);
+    let is_due = oldest(tree)?.is_some_and(|oldest| oldest <= due);
+    Ok(Some((expired, is_due)))
+}
+
+/// Takes the rows that were deleted out of every run; returns how many they were.
+fn delete<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, deletions: &Deletions) -> Result<u64> {
+    let mut removed = 0;
+    let judge = |leaf: &LeafEntry| {
+        let times = leaf.first.time..=leaf.last.time;
+        if deletions.cover_all(times.clone(), leaf.min_sequence..=leaf.max_sequence) {
+            LeafFate::Dropped
+        } else if deletions.may_cover(times, leaf.min_sequence..=leaf.max_sequence) {
+            LeafFate::Sifted
+        } else {
+            LeafFate::Kept
+        }
+    };
+    tree.edit_runs(&mut |run, visible| {
+        let (first, last) = (Place::of_edge(run.first), Place::of_edge(run.last));
+        if !deletions.may_cover(first.time..=last.time, 0..=u64::MAX) {
+            return Ok(RunEdit::Keep);
+        }
+        let mut known = None;
+        let is_gone = |place: Place| {
+            // Rows of one stretch stand together.
+            let of_time = match known.filter(|known: &Stretch| known.contains(place.time)) {
+                Some(of_time) => of_time,
+                None => deletions.stretch(place.time),
+            };
+            known = Some(of_time);
+            deletions.covers_in(of_time, place.time, place.sequence)
+        };
+        let retained = kind.retain(tree.store(), (run, visible), judge, is_gone)?;
+        Ok(retained.map_or(RunEdit::Keep, |retained| {
+            removed += retained.removed;
+            RunEdit::Replace {
+                with: retained.run,
+                retired: retained.retired,
+            }
+        }))
+    })?;
+    Ok(removed)
+}
+
+/// Writes rows as runs, and publishes them. Late rows have runs of their own, so that they do not keep the others from the
+/// right edge.
+fn insert<S: PageStore>(tree: &Body<S>, kind: ColumnRuns, rows: &RowsInOrder) -> Result<()> {
+    let edge = right_edge(tree)?;
+    let is_late = |(time, sequence): RowPlace| edge.is_some_and(|edge| Place { time, sequence } <= edge);
+    let late = rows.partition_point(is_late);
+    let batch_rows = (BATCH_BYTES_MAX / rows.row_bytes_max().max(1)).clamp(1, BATCH_ROWS);
+    let mut runs = Vec::new();
+    for part in [0..late, late..rows.len()] {
+        for of_run in chunks(part, LEAF_ENTRIES) {
+            let mut writer = ColumnRunWriter::new(tree.store(), kind)?;
+            for batch in chunks(of_run, batch_rows) {
+                let columns = rows.columns(batch);
+                writer.push(columns.map_err(|error| Error::schema(error.to_string()))?)?;
+            }
+            runs.extend(writer.finish()?);
+        }
+    }
+    tree.sealed(runs).publish()?;
+    Ok(())
+}
+
+/// Parts of a range, of so many each but for the last.
+fn chunks(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(len).map(move |begin| begin..end.min(begin + len))
+}
+
+/// The least time of a tree's rows, or one before it; `None` if it has no rows.
+fn oldest<S: PageStore>(tree: &Body<S>) -> Result<Option<i64>> {
+    let interval = tree.leaf_interval(LeafTarget::First)?;
+    let first = interval.runs.iter().map(|run| run.first).min();
+    Ok(first.map(|first| Place::of_edge(first).time))
+}
+
+/// The greatest place of a tree, or where its last leaf begins; `None` if it has no rows.
+fn right_edge<S: PageStore>(tree: &Body<S>) -> Result<Option<Place>> {
+    let interval = tree.leaf_interval(LeafTarget::Last)?;
+    let last = interval.runs.iter().map(|run| run.last).max();
+    Ok(last.or(interval.low).map(Place::of_edge))
+}
+
+/// Does what maintenance is due, for so many rows that were flushed.
+fn maintain<S: PageStore>(tree: &Body<S>, rows: u64) -> Result<()> {
+    let budget = MAINTENANCE_SHARE * rows + LEAF_ENTRIES as u64;
+    let mut maintainer = tree.maintainer();
+    while maintainer.done().entries_written < budget && maintainer.finish_one()? == Progress::Paused {}
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! Tables of the indexed layout: rows in a Bε-tree of compressed column runs, ordered by (time, sequence number).
+//!
+//! A flush sorts the rows of a head and writes them as runs. Those behind everything the table has go to its right edge,
+//! where they stay; what is late goes to the root and is pushed down in batches, by the flusher, a bounded piece at each
+//! flush. Readers take the runs of one leaf interval after another and merge what overlaps.
+//!
+//! | | |
+//! |---|---|
+//! | [`body`] | creating and opening a table's tree |
+//! | [`flush`] | rows and deletions of a head into the tree, and maintenance |
+//! | [`run_rows`], [`scan`] | reading: the rows of one run, and of all runs and heads |
+//! | [`point`] | reading one row by its time |
+//! | [`count`] | how many rows, from what indexes of runs say |
+//! | [`verify`] | the check of a table |
+//! | [`remains`] | salvage: what is left of a table |
+
+mod body;
+mod count;
+mod flush;
+mod point;
+mod remains;
+mod run_rows;
+mod scan;
+mod verify;
+
+pub(crate) use body::{create, pages_of, row_limit};
+pub(crate) use count::count;
+pub(crate) use flush::flush;
+pub(crate) use point::{FoundRow, find};
+pub(crate) use remains::{LeafRemains, owner_of};
+pub(crate) use scan::IndexedScan;
+pub(crate) use verify::verify;

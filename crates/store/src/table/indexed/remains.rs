@@ -1,0 +1,321 @@
+//! Salvage: the rows of a table, from those of its leaves that are whole.
+//!
+//! A leaf says to which table it belongs and where its rows lie, so it is of use whether the index of its run and the
+//! nodes above are whole or not. A row may stand in two leaves, one of which was pushed down: it is taken once.
+//!
+//! Where leaves are lost, what is left of older runs fills the gaps: of them those rows are taken for which no leaf is left.
+//! Rows deleted since the copy was written come back by that; without it all rows of the leaf would be gone.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use bedload_columns::{
+    ColumnRunWriter, ColumnRuns, ColumnSet, LeafEntry, LeafHeader, Place, Places, RunIndex, RunLeaf,
+    Stretches,
+};
+use bedload_pages::PageId;
+use bedload_trees::I64Order;
+use bedload_trees::be_tree::BeTree;
+
+use super::body::{LEAF_ENTRIES, kind_of, options};
+use crate::error::{Error, Result};
+use crate::pages::{COUNTER_MAX, FoundPage, Remains, Slot, Standing, WorkingPages};
+use crate::rows::{Gap, SalvagedTable, TableEntry};
+
+/// The table that a page of a run belongs to; `None` if it is none.
+pub(crate) fn owner_of(id: PageId, page: &[u8]) -> Option<u32> {
+    match LeafHeader::parse(page) {
+        Some((header, _)) => Some(header.owner),
+        None => RunIndex::parse(id, page).ok().map(|index| index.owner()),
+    }
+}
+
+/// The remains of a table.
+pub(crate) struct LeafRemains {
+    pub(crate) entry: TableEntry,
+    leaves: Vec<LeafPlace>,
+    /// Leaves as the indexes of runs have them, whether they are whole or not.
+    indexed: Vec<LeafEntry>,
+    /// Whether the catalogue and all pages that rows were taken from are those of the last checkpoint.
+    is_current: bool,
+    /// Between which times leaves are missing.
+    gaps: Vec<Gap>,
+    /// Rows copied from leaves.
+    copied: u64,
+    /// Above the sequence number of each of them.
+    pub(crate) end_sequence: u64,
+}
+
+/// A leaf that is whole.
+#[derive(Debug, Clone, Copy)]
+struct LeafPlace {
+    header: LeafHeader,
+    id: PageId,
+    slot: Slot,
+    /// Not one of the last checkpoint's.
+    is_outdated: bool,
+}
+
+/// A leaf whose rows are being copied.
+struct Open {
+    columns: ColumnSet,
+    places: Places,
+    rows: Range<usize>,
+    place: LeafPlace,
+    /// Rows that were taken of it.
+    taken: u64,
+}
+
+impl Open {
+    fn next(&self) -> Option<Place> {
+        (!self.rows.is_empty()).then(|| self.places.get(self.rows.start))
+    }
+}
+
+impl LeafRemains {
+    pub(crate) fn new(entry: &TableEntry, is_current: bool) -> Self {
+        Self {
+            entry: entry.clone(),
+            leaves: Vec::new(),
+            indexed: Vec::new(),
+            is_current,
+            gaps: Vec::new(),
+            copied: 0,
+            end_sequence: 0,
+        }
+    }
+
+    /// Takes note of a page of a run of this table.
+    pub(crate) fn visit(&mut self, found: &FoundPage) {
+        if found.checkpoint < self.entry.since {
+            return;
+        }
+        let is_outdated = found.standing == Standing::Outdated;
+        if let Some((header, _)) = LeafHeader::parse(&found.page) {
+            self.leaves.push(LeafPlace {
+                header,
+                id: found.id,
+                slot: found.slot,
+                is_outdated,
+            });
+            self.is_current &= is_outdated || found.standing == Standing::Current;
+        } else if let Ok(index) = RunIndex::parse(found.id, &found.page)
+            && !is_outdated
+        {
+            self.indexed.extend_from_slice(index.leaves());
+        }
+    }
+
+    /// Copies the rows of the leaves into a new tree, in the order of time; returns the page that names it.
+    ///
+    /// # Errors
+    ///
+    /// The new store failed.
+    pub(crate) fn copy(
+        &mut self,
+        pages: &Remains,
+        working: &WorkingPages,
+        problems: &mut Vec<Error>,
+    ) -> Result<PageId> {
+        let kind = kind_of(self.entry.id, &self.entry.schema);
+        let tree = BeTree::create(working, I64Order, kind, options())?;
+        self.gaps = self.find_gaps();
+        let mut copied = Copied::new(working, kind)?;
+        self.copy_leaves(pages, &mut copied, problems)?;
+        tree.sealed(copied.finish()?).publish()?;
+        Ok(tree.meta())
+    }
+
+    /// Copies the rows of all leaves, each row once; of outdated leaves those whose times lie in a gap.
+    fn copy_leaves(
+        &mut self,
+        pages: &Remains,
+        copied: &mut Copied<'_>,
+        problems: &mut Vec<Error>,
+    ) -> Result<()> {
+        let mut leaves = std::mem::take(&mut self.leaves);
+        // If there is no gap, nothing of what is outdated is missing.
+        leaves.retain(|leaf| !(leaf.is_outdated && self.gaps.is_empty()));
+        leaves.sort_unstable_by_key(|leaf| leaf.header.first);
+        let mut waiting = leaves.into_iter().peekable();
+        let mut open: Vec<Open> = Vec::new();
+        loop {
+            let next = open.iter().filter_map(Open::next).min();
+            // A leaf is opened once its first row may come next.
+            let is_due = |leaf: &LeafPlace| next.is_none_or(|next| leaf.header.first <= next);
+            if let Some(leaf) = waiting.next_if(is_due) {
+                match self.open(&leaf, pages) {
+                    Ok(leaf) => open.push(leaf),
+                    Err(error) => problems.push(error),
+                }
+                continue;
+            }
+            let Some(next) = next else {
+                return Ok(());
+            };
+            self.copy_row(next, &mut open, copied)?;
+            for done in open.extract_if(.., |leaf| leaf.rows.is_empty()) {
+                let place = done.place;
+                if place.is_outdated && done.taken > 0 {
+                    self.is_current = false;
+                    let reason = "an outdated copy of it was used: rows deleted since may be back, newer ones are missing";
+                    problems.push(pages.damaged(place.id, place.slot, reason.into()));
+                }
+            }
+        }
+    }
+
+    /// Copies the row of a place, from one of the leaves that have it, and passes it in all of them.
+    fn copy_row(&mut self, next: Place, open: &mut [Open], copied: &mut Copied<'_>) -> Result<()> {
+        let is_in_gap = self.gaps.iter().any(|gap| gap.contains(next.time));
+        let mut source: Option<(usize, usize)> = None;
+        for (number, leaf) in open.iter_mut().enumerate() {
+            if leaf.next() != Some(next) {
+                continue;
+            }
+            let row = leaf.rows.start;
+            leaf.rows.start += 1;
+            if !leaf.place.is_outdated || (is_in_gap && source.is_none()) {
+                source = Some((number, row));
+            }
+        }
+        if let Some((number, row)) = source {
+            open[number].taken += 1;
+            self.copied += 1;
+            self.end_sequence = self.end_sequence.max(next.sequence + 1);
+            copied.push(&open[number].columns, row)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a leaf once more, all of it.
+    fn open(&self, place: &LeafPlace, pages: &Remains) -> Result<Open> {
+        let damaged = |reason: &str| pages.damaged(place.id, place.slot, reason.into());
+        // On a bad disk what was read once need not be read again; that is no failure of the new store.
+        let page = pages.read(place.id, place.slot)?;
+        let contradicts = |error: bedload_pages::Error| damaged(&error.to_string());
+        let leaf = RunLeaf::open(place.id, page).map_err(contradicts)?;
+        let all = 0..leaf.rows();
+        let schema = self.entry.schema.arrow();
+        let decode = |column: usize| leaf.decode(column, all.clone()).map_err(contradicts);
+        let columns: Vec<ArrayRef> = (0..leaf.columns()).map(decode).collect::<Result<_>>()?;
+        let types = schema
+            .fields()
+            .iter()
+            .map(|field| (field.data_type(), field.is_nullable()));
+        let types = types.chain([(&DataType::UInt64, false)]);
+        let is_ours = columns.len() == schema.fields().len() + 1
+            && columns.iter().zip(types).all(|(column, (kind, is_nullable))| {
+                column.data_type() == kind && (is_nullable || column.null_count() == 0)
+            });
+        if !is_ours {
+            return Err(damaged("it has not the columns of its table"));
+        }
+        let time = self.entry.schema.time_column();
+        let places = Places::of_columns(&columns[time], &columns[columns.len() - 1]);
+        let places = places
+            .filter(Places::ascend)
+            .ok_or_else(|| damaged("its rows are out of order"))?;
+        if places
+            .sequence_bounds()
+            .is_some_and(|(_, greatest)| greatest >= COUNTER_MAX)
+        {
+            return Err(damaged("its sequence numbers go further than any store gets"));
+        }
+        Ok(Open {
+            columns: columns.into(),
+            rows: 0..places.len(),
+            places,
+            place: *place,
+            taken: 0,
+        })
+    }
+
+    /// Where leaves are missing: those that an index has, and nobody has found.
+    fn find_gaps(&self) -> Vec<Gap> {
+        let whole = self.leaves.iter().filter(|leaf| !leaf.is_outdated);
+        let whole: HashSet<PageId> = whole.map(|leaf| leaf.id).collect();
+        let lost = self.indexed.iter().filter(|leaf| !whole.contains(&leaf.page));
+        let mut gaps: Vec<Gap> = lost
+            .map(|leaf| Gap {
+                from: Some(leaf.first.time),
+                to: Some(leaf.last.time),
+            })
+            .collect();
+        gaps.sort_unstable_by_key(|gap| (gap.from, gap.to));
+        gaps.dedup();
+        gaps
+    }
+
+    /// What came of the table, which has `rows` rows now.
+    pub(crate) fn report(&self, rows: u64) -> SalvagedTable {
+        let missing = self
+            .is_current
+            .then(|| self.entry.rows.saturating_sub(self.copied));
+        SalvagedTable {
+            name: self.entry.name.to_string(),
+            schema: self.entry.schema.as_ref().clone(),
+            rows,
+            missing,
+            gaps: if missing == Some(0) {
+                Vec::new()
+            } else {
+                self.gaps.clone()
+            },
+        }
+    }
+}
+
+/// Rows on their way into the runs of a new tree.
+struct Copied<'w> {
+    working: &'w WorkingPages,
+    kind: ColumnRuns,
+    writer: ColumnRunWriter<'w, WorkingPages>,
+    rows: Stretches,
+    runs: Vec<bedload_trees::run::Run>,
+}
+
+/// Rows that are gathered before they are copied.
+const GATHERED_ROWS: usize = 1 << 13;
+
+impl<'w> Copied<'w> {
+    fn new(working: &'w WorkingPages, kind: ColumnRuns) -> Result<Self> {
+        Ok(Self {
+            working,
+            kind,
+            writer: ColumnRunWriter::new(working, kind)?,
+            rows: Stretches::new(),
+            runs: Vec::new(),
+        })
+    }
+
+    fn push(&mut self, columns: &ColumnSet, row: usize) -> Result<()> {
+        self.rows.push(columns, row..row + 1);
+        if self.rows.rows() >= GATHERED_ROWS.min(LEAF_ENTRIES) {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let columns = self
+            .rows
+            .build()
+            .map_err(|error| Error::schema(error.to_string()))?;
+        self.writer.push(columns)?;
+        if self.writer.rows() >= LEAF_ENTRIES as u64 {
+            let next = ColumnRunWriter::new(self.working, self.kind)?;
+            self.runs
+                .extend(std::mem::replace(&mut self.writer, next).finish()?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<bedload_trees::run::Run>> {
+        self.write()?;
+        self.runs.extend(self.writer.finish()?);
+        Ok(self.runs)
+    }
+}

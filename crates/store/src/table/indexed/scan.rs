@@ -1,0 +1,456 @@
+//! The rows of a table between two places, from runs and heads.
+//!
+//! A scan takes the runs of one leaf interval after another, and the heads beside them. Where one of them has the next rows
+//! alone, they go out as slices of its columns; where several overlap, stretches of rows are found by search and copied
+//! column by column.
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_schema::ArrowError;
+use arrow_select::take::take;
+use bedload_columns::{ColumnSet, Place, Stretches};
+use bedload_trees::be_tree::LeafTarget;
+
+use super::body::{Body, kind_of, open};
+use super::run_rows::{Piece, RunRows, Wanted};
+use crate::error::{Error, Result};
+use crate::pages::PageVersion;
+use crate::rows::TableEntry;
+use crate::rows::{Deletions, Filter, Frontier, Head, Place as RowPlace, Projection, SortedRows, project};
+
+/// A batch ends early once it has about so many bytes: a batch addresses text with 31 bits.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// Rows that are taken out of a leaf at a time, at least.
+const PIECE_ROWS_MIN: usize = 64;
+
+/// A scan of a table of the indexed layout under way.
+#[derive(Debug)]
+pub(crate) struct IndexedScan {
+    tree: Body<Arc<PageVersion>>,
+    pages: Arc<PageVersion>,
+    projection: Projection,
+    wanted: Wanted,
+    bounds: (Bound<Place>, Bound<Place>),
+    /// Runs of the tree and of heads.
+    sources: Vec<Source>,
+    /// The next row of each source that has one at hand.
+    frontier: Frontier,
+    /// Sources that are not on the frontier yet: their next rows are to be read.
+    unread: Vec<usize>,
+    /// How many batches were begun.
+    batches: u64,
+    /// Where the present interval ends in the direction of the scan: its rows lie before it.
+    fence: Option<Place>,
+    state: ScanState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScanState {
+    /// The next interval must be entered.
+    Before,
+    Within,
+    Over,
+}
+
+/// Where rows come from, and the next ones of them.
+#[derive(Debug)]
+struct Source {
+    /// None for a run of a head, whose rows are all at hand.
+    run: Option<RunRows>,
+    piece: Piece,
+    /// The batch that last had rows of the piece, and its number among the sets of columns there.
+    listed: (u64, usize),
+}
+
+impl IndexedScan {
+    pub(crate) fn new(
+        pages: &Arc<PageVersion>,
+        table: &TableEntry,
+        (projection, filter): (&Projection, &Filter),
+        heads: (impl Iterator<Item = Arc<Head>>, u64),
+        bounds: (Bound<RowPlace>, Bound<RowPlace>),
+        reverse: bool,
+    ) -> Result<Self> {
+        let place = |(time, sequence): RowPlace| Place { time, sequence };
+        let mut scan = Self {
+            tree: open(pages.clone(), table)?,
+            pages: pages.clone(),
+            wanted: Wanted {
+                kind: kind_of(table.id, &table.schema),
+                columns: projection.columns().collect(),
+                with_sequence: projection.with_sequence(),
+                filter: filter.clone(),
+                reverse,
+            },
+            projection: projection.clone(),
+            bounds: (bounds.0.map(place), bounds.1.map(place)),
+            sources: Vec::new(),
+            frontier: Frontier::new(reverse),
+            unread: Vec::new(),
+            batches: 0,
+            fence: None,
+            state: ScanState::Before,
+        };
+        let (heads, visible) = heads;
+        for run in heads.flat_map(|head| head.runs(visible)) {
+            scan.add_head_run(&run, visible, bounds)?;
+        }
+        Ok(scan)
+    }
+
+    /// Adds what a run of a head has between two places.
+    fn add_head_run(
+        &mut self,
+        run: &SortedRows,
+        visible: u64,
+        bounds: (Bound<RowPlace>, Bound<RowPlace>),
+    ) -> Result<()> {
+        let rows = run.between(bounds);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (columns, places, rows) = if run.sequences().end <= visible {
+            (run.columns().clone(), run.places().clone(), rows)
+        } else {
+            let kept = run.before(visible, rows);
+            let (columns, places) = kept.map_err(|error| Error::schema(error.to_string()))?;
+            let rows = 0..places.len();
+            (columns, places, rows)
+        };
+        let matching = self.wanted.filter.select(|column| Ok(columns[column].clone()))?;
+        let mut columns = project(&columns, &self.wanted.columns);
+        if self.wanted.with_sequence {
+            let sequences: ArrayRef = Arc::new(UInt64Array::new(places.sequences().clone(), None));
+            columns = columns.iter().cloned().chain([sequences]).collect();
+        }
+        let piece = Piece {
+            columns,
+            places,
+            rows,
+            matching,
+            row_bytes: run.row_bytes_max(),
+        };
+        self.sources.push(Source {
+            run: None,
+            piece,
+            listed: (0, 0),
+        });
+        self.unread.push(self.sources.len() - 1);
+        Ok(())
+    }
+
+    /// The next rows, up to so many; `None` behind the last.
+    pub(crate) fn next(&mut self, most: usize, deletions: &Deletions) -> Result<Option<RecordBatch>> {
+        self.batches += 1;
+        let mut output = Output::default();
+        let (mut rows, mut bytes) = (0, 0);
+        // A batch without rows would be taken for the end.
+        while rows < most && (bytes < BATCH_BYTES_MAX || rows == 0) && self.state != ScanState::Over {
+            if self.state == ScanState::Before {
+                self.enter()?;
+            }
+            self.read_on(most - rows)?;
+            let Some((number, limit)) = self.first() else {
+                self.leave();
+                continue;
+            };
+            let reverse = self.wanted.reverse;
+            let Source { piece, listed, .. } = &mut self.sources[number];
+            let is_listed = listed.0 == self.batches;
+            let set = if is_listed { listed.1 } else { output.sets.len() };
+            let most_rows = (most - rows).min((BATCH_BYTES_MAX / piece.row_bytes.max(1)).max(1));
+            let stretch = stretch_of(piece, limit, most_rows, reverse);
+            if reverse {
+                piece.rows.end = stretch.start;
+            } else {
+                piece.rows.start = stretch.end;
+            }
+            let left = output.add_left((piece, set), stretch, deletions, reverse);
+            rows += left;
+            bytes += piece.row_bytes * left;
+            if left > 0 && !is_listed {
+                *listed = (self.batches, set);
+                output.sets.push(piece.columns.clone());
+                // Until the batch is built all of the piece stays in memory, however few of its rows match.
+                bytes += piece
+                    .matching
+                    .as_ref()
+                    .map_or(0, |rows| piece.row_bytes * rows.len());
+            }
+            let next = self.next_of(number);
+            self.frontier.replace_first(next);
+            if next.is_none() {
+                self.unread.push(number);
+            }
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        self.build(output, rows).map(Some).map_err(|error| {
+            let path = self.pages.path();
+            Error::corrupt(path, "rows of a table", error.to_string())
+        })
+    }
+
+    /// Begins to read the next interval.
+    fn enter(&mut self) -> Result<()> {
+        let target = match (self.wanted.reverse, self.bounds) {
+            (false, (Bound::Unbounded, _)) => LeafTarget::First,
+            (false, (Bound::Included(from) | Bound::Excluded(from), _)) => LeafTarget::At(from.edge()),
+            (true, (_, Bound::Unbounded)) => LeafTarget::Last,
+            (true, (_, Bound::Included(to))) => LeafTarget::At(to.edge()),
+            (true, (_, Bound::Excluded(to))) => LeafTarget::Before(to.edge()),
+        };
+        let interval = self.tree.leaf_interval(target)?;
+        let (low, high) = (
+            interval.low.map(Place::of_edge),
+            interval.high.map(Place::of_edge),
+        );
+        let (from, to) = self.bounds;
+        // So that a scan comes to an end whatever the pages hold.
+        let leads_on = match (self.wanted.reverse, from, to) {
+            (false, Bound::Included(from) | Bound::Excluded(from), _) => high.is_none_or(|high| high > from),
+            (true, _, Bound::Included(to)) => low.is_none_or(|low| low <= to),
+            (true, _, Bound::Excluded(to)) => low.is_none_or(|low| low < to),
+            _ => true,
+        };
+        if !leads_on {
+            let place = format!("page {}", self.tree.meta());
+            let reason = "the pivots of its tree do not ascend";
+            return Err(Error::corrupt(self.pages.path(), place, reason));
+        }
+        let begins_later = |low: Place| match from {
+            Bound::Unbounded => true,
+            Bound::Included(from) | Bound::Excluded(from) => low > from,
+        };
+        let ends_earlier = |high: Place| match to {
+            Bound::Unbounded => true,
+            Bound::Included(to) => high <= to,
+            Bound::Excluded(to) => high < to,
+        };
+        let bounds = (
+            low.filter(|&low| begins_later(low)).map_or(from, Bound::Included),
+            high.filter(|&high| ends_earlier(high))
+                .map_or(to, Bound::Excluded),
+        );
+        for run in &interval.runs {
+            if meets(Place::of_edge(run.first), Place::of_edge(run.last), bounds) {
+                let rows = RunRows::new(&self.pages, self.wanted.kind, run, bounds)?;
+                self.unread.push(self.sources.len());
+                self.sources.push(Source {
+                    run: Some(rows),
+                    piece: Piece::none(),
+                    listed: (0, 0),
+                });
+            }
+        }
+        self.fence = if self.wanted.reverse {
+            low.filter(|&low| begins_later(low))
+        } else {
+            high.filter(|&high| ends_earlier(high))
+        };
+        self.state = ScanState::Within;
+        Ok(())
+    }
+
+    /// Behind the last row of an interval: on to the next one, if there is one.
+    fn leave(&mut self) {
+        let Some(fence) = self.fence else {
+            self.state = ScanState::Over;
+            return;
+        };
+        if self.wanted.reverse {
+            self.bounds.1 = Bound::Excluded(fence);
+        } else {
+            self.bounds.0 = Bound::Included(fence);
+        }
+        // Heads reach beyond an interval, runs of the tree do not.
+        if self.frontier.is_empty() {
+            self.sources.clear();
+        }
+        self.state = ScanState::Before;
+    }
+
+    /// The next row that a source has at hand.
+    fn next_of(&self, number: usize) -> Option<RowPlace> {
+        let next = self.sources[number].piece.next(self.wanted.reverse)?;
+        Some((next.time, next.sequence))
+    }
+
+    /// Reads the next rows of runs that have none at hand; about so many are wanted.
+    fn read_on(&mut self, wanted: usize) -> Result<()> {
+        while let Some(number) = self.unread.pop() {
+            let source = &mut self.sources[number];
+            if source.piece.rows.is_empty() {
+                let run = source.run.as_mut();
+                let piece = run.map(|run| run.next(&self.wanted, wanted.max(PIECE_ROWS_MIN)));
+                match piece.transpose()?.flatten() {
+                    Some(piece) => (source.piece, source.listed) = (piece, (0, 0)),
+                    // Its pages are not needed any more.
+                    None => (source.run, source.piece) = (None, Piece::none()),
+                }
+            }
+            if let Some(next) = self.next_of(number) {
+                self.frontier.push(next, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// The source whose row comes next in the interval, and the row up to which it may go on.
+    fn first(&self) -> Option<(usize, Option<Place>)> {
+        let reverse = self.wanted.reverse;
+        let place = |(time, sequence): RowPlace| Place { time, sequence };
+        let (next, number) = self.frontier.first()?;
+        let next = place(next);
+        // In reverse the fence is the first row of the interval, else the first behind it. Only heads reach beyond it.
+        let is_within = |fence: Place| if reverse { next >= fence } else { next < fence };
+        if !self.fence.is_none_or(is_within) {
+            return None;
+        }
+        let second = self.frontier.second().map(place);
+        let Some(fence) = self.fence else {
+            return Some((number, second));
+        };
+        let comes_before = |a: Place, b: Place| if reverse { a > b } else { a < b };
+        let limit = match second {
+            Some(second) if comes_before(second, fence) => Some(second),
+            _ if reverse => before(fence),
+            _ => Some(fence),
+        };
+        Some((number, limit))
+    }
+
+    /// The batch of some stretches, which stand in the direction of the scan.
+    fn build(&self, mut output: Output, rows: usize) -> Result<RecordBatch, ArrowError> {
+        if self.wanted.reverse {
+            output.stretches.reverse();
+        }
+        let mut stretches = Stretches::of_sets(output.sets);
+        for (set, rows) in output.stretches {
+            stretches.push_of(set, rows);
+        }
+        let mut columns: Vec<ArrayRef> = stretches.build()?;
+        if self.wanted.reverse && rows > 1 {
+            let backwards = UInt64Array::from_iter_values((0..rows as u64).rev());
+            for column in &mut columns {
+                *column = take(column, &backwards, None)?;
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.projection.arrow().clone(), columns, &options)
+    }
+}
+
+/// The place just before another; `None` if there is none.
+fn before(place: Place) -> Option<Place> {
+    Some(match place.sequence.checked_sub(1) {
+        Some(sequence) => Place { sequence, ..place },
+        None => Place {
+            time: place.time.checked_sub(1)?,
+            sequence: u64::MAX,
+        },
+    })
+}
+
+/// Whether rows from `first` to `last` may lie between two places.
+fn meets(first: Place, last: Place, (from, to): (Bound<Place>, Bound<Place>)) -> bool {
+    let ends_behind = match from {
+        Bound::Unbounded => true,
+        Bound::Included(from) => last >= from,
+        Bound::Excluded(from) => last > from,
+    };
+    let begins_before = match to {
+        Bound::Unbounded => true,
+        Bound::Included(to) => first <= to,
+        Bound::Excluded(to) => first < to,
+    };
+    ends_behind && begins_before
+}
+
+/// The next rows of a piece, up to another source's, and at most so many.
+fn stretch_of(piece: &Piece, limit: Option<Place>, most: usize, reverse: bool) -> Range<usize> {
+    let rows = piece.rows.clone();
+    let Some(limit) = limit else {
+        return if reverse {
+            rows.end - rows.len().min(most)..rows.end
+        } else {
+            rows.start..rows.start + rows.len().min(most)
+        };
+    };
+    if reverse {
+        let begin = piece.places.search(rows.clone(), |place| place > limit);
+        begin.max(rows.end.saturating_sub(most)).min(rows.end - 1)..rows.end
+    } else {
+        let end = piece.places.gallop(rows.clone(), |place| place >= limit);
+        rows.start..end.min(rows.start + most).max(rows.start + 1)
+    }
+}
+
+/// Rows of a batch in the direction of the scan.
+#[derive(Default)]
+struct Output {
+    sets: Vec<ColumnSet>,
+    /// Numbers of sets, and rows of them.
+    stretches: Vec<(usize, Range<usize>)>,
+}
+
+impl Output {
+    /// Adds the rows of a stretch that deletions leave; returns how many they are.
+    fn add_left(
+        &mut self,
+        (piece, set): (&Piece, usize),
+        stretch: Range<usize>,
+        deletions: &Deletions,
+        reverse: bool,
+    ) -> usize {
+        let times = piece.places.get(stretch.start).time..=piece.places.get(stretch.end - 1).time;
+        let matching = piece.matching.as_ref();
+        if deletions.is_empty() || !deletions.may_cover(times, 0..=u64::MAX) {
+            let Some(matching) = matching else {
+                let rows = stretch.len();
+                self.stretches.push((set, stretch));
+                return rows;
+            };
+            let matching = matching.slice(stretch.start, stretch.len());
+            let begun = self.stretches.len();
+            let slices = matching.set_slices();
+            let rows = slices.map(|(begin, end)| (set, stretch.start + begin..stretch.start + end));
+            self.stretches.extend(rows);
+            if reverse {
+                self.stretches[begun..].reverse();
+            }
+            return matching.count_set_bits();
+        }
+        let begun = self.stretches.len();
+        let mut left = 0;
+        let mut known = None;
+        for row in stretch {
+            let Place { time, sequence } = piece.places.get(row);
+            let of_time = match known.filter(|known: &crate::rows::Stretch| known.contains(time)) {
+                Some(of_time) => of_time,
+                None => deletions.stretch(time),
+            };
+            known = Some(of_time);
+            let is_filtered = matching.is_some_and(|rows| !rows.value(row));
+            if is_filtered || deletions.covers_in(of_time, time, sequence) {
+                continue;
+            }
+            left += 1;
+            match self.stretches[begun..]
+                .last_mut()
+                .filter(|(_, rows)| rows.end == row)
+            {
+                Some((_, rows)) => rows.end += 1,
+                None => self.stretches.push((set, row..row + 1)),
+            }
+        }
+        if reverse {
+            self.stretches[begun..].reverse();
+        }
+        left
+    }
+}

@@ -1,0 +1,618 @@
+//! The files of sparse tables: names, handles, reading blocks. Format: docs/format.md, "Sparse tables".
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::block::{BlockBytes, Header, Owner};
+use super::block_file::BlockFile;
+use super::places::{Allocated, Place, Places};
+use super::table::SparseEntry;
+use super::unwritten::Unwritten;
+use super::write_helper::{Helper, WRITE_BYTES};
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::pages::{Cache, CacheKey, Page};
+use crate::rows::BlockRef;
+use crate::rows::TableEntry;
+
+pub(crate) const SPARSE_DIR: &str = "sparse";
+const EXTENSION: &str = "blocks";
+/// Room of a buffer from the start: what is written in one call, and the block that goes beyond it.
+const BUFFER_BYTES: usize = WRITE_BYTES + WRITE_BYTES / 4;
+/// Buffers that are kept between writers, and how long the longest of them may have become.
+const BUFFERS: usize = 8;
+const BUFFER_BYTES_MAX: usize = 4 * WRITE_BYTES;
+/// Threads that are kept for writers.
+const HELPERS: usize = 2;
+/// Files that are kept open.
+const OPEN_FILES: usize = 256;
+
+/// The files of all sparse tables of a store.
+#[derive(Debug)]
+pub(crate) struct BlockFiles {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
+    store: [u8; 8],
+    cache: Arc<Cache>,
+    /// Taken before `open`.
+    places: Mutex<Places>,
+    open: Mutex<OpenFiles>,
+    pub(super) unwritten: Unwritten,
+    /// Held while a file is created and its name made durable: who finds the file there may rely on the name. Taken
+    /// before all others.
+    creating: Mutex<()>,
+    /// Whether the file system has holes, once somebody wanted to know.
+    pub(super) has_holes: OnceLock<bool>,
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct OpenFiles {
+    files: HashMap<FileName, Arc<BlockFile>>,
+    /// Tables whose directory is there.
+    dirs: HashSet<u32>,
+    /// Files that the flush under way has written to.
+    written: Vec<Arc<BlockFile>>,
+    /// Buffers of earlier writers: memory that was never touched costs more than copying into it.
+    buffers: Vec<Vec<u8>>,
+    /// Threads that help writers, and have nothing to do.
+    helpers: Vec<Helper>,
+}
+
+/// Table and number.
+type FileName = (u32, i64);
+
+impl BlockFiles {
+    /// The files of the store in `dir`, as of a checkpoint.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        store_id: [u8; 16],
+        cache: Arc<Cache>,
+        checkpoint: u64,
+    ) -> Self {
+        let [store, _] = store_id.as_chunks().0 else {
+            unreachable!("16 bytes are twice 8")
+        };
+        Self {
+            disk,
+            dir: dir.join(SPARSE_DIR),
+            store: *store,
+            cache,
+            places: Mutex::new(Places::new(checkpoint)),
+            open: Mutex::default(),
+            unwritten: Unwritten::default(),
+            creating: Mutex::default(),
+            has_holes: OnceLock::new(),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        }
+    }
+
+    /// The files of a damaged store; if its name is lost, it is that of the first block that is whole.
+    pub(crate) fn of_damaged(disk: Arc<dyn Disk>, dir: &Path, store_id: Option<[u8; 16]>) -> Self {
+        let cache = Arc::new(Cache::new(0, 0));
+        let mut files = Self::new(disk, dir, store_id.unwrap_or_default(), cache, 0);
+        if store_id.is_none() {
+            files.store = files.find_store().unwrap_or_default();
+        }
+        files
+    }
+
+    fn find_store(&self) -> Option<[u8; 8]> {
+        const STEP_BYTES: usize = 512;
+        for (_, dir) in self.list_tables().ok()? {
+            for (_, path) in self.list_files(&dir).ok()? {
+                let Ok(file) = self.disk.open(&path) else { continue };
+                let mut bytes = vec![0; usize::try_from(file.len().ok()?).ok()?.min(64 << 20)];
+                if file.read_at(0, &mut bytes).is_err() {
+                    continue;
+                }
+                let places = (0..bytes.len()).step_by(STEP_BYTES);
+                let whole = places.filter_map(|at| Header::of_whole(&bytes[at..]).ok());
+                if let Some(header) = whole.into_iter().next() {
+                    return Some(header.store);
+                }
+            }
+        }
+        None
+    }
+
+    /// What the blocks of this store carry.
+    pub(super) fn store(&self) -> [u8; 8] {
+        self.store
+    }
+
+    fn table_dir(&self, table: u32) -> PathBuf {
+        self.dir.join(table.to_string())
+    }
+
+    pub(super) fn path_of(&self, table: u32, file: i64) -> PathBuf {
+        // With the sign inverted, names sort as numbers do.
+        let number = file.cast_unsigned() ^ (1 << 63);
+        self.table_dir(table).join(format!("{number:016x}.{EXTENSION}"))
+    }
+
+    /// A file that is there.
+    pub(super) fn open(&self, table: u32, file: i64) -> Result<Arc<BlockFile>> {
+        if let Some(open) = self.open.lock().files.get(&(table, file)) {
+            return Ok(open.clone());
+        }
+        let path = self.path_of(table, file);
+        let opened = self.disk.open(&path).map_err(|source| {
+            if source.kind() == io::ErrorKind::NotFound {
+                Error::corrupt(&path, "the file", "it is missing")
+            } else {
+                Error::io(&path, "open", source)
+            }
+        })?;
+        Ok(self.remember(table, file, BlockFile::new(path, opened)))
+    }
+
+    /// A file that is there, or is created now, durably.
+    pub(super) fn open_or_create(&self, table: u32, file: i64) -> Result<Arc<BlockFile>> {
+        if let Some(open) = self.open.lock().files.get(&(table, file)) {
+            return Ok(open.clone());
+        }
+        let _creating = self.creating.lock();
+        let path = self.path_of(table, file);
+        let opened = match self.disk.open(&path) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                self.create_dirs(table)?;
+                let created = self
+                    .disk
+                    .create(&path)
+                    .map_err(|source| Error::io(&path, "create", source))?;
+                self.sync_dir(&self.table_dir(table))?;
+                created
+            }
+            opened => opened.map_err(|source| Error::io(&path, "open", source))?,
+        };
+        Ok(self.remember(table, file, BlockFile::new(path, opened)))
+    }
+
+    fn remember(&self, table: u32, file: i64, opened: BlockFile) -> Arc<BlockFile> {
+        let mut open = self.open.lock();
+        if open.files.len() >= OPEN_FILES
+            && let Some(&other) = open.files.keys().next()
+        {
+            open.files.remove(&other);
+        }
+        open.files
+            .entry((table, file))
+            .or_insert_with(|| Arc::new(opened))
+            .clone()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.disk
+            .sync_dir(dir)
+            .map_err(|source| Error::io(dir, "sync", source))
+    }
+
+    fn create_dirs(&self, table: u32) -> Result<()> {
+        if self.open.lock().dirs.contains(&table) {
+            return Ok(());
+        }
+        let dir = self.table_dir(table);
+        for dir in [&self.dir, &dir] {
+            match self.disk.create_dir(dir) {
+                Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io(dir, "create", source));
+                }
+                _ => self.sync_dir(dir.parent().unwrap_or(Path::new(".")))?,
+            }
+        }
+        self.open.lock().dirs.insert(table);
+        self.has_holes();
+        Ok(())
+    }
+
+    /// Takes a place for a block, of which the newest map names `current`, within the flush under way.
+    pub(super) fn allocate(&self, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
+        let layer = self.places.lock().allocate((owner.table, block), current);
+        let layer = layer.ok_or_else(|| Error::NoSpace {
+            path: self.path_of(owner.table, owner.shape.file_of(block).0),
+            action: "find a place that no snapshot needs in",
+        })?;
+        self.cache.remove(CacheKey::Block(owner.table, block, layer));
+        Ok(layer)
+    }
+
+    /// As [`allocate`](Self::allocate), outside of any flush; `current` is what the map of checkpoint `number` names.
+    pub(super) fn allocate_now(
+        &self,
+        owner: Owner<'_>,
+        block: i64,
+        current: Option<u8>,
+        number: u64,
+    ) -> Allocated {
+        let mut places = self.places.lock();
+        let allocated = places.allocate_now((owner.table, block), current, number);
+        if let Allocated::Layer(layer) = allocated {
+            self.cache.remove(CacheKey::Block(owner.table, block, layer));
+        }
+        allocated
+    }
+
+    /// Takes the place of a block that the log names.
+    pub(crate) fn take(&self, table: u32, block: i64, layer: u8) {
+        self.places.lock().take((table, block), layer);
+    }
+
+    /// Gives up a place that [`take`](Self::take) took.
+    pub(crate) fn give_up(&self, table: u32, block: i64, layer: u8) {
+        self.places.lock().free((table, block), layer);
+    }
+
+    /// Whether these blocks of a table are whole; if they are, they are written once more, to be synced with what the
+    /// flush under way writes. A block that the table cannot have is left to others.
+    pub(crate) fn renew(
+        &self,
+        (table, sparse): (&TableEntry, &SparseEntry),
+        blocks: &[(i64, BlockRef)],
+    ) -> Result<bool> {
+        let owner = sparse.owner(table.id, self.store);
+        let mut written: Vec<Arc<BlockFile>> = Vec::new();
+        for (block, named) in blocks.iter().filter(|(_, named)| owner.shape.admits(named)) {
+            let page = match self.read(owner, *block, named) {
+                Ok(page) => page,
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let file = self.open(owner.table, owner.shape.file_of(*block).0)?;
+            file.write(owner.shape.offset(*block, named.layer), page.bytes())?;
+            if written.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
+                written.push(file);
+            }
+        }
+        self.written(written);
+        Ok(true)
+    }
+
+    /// Gives up a place that [`allocate_now`](Self::allocate_now) took.
+    pub(super) fn free(&self, owner: Owner<'_>, block: i64, layer: u8) {
+        self.places.lock().free((owner.table, block), layer);
+    }
+
+    /// Takes note of files that the flush under way has written to.
+    pub(super) fn written(&self, mut files: Vec<Arc<BlockFile>>) {
+        self.open.lock().written.append(&mut files);
+    }
+
+    /// Gives up a block that the map named, within the flush under way; whether the block `goes_on` elsewhere.
+    pub(super) fn replace(&self, owner: Owner<'_>, block: i64, named: &BlockRef, goes_on: bool) {
+        let place = Place::of(owner, block, named, goes_on);
+        self.places.lock().replace(place, named.born);
+    }
+
+    /// Gives up a file all of whose blocks were replaced.
+    pub(super) fn replace_file(&self, owner: Owner<'_>, file: i64) {
+        self.places.lock().replace_file(owner, file);
+    }
+
+    /// Lets the map name a block that is written already, within the flush under way.
+    pub(super) fn adopt(&self, owner: Owner<'_>, block: i64, named: &BlockRef) {
+        self.places.lock().adopt((owner.table, block), named.layer);
+    }
+
+    /// Makes everything that the flush under way has written durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let written = std::mem::take(&mut self.open.lock().written);
+        written.iter().try_for_each(|file| file.sync())
+    }
+
+    /// The flush failed, and no checkpoint names what it has written.
+    pub(crate) fn roll_back(&self) {
+        self.open.lock().written.clear();
+        self.unwritten.roll_back();
+        self.places.lock().roll_back();
+    }
+
+    /// The flush is part of this checkpoint, whose view is about to be published.
+    pub(crate) fn before_publishing(&self, checkpoint: u64) {
+        self.places.lock().before_publishing(checkpoint);
+    }
+
+    /// The checkpoint's view has been published: its map tells which places are in use.
+    pub(crate) fn after_publishing(&self, checkpoint: u64) {
+        self.places.lock().after_publishing(checkpoint);
+        self.unwritten.settle();
+    }
+
+    /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and before `dead` is held,
+    /// `is_live(table, file)` whether the newest checkpoint has a file. What fails costs space alone.
+    pub(crate) fn release(&self, is_held: impl Fn(u64, u64) -> bool, is_live: impl Fn(u32, i64) -> bool) {
+        let mut places = self.places.lock();
+        let released = places.take_released(is_held, is_live, |table, file| {
+            let path = self.path_of(table, file);
+            let is_gone = self.disk.remove(&path).or_else(ignore_missing).is_ok();
+            if is_gone {
+                self.open.lock().files.remove(&(table, file));
+            }
+            is_gone
+        });
+        for place in &released {
+            self.cache
+                .remove(CacheKey::Block(place.table, place.block, place.layer));
+        }
+        let given_back = places.keep(released);
+        drop(places);
+        self.punch(given_back);
+    }
+
+    /// Gives back the space that is kept for blocks that are written again; whether there was any.
+    pub(crate) fn give_back(&self) -> bool {
+        let kept = self.places.lock().take_kept(0);
+        let had_any = !kept.is_empty();
+        self.punch(kept);
+        had_any
+    }
+
+    /// Gives the space of places back and frees them.
+    fn punch(&self, mut places: Vec<Place>) {
+        // Neighbours are given back together.
+        places.sort_unstable_by_key(|place| (place.table, place.file, place.offset));
+        let mut holes: Vec<Place> = Vec::new();
+        for place in &places {
+            match holes.last_mut() {
+                Some(hole)
+                    if (hole.table, hole.file, hole.offset + hole.bytes)
+                        == (place.table, place.file, place.offset) =>
+                {
+                    hole.bytes += place.bytes;
+                }
+                _ => holes.push(*place),
+            }
+        }
+        for hole in holes {
+            let punched = self.open(hole.table, hole.file).and_then(|file| {
+                let punched = file.file.punch(hole.offset, hole.bytes);
+                punched.map_err(|source| Error::io(&file.path, "punch a hole into", source))
+            });
+            if let Err(error) = punched {
+                tracing::debug!(%error, "the space of blocks that are no longer needed is not given back");
+            }
+        }
+        let mut state = self.places.lock();
+        for place in places {
+            state.free((place.table, place.block), place.layer);
+        }
+    }
+
+    /// Forgets which places of a dropped table are in use: nobody writes there any more.
+    pub(crate) fn forget(&self, table: u32) {
+        self.places.lock().forget(table);
+        self.unwritten.forget(table);
+    }
+
+    /// Removes files that the catalogue does not have; `is_live(table, file)` says which it has. Nobody may read or
+    /// write yet.
+    pub(crate) fn remove_unknown(&self, is_live: impl Fn(u32, i64) -> bool) -> Result<()> {
+        for (table, dir) in self.list_tables()? {
+            for (file, path) in self.list_files(&dir)? {
+                if !is_live(table, file) {
+                    self.disk
+                        .remove(&path)
+                        .map_err(|source| Error::io(&path, "remove", source))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all files, and the directories that are empty then.
+    pub(crate) fn remove_all(&self) -> Result<()> {
+        self.remove_unknown(|_, _| false)?;
+        let tables = self.list_tables()?.into_iter().map(|(_, dir)| dir);
+        for dir in tables.chain([self.dir.clone()]) {
+            match self.disk.remove_dir(&dir) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io(&dir, "remove", source));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories of tables that there are.
+    pub(super) fn list_tables(&self) -> Result<Vec<(u32, PathBuf)>> {
+        let number = |path: &Path| path.file_name()?.to_str()?.parse().ok();
+        let entries = self.list(&self.dir)?.into_iter();
+        Ok(entries.filter_map(|path| Some((number(&path)?, path))).collect())
+    }
+
+    /// The files in the directory of a table, in the order of their blocks.
+    pub(super) fn list_files(&self, dir: &Path) -> Result<Vec<(i64, PathBuf)>> {
+        let number = |path: &Path| {
+            let name = path.file_stem()?.to_str()?;
+            let is_ours = path.extension()? == EXTENSION && name.len() == 16;
+            let number = is_ours.then(|| u64::from_str_radix(name, 16).ok())??;
+            Some((number ^ (1 << 63)).cast_signed())
+        };
+        let entries = self.list(dir)?.into_iter();
+        let mut files: Vec<_> = entries.filter_map(|path| Some((number(&path)?, path))).collect();
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        match self.disk.list(dir) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(|source| Error::io(dir, "read", source)),
+        }
+    }
+
+    /// The block that the map names, from the cache or from the disk.
+    pub(super) fn load(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<BlockBytes> {
+        if let Some(bytes) = self.cached(owner, block, named) {
+            return Ok(bytes);
+        }
+        let key = CacheKey::Block(owner.table, block, named.layer);
+        let page = Arc::new(self.read(owner, block, named)?);
+        Ok(BlockBytes::of_page(self.cache.insert(key, page)))
+    }
+
+    /// Keeps a block that is being written in the cache.
+    pub(super) fn remember_block(&self, owner: Owner<'_>, block: i64, layer: u8, bytes: &[u8]) {
+        let mut page = self.cache.page(bytes.len());
+        page.bytes_mut().copy_from_slice(bytes);
+        let page = Arc::new(page);
+        self.cache
+            .insert(CacheKey::Block(owner.table, block, layer), page);
+    }
+
+    /// Keeps a block that was read and checked in the cache, if there is room.
+    pub(super) fn offer(&self, owner: Owner<'_>, block: i64, named: &BlockRef, bytes: &[u8]) {
+        self.cache
+            .offer(CacheKey::Block(owner.table, block, named.layer), bytes);
+    }
+
+    /// The block if it is in memory.
+    pub(super) fn cached(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Option<BlockBytes> {
+        let cached = self.cache.get(CacheKey::Block(owner.table, block, named.layer));
+        cached
+            .or_else(|| self.unwritten.get(owner, block, named))
+            .map(BlockBytes::of_page)
+    }
+
+    /// As [`cached`](Self::cached), for blocks that are named together; gives each in its turn.
+    pub(super) fn cached_each<'b>(
+        &self,
+        owner: Owner<'_>,
+        mut blocks: impl Iterator<Item = (i64, &'b BlockRef)> + Clone,
+        mut give: impl FnMut(Option<BlockBytes>),
+    ) {
+        let key = |(block, named): (i64, &BlockRef)| CacheKey::Block(owner.table, block, named.layer);
+        self.cache.get_each(blocks.clone().map(key), |page| {
+            let (block, named) = blocks.next().expect("one for each key");
+            give(
+                page.or_else(|| self.unwritten.get(owner, block, named))
+                    .map(BlockBytes::of_page),
+            );
+        });
+    }
+
+    /// The block that the map names, from the disk if it is written, checked.
+    pub(super) fn read(&self, owner: Owner<'_>, block: i64, named: &BlockRef) -> Result<Page> {
+        if !owner.shape.admits(named) {
+            let path = self.path_of(owner.table, owner.shape.file_of(block).0);
+            let reason = "its block map names a block that the table cannot have";
+            return Err(Error::corrupt(&path, format!("block {block}"), reason));
+        }
+        if let Some(page) = self.unwritten.get(owner, block, named) {
+            return Ok(Page::of_bytes(page.bytes().into()));
+        }
+        let mut page = self.cache.page(usize::from(named.units) * owner.shape.unit_bytes);
+        self.read_at(owner, block, named.layer, page.bytes_mut())?;
+        self.check(owner, block, named, page.bytes())?;
+        Ok(page)
+    }
+
+    /// Fills `bytes` from the place of a block on.
+    pub(super) fn read_at(&self, owner: Owner<'_>, block: i64, layer: u8, bytes: &mut [u8]) -> Result<()> {
+        let (file, _) = owner.shape.file_of(block);
+        let opened = self.open(owner.table, file)?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let offset = owner.shape.offset(block, layer);
+        opened.file.read_at(offset, bytes).map_err(|source| {
+            if source.kind() == io::ErrorKind::UnexpectedEof {
+                let place = format!("block {block} at offset {offset}");
+                Error::corrupt(&opened.path, place, "the file ends before it")
+            } else {
+                Error::io(&opened.path, "read", source)
+            }
+        })
+    }
+
+    /// Checks that `bytes` are the block that the map names.
+    pub(super) fn check(&self, owner: Owner<'_>, block: i64, named: &BlockRef, bytes: &[u8]) -> Result<()> {
+        owner.check_named(bytes, block, named).map_err(|reason| {
+            let offset = owner.shape.offset(block, named.layer);
+            let path = self.path_of(owner.table, owner.shape.file_of(block).0);
+            Error::corrupt(&path, format!("block {block} at offset {offset}"), reason)
+        })
+    }
+
+    /// The numbers of the files of a table that are there.
+    pub(super) fn files_of(&self, table: u32) -> Result<Vec<i64>> {
+        let files = self.list_files(&self.table_dir(table))?;
+        Ok(files.into_iter().map(|(file, _)| file).collect())
+    }
+
+    /// The length of the file of a block, if it can be opened.
+    pub(super) fn file_len(&self, owner: Owner<'_>, block: i64) -> Option<u64> {
+        let file = self.open(owner.table, owner.shape.file_of(block).0).ok()?;
+        file.file.len().ok()
+    }
+
+    /// How many calls have read blocks, and how many blocks were written, since the store was opened.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (
+            self.reads.load(Ordering::Relaxed),
+            self.writes.load(Ordering::Relaxed),
+        )
+    }
+
+    /// An empty buffer for blocks on their way to the disk.
+    pub(super) fn take_buffer(&self) -> Vec<u8> {
+        let kept = self.open.lock().buffers.pop();
+        // One that grows block by block is copied many times.
+        kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    }
+
+    /// Keeps a buffer for the next writer, if it is no longer than it need be.
+    pub(super) fn keep_buffer(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut open = self.open.lock();
+        if (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) && open.buffers.len() < BUFFERS {
+            open.buffers.push(buffer);
+        }
+    }
+
+    /// A thread to help a writer, if there is one to be had.
+    pub(super) fn take_helper(&self) -> Option<Helper> {
+        self.open.lock().helpers.pop().or_else(Helper::start)
+    }
+
+    /// Keeps the thread of a writer for the next one.
+    pub(super) fn keep_helper(&self, helper: Helper) {
+        let mut open = self.open.lock();
+        if open.helpers.len() < HELPERS {
+            open.helpers.push(helper);
+        }
+    }
+
+    /// Counts a block that is written.
+    pub(super) fn count_write(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes that the files of a table take on the disk, and how long they are.
+    pub(crate) fn disk_bytes(&self, table: u32) -> Result<u64> {
+        let mut bytes = 0;
+        for (file, path) in self.list_files(&self.table_dir(table))? {
+            let opened = self.open(table, file)?;
+            bytes += opened
+                .file
+                .disk_bytes()
+                .map_err(|source| Error::io(&path, "read", source))?;
+        }
+        Ok(bytes)
+    }
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound {
+        Ok(())
+    } else {
+        Err(error)
+    }
+}

@@ -1,0 +1,238 @@
+//! A table of either layout: how it is made, what may be appended to it, and how it is flushed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use bedload_pages::PageRead;
+
+use super::indexed;
+use super::layout::Layout;
+use super::sparse::{
+    self, BlockFiles, Grid, Latest, Placed, Snap, SparseEntry, SparseFlush, SparseRecord, Target,
+};
+use super::view::View;
+use crate::error::Result;
+use crate::pages::WorkingPages;
+use crate::rows::{
+    ArrivalMeasure, BlockRef, EncodedRows, Head, OrderRecord, SortedBatch, SortedRows, TableEntry, TableId,
+    TableSchema,
+};
+
+/// Parts of a long batch for a sparse table, at most: a block may be written once for each of them, and each time it takes
+/// another place.
+const SPARSE_PARTS_MAX: usize = 64;
+
+/// Where the rows of tables stand: the pages that the next checkpoint will have, and the files of sparse tables.
+#[derive(Clone, Copy)]
+pub(crate) struct Storage<'s> {
+    pub(crate) pages: &'s WorkingPages,
+    pub(crate) blocks: &'s BlockFiles,
+}
+
+/// A table, as of one checkpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredTable {
+    pub(crate) entry: TableEntry,
+    pub(super) body: Body,
+}
+
+/// How a table keeps its rows, and what is known of it for that.
+#[derive(Debug, Clone)]
+pub(super) enum Body {
+    Indexed {
+        /// In which order the rows in the tree arrived.
+        order: ArrivalMeasure,
+    },
+    Sparse(SparseEntry),
+}
+
+impl StoredTable {
+    /// Creates a table without rows, which the checkpoint `since` will be the first to have; of the sparse layout if there is
+    /// a grid.
+    pub(crate) fn create(
+        pages: &WorkingPages,
+        (id, name): (TableId, &str),
+        schema: &Arc<TableSchema>,
+        grid: Option<Grid>,
+        since: u64,
+    ) -> Result<Self> {
+        let (root, body) = match grid {
+            Some(grid) => {
+                let sparse = SparseEntry::new(grid, schema, pages.payload_len());
+                (sparse::create_files(pages)?, Body::Sparse(sparse))
+            }
+            None => {
+                let order = ArrivalMeasure::default();
+                (indexed::create(pages, id, schema)?, Body::Indexed { order })
+            }
+        };
+        let entry = TableEntry {
+            id,
+            name: name.into(),
+            schema: schema.clone(),
+            since,
+            root,
+            rows: 0,
+            end_sequence: 0,
+            retention: None,
+        };
+        Ok(Self { entry, body })
+    }
+
+    /// How the table's rows are kept.
+    pub(crate) fn layout(&self) -> Layout {
+        match &self.body {
+            Body::Indexed { .. } => Layout::Indexed,
+            Body::Sparse(sparse) => Layout::Sparse(sparse.grid),
+        }
+    }
+
+    /// In which order the rows in pages arrived; not known of a sparse table, to which it does not matter.
+    pub(crate) fn order(&self) -> Option<&ArrivalMeasure> {
+        match &self.body {
+            Body::Indexed { order } => Some(order),
+            Body::Sparse(_) => None,
+        }
+    }
+
+    /// Bytes the columns of a row may have.
+    pub(crate) fn row_limit(&self) -> usize {
+        match &self.body {
+            Body::Indexed { .. } => indexed::row_limit(),
+            Body::Sparse(sparse) => sparse.shape.row_limit(),
+        }
+    }
+
+    /// How many rows of a long batch of so many are flushed at a time, at least.
+    pub(crate) fn part_rows_min(&self, rows: usize) -> usize {
+        match &self.body {
+            Body::Indexed { .. } => 1,
+            Body::Sparse(_) => rows.div_ceil(SPARSE_PARTS_MAX),
+        }
+    }
+
+    /// The times of a batch as they are to stand on the table's grid; none if it has no grid.
+    ///
+    /// # Errors
+    ///
+    /// A time is not on the grid, and is not to be moved to it.
+    pub(crate) fn place(&self, batch: &RecordBatch, snap: Snap) -> Result<Option<Placed>> {
+        match &self.body {
+            Body::Indexed { .. } => Ok(None),
+            Body::Sparse(sparse) => Placed::new(&self.entry.schema, sparse.grid, batch, snap).map(Some),
+        }
+    }
+
+    /// Where the blocks that a batch fills are written at once; none if the table has no blocks. `is_synced` tells whether
+    /// commits wait for the disk.
+    pub(crate) fn target<'t>(&'t self, blocks: &'t BlockFiles, is_synced: bool) -> Option<Target<'t>> {
+        match &self.body {
+            Body::Indexed { .. } => None,
+            Body::Sparse(sparse) => Some(Target {
+                files: blocks,
+                table: &self.entry,
+                sparse,
+                is_synced,
+            }),
+        }
+    }
+
+    /// The newest state of the blocks of a table.
+    pub(crate) fn latest(view: &View, id: TableId) -> Latest {
+        let table = view.catalogue.get(id);
+        Latest {
+            view: view.sparse(id),
+            sparse: table.and_then(|table| match &table.body {
+                Body::Indexed { .. } => None,
+                Body::Sparse(sparse) => Some(sparse.clone()),
+            }),
+        }
+    }
+
+    /// The rows of a log record, numbered from `first`.
+    ///
+    /// # Errors
+    ///
+    /// What makes them no rows of this table.
+    pub(crate) fn rows_of(&self, rows: &EncodedRows, first: u64) -> Result<SortedRows, &'static str> {
+        let schema = &self.entry.schema;
+        let sorted = SortedBatch::new(schema, rows.decode(schema)?).map_err(|_| "its text is too long")?;
+        let rows = sorted.numbered(first);
+        match &self.body {
+            Body::Sparse(sparse) if !rows.arrivals().iter().all(|&time| sparse.grid.tick(time).1) => {
+                Err("its rows do not stand on the grid of their table")
+            }
+            _ => Ok(rows),
+        }
+    }
+
+    /// Fails unless the table can have these blocks, which the log names.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them.
+    pub(crate) fn check_blocks(&self, blocks: &[(i64, BlockRef)]) -> Result<(), &'static str> {
+        match &self.body {
+            Body::Indexed { .. } => Err("it names blocks of a table that has none"),
+            Body::Sparse(sparse) if !blocks.iter().all(|(_, block)| sparse.shape.admits(block)) => {
+                Err("it names blocks that its table cannot have")
+            }
+            Body::Sparse(_) => Ok(()),
+        }
+    }
+
+    /// Whether blocks that the log names are whole; if they are, they are written once more, to be synced with what the
+    /// flush under way writes.
+    pub(crate) fn renew_blocks(&self, files: &BlockFiles, blocks: &[(i64, BlockRef)]) -> Result<bool> {
+        match &self.body {
+            Body::Indexed { .. } => Ok(true),
+            Body::Sparse(sparse) => files.renew((&self.entry, sparse), blocks),
+        }
+    }
+
+    /// Applies the rows and deletions of a sealed head; the table is then what it is afterwards.
+    pub(crate) fn flush(&mut self, storage: Storage<'_>, head: &Head) -> Result<()> {
+        match &mut self.body {
+            Body::Indexed { order } => indexed::flush(storage.pages, &mut self.entry, order, head),
+            Body::Sparse(sparse) => {
+                let flush = SparseFlush {
+                    pages: storage.pages,
+                    files: storage.blocks,
+                };
+                *sparse = flush.flush(&mut self.entry, sparse, head)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// What the catalogue records beside the entry: the order of arrival, or what a sparse table has.
+    pub(super) fn record(&self) -> (Option<OrderRecord>, Option<SparseRecord>) {
+        match &self.body {
+            Body::Indexed { order } => (Some(order.record()), None),
+            Body::Sparse(sparse) => (None, Some(sparse.record())),
+        }
+    }
+
+    /// Whether it is a table whose files are to be read by [`load_files`](Self::load_files).
+    pub(super) fn has_files(&self) -> bool {
+        matches!(self.body, Body::Sparse(_))
+    }
+
+    /// Reads which files a sparse table has. `file` is the data file, for messages.
+    pub(super) fn load_files(&mut self, pages: &impl PageRead, file: &Path) -> Result<()> {
+        match &mut self.body {
+            Body::Indexed { .. } => Ok(()),
+            Body::Sparse(sparse) => sparse.load_files(pages, self.entry.root, file),
+        }
+    }
+
+    /// Whether the table has a file of this number.
+    pub(super) fn has_file(&self, file: i64) -> bool {
+        match &self.body {
+            Body::Indexed { .. } => false,
+            // Of a damaged table nothing is given up.
+            Body::Sparse(sparse) => sparse.files().map_or(true, |files| files.contains_key(&file)),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a reader sees: the pages of a checkpoint, and the generations of rows that are newer.
+
+use std::sync::Arc;
+
+use super::catalogue::Catalogue;
+use super::sparse::{BlockFiles, SparseView};
+use crate::pages::PageVersion;
+use crate::rows::{BatchMemory, Deletions, Generation, Head, TableId};
+
+/// A checkpoint and everything since.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) pages: Arc<PageVersion>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    /// The files of sparse tables.
+    pub(crate) blocks: Arc<BlockFiles>,
+    /// For the batches that are read.
+    pub(crate) memory: BatchMemory,
+    /// Oldest first; the last one is active, the others are sealed and wait to be flushed.
+    generations: Vec<Arc<Generation>>,
+}
+
+impl View {
+    pub(crate) fn new(
+        pages: Arc<PageVersion>,
+        catalogue: Arc<Catalogue>,
+        blocks: Arc<BlockFiles>,
+        memory: BatchMemory,
+        active: Arc<Generation>,
+    ) -> Self {
+        Self {
+            pages,
+            catalogue,
+            blocks,
+            memory,
+            generations: vec![active],
+        }
+    }
+
+    /// The generation that takes new rows.
+    pub(crate) fn active(&self) -> &Arc<Generation> {
+        self.generations
+            .last()
+            .expect("a view is made with an active generation and never loses it")
+    }
+
+    pub(crate) fn generations(&self) -> &[Arc<Generation>] {
+        &self.generations
+    }
+
+    pub(crate) fn sealed(&self) -> &[Arc<Generation>] {
+        &self.generations[..self.generations.len() - 1]
+    }
+
+    /// The view in which the active generation is sealed and `active` takes its place.
+    pub(crate) fn sealed_before(&self, active: Arc<Generation>) -> Self {
+        let mut generations = self.generations.clone();
+        generations.push(active);
+        Self {
+            pages: self.pages.clone(),
+            catalogue: self.catalogue.clone(),
+            blocks: self.blocks.clone(),
+            memory: self.memory.clone(),
+            generations,
+        }
+    }
+
+    /// The heads of a table, the oldest first.
+    pub(crate) fn heads(&self, table: TableId) -> impl DoubleEndedIterator<Item = Arc<Head>> {
+        let generations = self.generations.iter();
+        generations.filter_map(move |generation| generation.head(table))
+    }
+
+    /// The deletions made in a table before sequence number `visible`, as one; none if there are none.
+    pub(crate) fn deletions(&self, table: TableId, visible: u64) -> Option<Arc<Deletions>> {
+        let mut sets = self
+            .heads(table)
+            .filter_map(|head| head.merged_deletions(visible));
+        let first = sets.next()?;
+        let Some(second) = sets.next() else {
+            return Some(first);
+        };
+        let all: Vec<_> = [first, second].into_iter().chain(sets).collect();
+        Some(Arc::new(Deletions::merge(all.iter().map(|set| &**set))))
+    }
+
+    /// What a sparse table is read from.
+    pub(super) fn sparse(&self, table: TableId) -> SparseView {
+        SparseView {
+            pages: self.pages.clone(),
+            blocks: self.blocks.clone(),
+            memory: self.memory.clone(),
+            heads: self.heads(table).collect(),
+        }
+    }
+}
