@@ -21,6 +21,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::bitmap::{self, Bitmap};
+use crate::bounds::{Bound, Bounds, is_narrow};
 use crate::error::{Error, Result, damaged};
 use crate::floats::{self, Floats, Real};
 use crate::ints::{self, Access, Ints};
@@ -29,7 +30,6 @@ use crate::strings::{self, Strings, StringsDecoded};
 use crate::types;
 use crate::value::Value;
 use crate::wire::{Bytes, put_counted};
-use crate::zone::{Bound, Bounds};
 
 /// Numbers of more than 64 bits as integers, if all fit; else as byte strings.
 const WIDE_AS_INTEGERS: u8 = 0;
@@ -164,22 +164,6 @@ macro_rules! by_type {
             _ => $other,
         }
     };
-}
-
-/// Whether bounds of a column of this type, which is kept, are integers.
-pub(crate) fn is_narrow(data_type: &DataType) -> bool {
-    !matches!(
-        data_type,
-        DataType::Decimal128(..)
-            | DataType::Decimal256(..)
-            | DataType::Utf8
-            | DataType::LargeUtf8
-            | DataType::Utf8View
-            | DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView
-            | DataType::FixedSizeBinary(_)
-    )
 }
 
 /// Whether bounds of a column of this type can be cut off.

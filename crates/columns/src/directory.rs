@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
+use crate::bounds::Bounds;
 use crate::column;
 use crate::error::{Error, Result, damaged};
-use crate::leaf::{MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS};
+use crate::limits::{MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS};
 use crate::types;
 use crate::value::Value;
 use crate::wire::{Bytes, as_u32, put_length};
-use crate::zone::{Bounds, Predicate};
+use crate::zone::Predicate;
 
 /// `BCL` and the version of the format of leaves.
 const MAGIC: [u8; 4] = *b"BCL\x01";

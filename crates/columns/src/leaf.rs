@@ -7,16 +7,8 @@ use arrow_array::{Array, ArrayRef};
 use crate::column::{self, Chunk};
 use crate::directory::{ColumnDirectory, LeafDirectory};
 use crate::error::{Error, Result, damaged};
+use crate::limits::{MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS};
 use crate::value::Value;
-
-/// The most rows of one leaf.
-pub const MAX_ROWS: usize = 1 << 16;
-
-/// The most columns of one leaf.
-pub const MAX_COLUMNS: usize = 4096;
-
-/// The most bytes that one column of a leaf takes in memory, not compressed. Leaves of long text have fewer rows.
-pub const MAX_COLUMN_BYTES: usize = 1 << 28;
 
 /// Settings of [`encode`].
 #[derive(Clone, Debug)]

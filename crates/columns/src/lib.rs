@@ -9,12 +9,14 @@
 
 mod bitmap;
 mod bits;
+mod bounds;
 mod column;
 mod directory;
 mod error;
 mod floats;
 mod ints;
 mod leaf;
+mod limits;
 mod native;
 mod run;
 mod strings;
@@ -25,7 +27,8 @@ mod zone;
 
 pub use directory::{ColumnDirectory, LeafDirectory};
 pub use error::{Error, Result};
-pub use leaf::{EncodeOptions, EncodedLeaf, LeafReader, MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS, encode};
+pub use leaf::{EncodeOptions, EncodedLeaf, LeafReader, encode};
+pub use limits::{MAX_COLUMN_BYTES, MAX_COLUMNS, MAX_ROWS};
 pub use run::{
     ColumnMerge, ColumnRunWriter, ColumnRuns, ColumnSet, LeafEntry, LeafFate, LeafHeader, Place, Places,
     Retained, RunIndex, RunIndexPage, RunLeaf, RunRow, Stretches, times,

@@ -5,81 +5,10 @@ use arrow_buffer::BooleanBuffer;
 use arrow_ord::cmp;
 use arrow_schema::DataType;
 
+use crate::bounds::{Bound, Bounds};
 use crate::column;
-use crate::error::{Error, Result, damaged};
+use crate::error::{Error, Result};
 use crate::types;
-use crate::wire::{Bytes, put_counted, put_signed};
-
-/// A value in the order of its column: numbers of up to 64 bits and booleans as integers, all others as bytes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Bound {
-    Int(i64),
-    Bytes(Vec<u8>),
-}
-
-/// The least and greatest values of a column that are not null.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    pub(crate) min: Bound,
-    /// None where nothing short is above all values.
-    pub(crate) max: Option<Bound>,
-    /// Whether both are values of the column; otherwise they were cut off, and only enclose them.
-    pub(crate) exact: bool,
-}
-
-impl Bounds {
-    /// The same, in at most about `bytes` bytes each.
-    pub(crate) fn cut(mut self, bytes: usize) -> Self {
-        if let Bound::Bytes(min) = &mut self.min {
-            self.exact &= min.len() <= bytes;
-            min.truncate(bytes);
-        }
-        if let Some(Bound::Bytes(max)) = &mut self.max
-            && max.len() > bytes
-        {
-            self.exact = false;
-            max.truncate(bytes);
-            // The least string above all that begin with this one.
-            while max.last() == Some(&u8::MAX) {
-                max.pop();
-            }
-            match max.last_mut() {
-                Some(last) => *last += 1,
-                None => self.max = None,
-            }
-        }
-        self
-    }
-
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        for bound in std::iter::once(&self.min).chain(&self.max) {
-            match bound {
-                Bound::Int(int) => put_signed(out, *int),
-                Bound::Bytes(bytes) => put_counted(out, bytes),
-            }
-        }
-    }
-
-    pub(crate) fn parse(
-        data_type: &DataType,
-        bytes: &mut Bytes<'_>,
-        with_max: bool,
-        exact: bool,
-    ) -> Result<Self> {
-        let mut bound = || -> Result<Bound> {
-            if column::is_narrow(data_type) {
-                return Ok(Bound::Int(bytes.signed()?));
-            }
-            Ok(Bound::Bytes(bytes.counted()?.to_vec()))
-        };
-        let min = bound()?;
-        let max = if with_max { Some(bound()?) } else { None };
-        if max.as_ref().is_some_and(|max| *max < min) || exact && max.is_none() {
-            return damaged("the least value of a column is above its greatest");
-        }
-        Ok(Self { min, max, exact })
-    }
-}
 
 /// How a predicate compares a column with its literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

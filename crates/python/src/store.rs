@@ -266,7 +266,7 @@ impl Store {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counts = self.handle.store()?.disk_counts();
+        let counts = self.handle.store()?.metrics();
         let told = PyDict::new(py);
         told.set_item("page_reads", counts.page_reads)?;
         told.set_item("block_reads", counts.block_reads)?;

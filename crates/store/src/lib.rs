@@ -72,7 +72,7 @@ mod wal;
 
 pub use bedload_columns::{Operator, Predicate};
 pub use bedload_sortedness::Estimate;
-pub use engine::{Appended, DiskCounts, Problem, SalvageReport, VerifyReport};
+pub use engine::{Appended, Metrics, Problem, SalvageReport, VerifyReport};
 pub use error::{Error, Result};
 pub use info::{StoreInfo, TableInfo};
 pub use options::{Durability, Options};
@@ -81,5 +81,7 @@ pub use pages::{FilePages, FilePagesOptions, PageCounts};
 pub use reader::ScanReader;
 pub use rows::{ArrivalOrder, Gap, SalvagedTable, TableSchema};
 pub use scan::Scan;
-pub use store::{Mark, Row, Snapshot, Store, Table, Value, inspect, restore, salvage};
+pub use store::{
+    Mark, PendingAppend, Row, Snapshot, Store, Table, Value, WriteBatch, inspect, restore, salvage,
+};
 pub use table::{Density, Grid, Layout, Snap};

@@ -1,9 +1,11 @@
 //! The store as its users hold it.
 
+mod pending_append;
 mod put_back;
 mod row;
+mod write_batch;
 
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::TimeUnit;
 
 use crate::disk::{Disk, OsDisk};
-use crate::engine::{self, Appended, DiskCounts, Engine, Flusher, Problem, SalvageReport, VerifyReport};
+use crate::engine::{self, Appended, Engine, Flusher, Metrics, Problem, SalvageReport, VerifyReport};
 use crate::error::{Error, Result};
 use crate::info::StoreInfo;
 use crate::options::Options;
@@ -21,7 +23,9 @@ use crate::rows::{Deletion, TableId, TableSchema};
 use crate::scan::Scan;
 use crate::table::{Layout, Snap, StoredTable, View};
 
+pub use self::pending_append::PendingAppend;
 pub use self::row::{Row, Value};
+pub use self::write_batch::WriteBatch;
 
 /// A store: tables of time-stamped rows in one directory, open in one process at a time.
 ///
@@ -216,10 +220,10 @@ impl Store {
         StoreInfo::of_engine(&self.shared.engine)
     }
 
-    /// How often the store has gone to the disk since it was opened.
+    /// What the store has done since it was opened, and the memory that it uses. Takes no lock for long.
     #[must_use]
-    pub fn disk_counts(&self) -> DiskCounts {
-        self.shared.engine.disk_counts()
+    pub fn metrics(&self) -> Metrics {
+        self.shared.engine.metrics()
     }
 
     /// Removes the store: every file of it, while it is locked. Its directory stays, and what else is in it. What still
@@ -429,25 +433,11 @@ impl Table {
     ///
     /// The table was dropped; the disk is full or fails.
     pub fn delete_range(&self, times: impl RangeBounds<i64>) -> Result<()> {
-        use std::ops::Bound;
-        let from = match times.start_bound() {
-            Bound::Included(&time) => Some(time),
-            Bound::Excluded(&time) => time.checked_add(1),
-            Bound::Unbounded => Some(i64::MIN),
-        };
-        let to = match times.end_bound() {
-            Bound::Included(&time) => Some(time),
-            Bound::Excluded(&time) => time.checked_sub(1),
-            Bound::Unbounded => Some(i64::MAX),
-        };
-        let (Some(from), Some(to)) = (from, to) else {
+        let Some(times) = closed(times) else {
             return Ok(());
         };
-        if from > to {
-            return Ok(());
-        }
         let deletion = |at| Deletion {
-            times: from..=to,
+            times: times.clone(),
             from_sequence: 0,
             at,
         };
@@ -580,4 +570,19 @@ fn scan(view: &Arc<View>, visible: u64, table: &StoredTable, times: impl RangeBo
         });
     };
     Ok(Scan::new(view.clone(), visible, newest.clone(), times))
+}
+
+/// A range of times with both ends; none if no time lies in it.
+fn closed(times: impl RangeBounds<i64>) -> Option<RangeInclusive<i64>> {
+    let from = match times.start_bound() {
+        Bound::Included(&time) => time,
+        Bound::Excluded(&time) => time.checked_add(1)?,
+        Bound::Unbounded => i64::MIN,
+    };
+    let to = match times.end_bound() {
+        Bound::Included(&time) => time,
+        Bound::Excluded(&time) => time.checked_sub(1)?,
+        Bound::Unbounded => i64::MAX,
+    };
+    (from <= to).then_some(from..=to)
 }

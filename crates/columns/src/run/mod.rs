@@ -25,6 +25,7 @@ mod place;
 mod point;
 mod retain;
 mod stretches;
+mod tree;
 mod writer;
 
 pub use index::{LeafEntry, RunIndex, RunIndexPage};

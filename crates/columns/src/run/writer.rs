@@ -10,7 +10,8 @@ use super::kind::ColumnRuns;
 use super::leaf::{HEADER_BYTES, LeafHeader};
 use super::place::Place;
 use crate::column;
-use crate::leaf::{EncodeOptions, MAX_COLUMN_BYTES, encode};
+use crate::leaf::{EncodeOptions, encode};
+use crate::limits::MAX_COLUMN_BYTES;
 
 /// Writes the rows of a run, which come in order, as leaves. Its pages are leaks until the run is published, and for ever if
 /// the writer is dropped or fails.

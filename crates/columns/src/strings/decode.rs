@@ -6,7 +6,7 @@ use super::{DICTIONARY, ESCAPE, PLAIN, SYMBOLS};
 use crate::bits::BLOCK;
 use crate::error::{Error, Result, damaged};
 use crate::ints::Ints;
-use crate::leaf::{MAX_COLUMN_BYTES, MAX_ROWS};
+use crate::limits::{MAX_COLUMN_BYTES, MAX_ROWS};
 use crate::wire::Bytes;
 
 /// A chunk of byte strings, parsed.

@@ -7,9 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Engine;
-use super::directory::{LOG_DIR, begin_data_file, check_dirs, create_dir, entries, finish_data_file};
+use super::directory::{begin_data_file, check_dirs, create_dir, entries, finish_data_file};
 use super::lock::lock;
+use super::names::LOG_DIR;
+use super::state::Engine;
 use super::verify::VerifyReport;
 use crate::error::{Error, Result};
 use crate::options::Options;

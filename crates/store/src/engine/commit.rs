@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use parking_lot::MutexGuard;
 
 use super::flush::flush_generation;
-use super::{CommitState, Engine};
+use super::state::{CommitState, Engine};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
@@ -18,7 +18,7 @@ use crate::table::{Placed, Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
 
 /// What [`Table::append`](crate::Table::append) committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
     /// How many rows.
@@ -29,6 +29,28 @@ pub struct Appended {
     pub moved: u64,
     /// Rows of a sparse table whose place a later row of the same batch took.
     pub collided: u64,
+}
+
+/// A commit in the log and the head, which may not be durable or visible yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub(crate) appended: Appended,
+    /// None if it is durable and visible.
+    pub(super) logged: Option<Logged>,
+}
+
+/// Where the record of a commit ends in the log, and one above its last sequence number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Logged {
+    pub(super) position: u64,
+    pub(super) end: u64,
+}
+
+impl Begun {
+    fn done(appended: Appended) -> Self {
+        let logged = None;
+        Self { appended, logged }
+    }
 }
 
 /// Bytes of blocks in memory at which a flush begins: it takes no work but writing them, and the sooner segments of the
@@ -51,13 +73,25 @@ pub(super) fn no_such_table() -> Error {
 }
 
 impl Engine {
-    /// Appends the rows of a batch.
+    /// Appends the rows of a batch, and waits until they are durable and visible.
     pub(crate) fn append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
-        self.check_writable()?;
-        self.with_space(|| self.try_append(table, batch, snap))
+        let begun = self.begin_append(table, batch, snap)?;
+        self.finish(&begun)?;
+        Ok(begun.appended)
     }
 
-    fn try_append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Appended> {
+    /// Appends the rows of a batch to the log and the head. They are durable and visible once the commit is
+    /// [finished](Self::finish), or a later one.
+    pub(crate) fn begin_append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Begun> {
+        let _span =
+            tracing::trace_span!("append", table = &*table.entry.name, rows = batch.num_rows()).entered();
+        self.check_writable()?;
+        let begun = self.with_space(|| self.try_append(table, batch, snap))?;
+        self.counters.committed(begun.appended.rows);
+        Ok(begun)
+    }
+
+    fn try_append(&self, table: &StoredTable, batch: &RecordBatch, snap: Snap) -> Result<Begun> {
         let mut appended = Appended {
             rows: batch.num_rows() as u64,
             first_sequence: self.visible.load(Ordering::Acquire),
@@ -73,15 +107,15 @@ impl Engine {
             batch = &on_grid;
             if let Some(first) = self.append_blocks(table, batch, &placed)? {
                 appended.first_sequence = first;
-                return Ok(appended);
+                return Ok(Begun::done(appended));
             }
         }
         if batch.num_rows() == 0 {
-            return Ok(appended);
+            return Ok(Begun::done(appended));
         }
         if SortedRows::bytes_of(&table.entry.schema, batch) > self.options.head_bytes {
             appended.first_sequence = self.append_long(table, batch)?;
-            return Ok(appended);
+            return Ok(Begun::done(appended));
         }
         let rows = self.encode(table, batch)?;
         let columns = rows.decode(&table.entry.schema).map_err(Error::schema)?;
@@ -90,21 +124,25 @@ impl Engine {
         let mut commit = self.begin_commit(table.entry.id)?;
         let first = commit.next_sequence;
         let head = Record::append_head(table.entry.id, first);
-        let position = self.log.append_naming([&head, rows.bytes()], None)?;
+        let position = self.log.append_naming(&[&head, rows.bytes()], None)?;
         self.keep_memory(rows);
         commit.next_sequence += sorted.len() as u64;
         let head = self
             .view()
             .active()
             .append(table.entry.id, sorted.numbered(first));
-        self.end_commit(commit, position)?;
+        let logged = Some(Logged {
+            position,
+            end: commit.next_sequence,
+        });
+        drop(commit);
         head.merge_small();
         appended.first_sequence = first;
-        Ok(appended)
+        Ok(Begun { appended, logged })
     }
 
     /// The rows of a batch as the log is to have them.
-    fn encode(&self, table: &StoredTable, batch: &RecordBatch) -> Result<EncodedRows> {
+    pub(super) fn encode(&self, table: &StoredTable, batch: &RecordBatch) -> Result<EncodedRows> {
         check_row_bytes(&table.entry.schema, batch, 0, table.row_limit())?;
         let len_bytes = SortedRows::bytes_of(&table.entry.schema, batch);
         if len_bytes > BODY_BYTES_MAX {
@@ -198,7 +236,7 @@ impl Engine {
                 None => Record::append_head(table.entry.id, first),
             };
             let pending = unsynced.map(|unsynced| unsynced as Arc<dyn Pending>);
-            let position = self.log.append_naming([&head, logged.bytes()], pending)?;
+            let position = self.log.append_naming(&[&head, logged.bytes()], pending)?;
             self.keep_memory(logged);
             let active = self.view().active().clone();
             let next = active.append_blocks(id, rest.numbered(first), first, direct.blocks());
@@ -238,7 +276,9 @@ impl Engine {
             let position = self.log.append(&Record::delete_body(table, &deletion))?;
             commit.next_sequence += 1;
             self.view().active().delete(table, deletion);
-            self.end_commit(commit, position)
+            self.end_commit(commit, position)?;
+            self.counters.committed(0);
+            Ok(())
         })
     }
 
@@ -247,7 +287,7 @@ impl Engine {
         self.commit.lock().next_sequence
     }
 
-    fn begin_commit(&self, table: TableId) -> Result<MutexGuard<'_, CommitState>> {
+    pub(super) fn begin_commit(&self, table: TableId) -> Result<MutexGuard<'_, CommitState>> {
         let commit = self.commit.lock();
         self.check_writable()?;
         if self.view().catalogue.get(table).is_none() {
@@ -256,10 +296,22 @@ impl Engine {
         Ok(commit)
     }
 
-    /// Waits until everything up to `position` is durable, then makes it visible.
-    fn end_commit(&self, commit: MutexGuard<'_, CommitState>, position: u64) -> Result<()> {
+    /// Waits until a commit is as durable as the store's durability says, then makes it visible.
+    pub(crate) fn finish(&self, begun: &Begun) -> Result<()> {
+        match &begun.logged {
+            Some(logged) => self.make_durable(logged),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives up the commit lock and finishes a commit.
+    pub(super) fn end_commit(&self, commit: MutexGuard<'_, CommitState>, position: u64) -> Result<()> {
         let end = commit.next_sequence;
         drop(commit);
+        self.make_durable(&Logged { position, end })
+    }
+
+    fn make_durable(&self, &Logged { position, end }: &Logged) -> Result<()> {
         let durable = match self.options.durability {
             Durability::Always => self.log.sync_to(position),
             Durability::Group { every } => self.log.sync_paced(position, every),
@@ -278,7 +330,7 @@ impl Engine {
 
     /// Begins a flush early, slows down while it is under way, and waits for it once the memory for rows is full. So many
     /// bytes are about to be committed.
-    fn make_room(&self, bytes: usize) -> Result<()> {
+    pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
         let (used, of_blocks, deletions) = {
             let view = self.view();
             let active = view.active();
@@ -287,17 +339,20 @@ impl Engine {
         let limit = self.options.head_bytes;
         if used >= limit || deletions >= 2 * DELETIONS_FLUSHED {
             // Flushes of other threads make room too; look again once they are done.
+            let begun = Instant::now();
             let flushing = self.flush.lock();
             let view = self.view();
             if view.active().bytes() >= limit || view.active().deletions() >= 2 * DELETIONS_FLUSHED {
                 drop(view);
                 self.flush_locked(&flushing)?;
             }
+            self.counters.waited(begun.elapsed());
         } else if used >= limit / 2 || of_blocks >= BLOCKS_FLUSHED || deletions >= DELETIONS_FLUSHED {
             self.wake.flush();
         }
         if used < limit && self.flush.is_locked() {
-            self.pace.wait(bytes, used as f64 / limit as f64);
+            let waited = self.pace.wait(bytes, used as f64 / limit as f64);
+            self.counters.waited(waited);
         }
         Ok(())
     }

@@ -2,20 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::lock::{LOCK_FILE, StoreLock};
-use super::reserve::RESERVE_FILE;
+use super::lock::StoreLock;
+use super::names::{BEGUN_FILE, DATA_FILE, LOCK_FILE, LOG_DIR, RESERVE_FILE};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{CheckpointMeta, PageFile, WorkingPages};
 use crate::table::{Catalogue, SPARSE_DIR};
 use crate::wal::Log;
-
-/// The files of a store, within its directory.
-pub(super) const DATA_FILE: &str = "data";
-/// The data file of a store whose creation is not finished.
-pub(super) const BEGUN_FILE: &str = "data.begun";
-pub(super) const LOG_DIR: &str = "log";
 
 /// The entries of a directory; `None` if there is no such directory.
 pub(super) fn entries(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<PathBuf>>> {

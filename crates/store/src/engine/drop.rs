@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bedload_pages::{PageId, PageRead, PageStore};
 
-use super::Engine;
+use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::pages::WorkingPages;
 use crate::rows::TableId;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
-use super::Engine;
+use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::pages::{CheckpointError, CheckpointMeta, WorkingPages};
 use crate::rows::{Generation, TableId, TableSchema};
@@ -128,6 +128,8 @@ impl Engine {
         without: Option<TableId>,
         change: impl FnOnce(&WorkingPages, &mut Catalogue) -> Result<()>,
     ) -> Result<()> {
+        let _span = tracing::debug_span!("flush").entered();
+        let begun = Instant::now();
         let view = self.view();
         let mut catalogue = Catalogue::clone(&view.catalogue);
         let storage = self.storage(&self.pages);
@@ -147,6 +149,7 @@ impl Engine {
             next_sequence: active.first_sequence,
             catalogue: catalogue.encode(),
         };
+        let checkpoint = tracing::debug_span!("checkpoint").entered();
         let version = match self.pages.checkpoint(self.store_id, &meta) {
             Ok(version) => version,
             Err(CheckpointError::Clean(error)) => {
@@ -156,6 +159,7 @@ impl Engine {
             }
             Err(CheckpointError::Unknown(error)) => return Err(self.fail(error)),
         };
+        drop(checkpoint);
         let number = version.number();
         self.blocks.before_publishing(number);
         self.publish(View::new(
@@ -177,6 +181,7 @@ impl Engine {
         if let Err(error) = self.reserve.set_aside() {
             tracing::warn!(%error, "there is no reserve for a full disk");
         }
+        self.counters.flushed(begun.elapsed());
         Ok(())
     }
 }

@@ -2,66 +2,12 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
-use super::Engine;
+use super::state::Engine;
+use super::wake::Woken;
 use crate::error::Result;
 use crate::options::Durability;
-
-/// Under [`Durability::Relaxed`], how long the log may wait for a sync.
-const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
-
-/// What wakes the thread, and when the log was last synced for good.
-#[derive(Debug)]
-pub(super) struct Wake {
-    state: Mutex<WakeState>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct WakeState {
-    flush: bool,
-    stop: bool,
-    synced: Instant,
-}
-
-impl Wake {
-    pub(super) fn new() -> Self {
-        let state = WakeState {
-            flush: false,
-            stop: false,
-            synced: Instant::now(),
-        };
-        Self {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// Asks for a flush; nothing happens without a thread.
-    pub(super) fn flush(&self) {
-        let mut state = self.state.lock();
-        if !state.flush {
-            state.flush = true;
-            self.changed.notify_one();
-        }
-    }
-
-    pub(super) fn sync_is_due(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.state.lock().synced) >= RELAXED_INTERVAL
-    }
-
-    pub(super) fn synced(&self, now: Instant) {
-        self.state.lock().synced = now;
-    }
-
-    fn stop(&self) {
-        self.state.lock().stop = true;
-        self.changed.notify_one();
-    }
-}
 
 /// The running thread; it stops when this is dropped.
 #[derive(Debug)]
@@ -109,18 +55,11 @@ impl Drop for Flusher {
 impl Engine {
     /// Waits for something to do and does it; `false` once the thread is to stop.
     fn flush_when_woken(&self) -> bool {
-        let mut state = self.wake.state.lock();
-        if !state.flush && !state.stop {
-            match self.options.durability {
-                Durability::Relaxed => drop(self.wake.changed.wait_for(&mut state, RELAXED_INTERVAL)),
-                _ => self.wake.changed.wait(&mut state),
-            }
-        }
-        if state.stop {
-            return false;
-        }
-        let flush = std::mem::take(&mut state.flush);
-        drop(state);
+        let flush = match self.wake.wait(self.options.durability == Durability::Relaxed) {
+            Woken::Stop => return false,
+            Woken::Flush => true,
+            Woken::Sync => false,
+        };
         let done = if flush { self.flush() } else { self.sync() };
         if let Err(error) = done {
             // Whoever next finds the memory for rows full tries again and gets the error.

@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use super::directory::DATA_FILE;
+use super::names::{DATA_FILE, LOCK_FILE};
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Error, Result};
-
-pub(super) const LOCK_FILE: &str = "lock";
 
 /// The lock of a store: of its lock file, and of its data file once there is one. The data file is what tells two stores
 /// apart; a lock file can be removed while it is held.

@@ -15,11 +15,13 @@
 mod backup;
 mod commit;
 mod directory;
-mod disk_counts;
 mod drop;
 mod flush;
 mod flusher;
+mod group;
 mod lock;
+mod metrics;
+mod names;
 mod open;
 mod pace;
 mod process;
@@ -29,210 +31,18 @@ mod rename;
 mod reserve;
 mod retention;
 mod salvage;
+mod state;
 mod verify;
-
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use arrow_buffer::MutableBuffer;
-use parking_lot::{Mutex, RwLock};
-
-use crate::disk::Disk;
-use crate::error::{Error, Result};
-use crate::options::Options;
-use crate::pages::WorkingPages;
-use crate::table::{BlockFiles, View};
-use crate::wal::Log;
+mod wake;
 
 pub use commit::Appended;
-pub use disk_counts::DiskCounts;
+pub(crate) use commit::Begun;
 pub(crate) use flusher::Flusher;
-use lock::StoreLock;
+pub(crate) use group::Group;
 #[cfg(any(test, fuzzing))]
 pub(crate) use lock::decode as lock_holder;
-use pace::Pace;
-use process::Process;
-use reserve::Reserve;
+pub use metrics::Metrics;
 pub use salvage::SalvageReport;
 pub(crate) use salvage::{inspect, salvage};
+pub(crate) use state::Engine;
 pub use verify::{Problem, VerifyReport};
-
-/// An open store.
-#[derive(Debug)]
-pub(crate) struct Engine {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-    options: Options,
-    store_id: [u8; 16],
-    log: Log,
-    pages: WorkingPages,
-    blocks: Arc<BlockFiles>,
-    view: RwLock<Arc<View>>,
-    visible: AtomicU64,
-    commit: Mutex<CommitState>,
-    flush: Mutex<()>,
-    /// Memory of the last long record: what was never touched costs more than copying into it.
-    record_memory: Mutex<MutableBuffer>,
-    failed: Mutex<Option<Arc<str>>>,
-    /// Whether the disk was too full to recover the log into pages: its rows are in memory, to be read.
-    is_full: bool,
-    reserve: Reserve,
-    wake: flusher::Wake,
-    pace: Pace,
-    /// The process that opened the store, and alone may write to it.
-    process: Process,
-    lock: Mutex<StoreLock>,
-}
-
-/// What the commit lock guards.
-#[derive(Debug)]
-struct CommitState {
-    next_sequence: u64,
-}
-
-impl Engine {
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
-    pub(crate) fn store_id(&self) -> [u8; 16] {
-        self.store_id
-    }
-
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// The present view, and the first sequence number that is not visible in it (rule 4).
-    pub(crate) fn snapshot(&self) -> (Arc<View>, u64) {
-        let view = self.view.read();
-        (view.clone(), self.visible.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn view(&self) -> Arc<View> {
-        self.view.read().clone()
-    }
-
-    /// Bytes of a page.
-    pub(crate) fn page_bytes(&self) -> usize {
-        self.pages.page_bytes()
-    }
-
-    /// Bytes of the data file in use, all of them, and bytes of log that recovery would read.
-    pub(crate) fn sizes(&self) -> (u64, u64, u64) {
-        let (used, all) = self.pages.file_bytes();
-        let view = self.view();
-        let log_start = view.generations()[0].log_start;
-        (used, all, self.log.bytes_since(log_start))
-    }
-
-    /// How often the disk was gone to since the store was opened.
-    pub(crate) fn disk_counts(&self) -> DiskCounts {
-        let (block_reads, block_writes) = self.blocks.counts();
-        DiskCounts {
-            page_reads: self.pages.reads(),
-            block_reads,
-            block_writes,
-        }
-    }
-
-    /// Runs an operation that a full disk leaves without effect, and once more if the disk was full and space was given
-    /// back that is kept for what is to be written.
-    fn with_space<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
-        match operation() {
-            Err(full @ Error::NoSpace { .. }) if !self.is_full => {
-                let had_blocks = self.blocks.give_back();
-                match self.log.give_back() {
-                    Ok(had_segments) if had_blocks || had_segments => operation(),
-                    Ok(_) => Err(full),
-                    Err(error) => {
-                        tracing::warn!(%error, "the disk is full, and spare segments of the log cannot be removed");
-                        Err(full)
-                    }
-                }
-            }
-            done => done,
-        }
-    }
-
-    /// As [`with_space`](Self::with_space), for an operation that takes something back: for that there is a reserve.
-    fn with_reserve<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
-        match self.with_space(&operation) {
-            Err(full @ Error::NoSpace { .. }) if !self.is_full => {
-                if self.reserve.give_back() {
-                    operation()
-                } else {
-                    Err(full)
-                }
-            }
-            done => done,
-        }
-    }
-
-    fn publish(&self, view: View) {
-        *self.view.write() = Arc::new(view);
-    }
-
-    /// Whether this process did not open the store but has it from the one that did.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.process.is_inherited()
-    }
-
-    /// Leaves the store to the process that opened it: nothing is written, and nothing is waited for, as threads and locks
-    /// may be those of the other. Its memory is never freed here.
-    pub(crate) fn leave_inherited(self: &Arc<Self>) {
-        // No other thread ever takes this lock.
-        if let Some(mut lock) = self.lock.try_lock() {
-            lock.release();
-        }
-        std::mem::forget(self.clone());
-    }
-
-    /// Fails unless what stands at the name of the data file is what was opened. Otherwise the store was removed, or
-    /// another one stands in its place: nothing there may be written or removed.
-    fn check_place(&self) -> Result<()> {
-        let path = self.pages.path();
-        let read = |source| Error::io(path, "read", source);
-        if self.disk.identity(path).map_err(read)? == Some(self.pages.identity().map_err(read)?) {
-            return Ok(());
-        }
-        Err(self.fail(Error::Replaced { path: path.into() }))
-    }
-
-    /// Fails if the store takes no more writes, or not from this process. Asked before anything else of each operation that
-    /// writes, and without a lock, which may have been held by another thread when this process came to be.
-    fn check_writable(&self) -> Result<()> {
-        self.process.check(&self.dir)?;
-        if self.is_full {
-            let path = self.pages.path().to_owned();
-            let action = "recover the log into pages, and so to write to,";
-            return Err(Error::NoSpace { path, action });
-        }
-        match &*self.failed.lock() {
-            Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// As [`fail`](Self::fail) if a write or a sync failed. A full disk, a failed read, damage and bad requests are
-    /// definite answers: nothing was written that matters, and writing may go on.
-    fn fail_if_unknown(&self, error: Error) -> Error {
-        let definite = matches!(error, Error::Io { action: "read", .. });
-        if matches!(error, Error::Io { .. } | Error::ReadOnly { .. }) && !definite {
-            self.fail(error)
-        } else {
-            error
-        }
-    }
-
-    /// Remembers a failure after which nothing may be written (rule 5), and returns it.
-    fn fail(&self, error: Error) -> Error {
-        let mut failed = self.failed.lock();
-        if failed.is_none() {
-            tracing::error!(%error, "the store takes no more writes");
-            *failed = Some(error.to_string().into());
-        }
-        error
-    }
-}

@@ -6,15 +6,17 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::directory::{DATA_FILE, LOG_DIR, check_dirs, create_dir, create_files, entries, is_remnant};
-use super::flusher::Wake;
+use super::directory::{check_dirs, create_dir, create_files, entries, is_remnant};
 use super::lock::lock;
+use super::metrics::Counters;
+use super::names::{DATA_FILE, LOG_DIR};
 use super::pace::Pace;
 use super::process::Process;
 use super::recovery::{Recovered, recover};
 use super::remove::{remove_created, remove_empty};
 use super::reserve::Reserve;
-use super::{CommitState, Engine};
+use super::state::{CommitState, Engine};
+use super::wake::Wake;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -95,6 +97,8 @@ impl Engine {
             active,
         );
         Ok(Self {
+            log_opened: log.end(),
+            counters: Counters::default(),
             disk,
             dir: dir.into(),
             options,

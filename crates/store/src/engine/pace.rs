@@ -54,11 +54,11 @@ impl Pace {
         flush.mul_f64((slowness * mib).min(1e6)).min(LONGEST)
     }
 
-    /// Waits as long as a commit of so many bytes is to wait while a flush is under way.
-    pub(super) fn wait(&self, bytes: usize, full: f64) {
+    /// Waits as long as a commit of so many bytes is to wait while a flush is under way; returns how long.
+    pub(super) fn wait(&self, bytes: usize, full: f64) -> Duration {
         let delay = self.delay(bytes, full);
         if delay.is_zero() {
-            return;
+            return delay;
         }
         let now = Instant::now();
         let wait = {
@@ -67,9 +67,12 @@ impl Pace {
             *free_at = Some(at);
             at - now
         };
-        if wait >= SHORTEST {
-            std::thread::sleep(wait.min(LONGEST));
+        if wait < SHORTEST {
+            return Duration::ZERO;
         }
+        let wait = wait.min(LONGEST);
+        std::thread::sleep(wait);
+        wait
     }
 }
 

@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use bedload_pages::PageRead;
 
-use super::directory::{DATA_FILE, LOG_DIR};
 use super::flush::flush_generation;
+use super::names::{DATA_FILE, LOG_DIR};
 use super::reserve::Reserve;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -56,6 +56,7 @@ pub(super) fn recover(
     options: &Options,
     reserve: &Reserve,
 ) -> Result<Recovered> {
+    let _span = tracing::debug_span!("recovery").entered();
     let (path, log_dir) = (&dir.join(DATA_FILE), &dir.join(LOG_DIR));
     let file = disk
         .open(path)
@@ -215,6 +216,21 @@ impl Recovery<'_> {
     ///
     /// The record cannot follow those before it, and nothing of it was applied; or the disk failed.
     pub(super) fn apply(&mut self, record: Record, end: u64) -> Result<()> {
+        match record {
+            Record::Group(parts) => parts.into_iter().try_for_each(|part| self.take(part, end))?,
+            record => self.take(record, end)?,
+        }
+        // Not within a group: a checkpoint is of whole commits.
+        if self.generation.bytes() >= self.head_bytes && !self.is_full {
+            self.read_ahead(end)?;
+            self.checkpoint_or_keep(end)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds what a record says to the generation.
+    fn take(&mut self, record: Record, end: u64) -> Result<()> {
         let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
         let (table, first, numbers) = match &record {
             Record::Append {
@@ -230,6 +246,7 @@ impl Recovery<'_> {
                 blocks,
             } => (*table, *first_sequence, (rest.len() + blocks.len()) as u64),
             Record::NoOp => return Ok(()),
+            Record::Group(_) => return Err(damaged("it has groups within one another")),
         };
         let next = first.checked_add(numbers);
         let next = next.filter(|&next| next <= COUNTER_MAX);
@@ -272,12 +289,7 @@ impl Recovery<'_> {
             }
             _ => {}
         }
-        if self.generation.bytes() >= self.head_bytes && !self.is_full {
-            self.read_ahead(end)?;
-            self.checkpoint_or_keep(end)
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     /// As [`checkpoint`](Self::checkpoint). If the disk is full, and the reserve does not suffice, rows stay in memory.

@@ -3,10 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::Engine;
-use super::directory::{BEGUN_FILE, DATA_FILE, LOG_DIR};
-use super::lock::LOCK_FILE;
-use super::reserve::RESERVE_FILE;
+use super::names::{BEGUN_FILE, DATA_FILE, LOCK_FILE, LOG_DIR, RESERVE_FILE};
+use super::state::Engine;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::wal::Log;

@@ -1,6 +1,6 @@
 //! Renaming a table.
 
-use super::Engine;
+use super::state::Engine;
 use crate::error::{Error, Result};
 
 impl Engine {

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::names::RESERVE_FILE;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-
-pub(super) const RESERVE_FILE: &str = "reserve";
 
 /// A commit, and a checkpoint of few pages: log, catalogue, the upper levels of the page map.
 const RESERVE_BYTES: u64 = if cfg!(any(test, fuzzing)) {

@@ -1,7 +1,7 @@
 //! For how long rows of a table are kept.
 
-use super::Engine;
 use super::flush::flush_generation;
+use super::state::Engine;
 use crate::error::{Error, Result};
 use crate::rows::{Generation, TableId};
 

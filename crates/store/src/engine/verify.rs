@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::Engine;
+use super::state::Engine;
 use crate::error::{Error, Result, in_words};
 
 /// What [`Store::verify`](crate::Store::verify) found.

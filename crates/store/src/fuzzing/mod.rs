@@ -60,8 +60,14 @@ pub fn catalogue(data: &[u8]) {
 
 /// The body of a record of the log.
 pub fn record(data: &[u8]) {
-    let Ok(read) = Record::decode(data) else { return };
-    let (mut body, rows) = match &read {
+    if let Ok(read) = Record::decode(data) {
+        assert_eq!(body_of(&read), data, "what is read is what was written");
+    }
+}
+
+/// The body of a record, as it is written.
+fn body_of(record: &Record) -> Vec<u8> {
+    let (mut body, rows) = match record {
         Record::Append {
             table,
             first_sequence,
@@ -77,13 +83,19 @@ pub fn record(data: &[u8]) {
             let blocks = blocks.iter().copied();
             (Record::blocks_head(*table, *first_sequence, blocks), Some(rest))
         }
+        Record::Group(parts) => {
+            let bodies: Vec<Vec<u8>> = parts.iter().map(body_of).collect();
+            let lengths: Vec<usize> = bodies.iter().map(Vec::len).collect();
+            let head = Record::group_head(&lengths);
+            (std::iter::once(head).chain(bodies).flatten().collect(), None)
+        }
         Record::NoOp => (Record::no_op_body(), None),
     };
     if let Some(rows) = rows {
         body.extend_from_slice(rows.bytes());
         let _ = rows.decode(&image::schema());
     }
-    assert_eq!(body, data, "what is read is what was written");
+    body
 }
 
 /// A log of several segments. `data` is a sequence of a length of two bytes, a byte that says what to do, and as many

@@ -57,11 +57,21 @@ pub(crate) struct Cache {
 struct Shard {
     capacity: usize,
     bytes: usize,
+    hits: u64,
+    misses: u64,
     /// The pages stand in the table itself: who finds one has waited for memory once.
     table: HashMap<GroupKey, Group, BuildHasherDefault<GroupHasher>>,
     /// What the hand passes over.
     slots: Vec<(GroupKey, usize)>,
     hand: usize,
+}
+
+/// How a cache was used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CacheCounts {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) bytes: usize,
 }
 
 /// Places that stand side by side in the table.
@@ -169,7 +179,17 @@ impl Cache {
 
     pub(crate) fn get(&self, key: impl Into<CacheKey>) -> Option<Arc<Page>> {
         let (group, number) = key.into().group();
-        self.shard(group).lock().table.get_mut(&group)?.get(number)
+        self.shard(group).lock().get(group, number)
+    }
+
+    /// What was looked up and found, looked up and not found, and the bytes that are kept.
+    pub(crate) fn counts(&self) -> CacheCounts {
+        let shards = self.shards.iter().map(|shard| shard.lock());
+        shards.fold(CacheCounts::default(), |all, shard| CacheCounts {
+            hits: all.hits + shard.hits,
+            misses: all.misses + shard.misses,
+            bytes: all.bytes + shard.bytes,
+        })
     }
 
     /// Looks up several pages, at best neighbours (rule 5); gives each in its turn, if it is there.
@@ -189,8 +209,9 @@ impl Cache {
                 len += 1;
             }
             let mut pages: [Option<Arc<Page>>; NEIGHBOURS] = Default::default();
-            if let Some(found) = self.shard(group).lock().table.get_mut(&group) {
-                let numbers = &numbers[..len];
+            let numbers = &numbers[..len];
+            let mut shard = self.shard(group).lock();
+            if let Some(found) = shard.table.get_mut(&group) {
                 // Each is counted, and so written: all of them are asked for before the first is waited for.
                 for page in numbers.iter().filter_map(|&number| found.pages[number].as_ref()) {
                     prefetch_to_write(Arc::as_ptr(page).cast());
@@ -199,6 +220,10 @@ impl Cache {
                     *page = found.get(number);
                 }
             }
+            let hits = pages.iter().flatten().count() as u64;
+            shard.hits += hits;
+            shard.misses += len as u64 - hits;
+            drop(shard);
             // Whoever gets them may need locks of its own: this one is given up before.
             pages.into_iter().take(len).for_each(&mut give);
         }
@@ -256,6 +281,16 @@ impl Cache {
 }
 
 impl Shard {
+    fn get(&mut self, group: GroupKey, number: usize) -> Option<Arc<Page>> {
+        let found = self.table.get_mut(&group).and_then(|group| group.get(number));
+        if found.is_some() {
+            self.hits += 1;
+        } else {
+            self.misses += 1;
+        }
+        found
+    }
+
     fn find(&self, group: GroupKey, number: usize) -> Option<&Arc<Page>> {
         self.table.get(&group)?.pages[number].as_ref()
     }

@@ -45,6 +45,7 @@ pub(crate) struct PageFile {
     pub(super) space: Mutex<Space>,
     /// How often a page was read from the disk.
     reads: AtomicU64,
+    bytes_written: AtomicU64,
 }
 
 /// A page to be written: what it is, and under which logical id.
@@ -91,12 +92,18 @@ impl PageFile {
             cache: Arc::new(Cache::new(cache_pages * page_bytes, page_bytes)),
             space: Mutex::new(Space::of_used(&[])),
             reads: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
         }
     }
 
     /// How often a page was read from the disk.
     pub(super) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of pages that were written.
+    pub(super) fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Relaxed)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -202,6 +209,7 @@ impl PageFile {
             self.free(std::iter::once(extent));
             return Err(Error::io(&self.path, "write", source));
         }
+        self.note_written(unwritten.page.bytes().len());
         Ok(Slot {
             page: extent.first,
             crc,
@@ -224,6 +232,10 @@ impl PageFile {
         }
         slots.append(&mut self.write(&mut single, checkpoint)?);
         Ok(slots)
+    }
+
+    fn note_written(&self, bytes: usize) {
+        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     fn full(&self) -> Error {
@@ -264,6 +276,7 @@ impl PageFile {
                 self.free(slots.iter().map(|slot| slot.extent()));
                 return Err(Error::io(&self.path, "write", source));
             }
+            self.note_written(buffer.len());
         }
         Ok(slots)
     }

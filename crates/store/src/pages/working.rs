@@ -102,6 +102,11 @@ impl WorkingPages {
         self.file.cache.clone()
     }
 
+    /// Bytes of pages that were written since the store was opened.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.file.bytes_written()
+    }
+
     /// How many pages were read from the disk since the store was opened.
     pub(crate) fn reads(&self) -> u64 {
         self.file.reads()

@@ -296,13 +296,13 @@ fn in_memory(disk: &SimDisk) -> (Store, Arc<BlockFiles>, Vec<Snapshot>) {
     table.append(&wide(0..OLD, 1)).expect("a sound disk");
     store.flush().expect("a sound disk");
     let mut snapshots = vec![store.snapshot()];
-    let written = store.disk_counts().block_writes;
+    let written = store.metrics().block_writes;
     for offset in [2, 3] {
         table.append(&wide(FEW, offset)).expect("a sound disk");
         snapshots.push(store.snapshot());
     }
     assert!(files.unwritten() >= 2, "{} blocks in memory", files.unwritten());
-    assert_eq!(store.disk_counts().block_writes, written);
+    assert_eq!(store.metrics().block_writes, written);
     (store, files, snapshots)
 }
 

@@ -9,6 +9,7 @@ mod damage;
 mod deletions;
 mod faults;
 mod full;
+mod groups;
 mod points;
 mod power;
 mod rewritten;

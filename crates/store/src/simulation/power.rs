@@ -16,7 +16,7 @@ const CUTS: u64 = 3_000;
 /// Operations of each writer in a trace.
 const OPERATIONS: usize = 12;
 
-fn cuts() -> u64 {
+pub(super) fn cuts() -> u64 {
     std::env::var("BEDLOAD_POWER_CUTS")
         .ok()
         .and_then(|text| text.parse().ok())

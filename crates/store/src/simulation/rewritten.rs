@@ -58,9 +58,9 @@ fn write_over(
         appended.expect("a sound disk");
     }
     disk.take_read_ahead();
-    let before = store.disk_counts().block_reads;
+    let before = store.metrics().block_reads;
     store.flush().expect("a sound disk");
-    (disk.take_read_ahead(), store.disk_counts().block_reads - before)
+    (disk.take_read_ahead(), store.metrics().block_reads - before)
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn new_blocks_stay_in_memory() {
     let (disk, store, blocks) = reopened();
     let times = || in_each(blocks);
     write_over(&disk, &store, times(), 1);
-    let before = store.disk_counts().block_reads;
+    let before = store.metrics().block_reads;
     let table = store.table("t").expect("there");
     let rows: usize = table
         .range(..)
@@ -99,6 +99,6 @@ fn new_blocks_stay_in_memory() {
         .map(|batch| batch.expect("reads").num_rows())
         .sum();
     assert_eq!(rows, usize::try_from(ROWS).expect("few"));
-    assert_eq!(store.disk_counts().block_reads, before);
+    assert_eq!(store.metrics().block_reads, before);
     assert_eq!(write_over(&disk, &store, times(), 2), (Vec::new(), 0));
 }

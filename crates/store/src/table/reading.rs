@@ -7,11 +7,11 @@ use arrow_array::RecordBatch;
 use bedload_pages::PageRead;
 
 use super::indexed::{self, IndexedScan};
-use super::sparse::{self, Density, SparseScan};
+use super::sparse::{self, Density, Latest, SparseScan};
 use super::stored::{Body, StoredTable};
 use super::view::View;
 use crate::error::Result;
-use crate::rows::{Deletions, Filter, Place, Projection, TableSchema};
+use crate::rows::{Deletions, Filter, Place, Projection, TableId, TableSchema};
 
 /// A row that was found by its time.
 #[derive(Debug, Clone)]
@@ -76,6 +76,18 @@ impl StoredTable {
         match &self.body {
             Body::Indexed { .. } => indexed::count(pages, &self.entry, bounds).map(Some),
             Body::Sparse(_) => Ok(None),
+        }
+    }
+
+    /// The newest state of the blocks of a table.
+    pub(crate) fn latest(view: &View, id: TableId) -> Latest {
+        let table = view.catalogue.get(id);
+        Latest {
+            view: view.sparse(id),
+            sparse: table.and_then(|table| match &table.body {
+                Body::Indexed { .. } => None,
+                Body::Sparse(sparse) => Some(sparse.clone()),
+            }),
         }
     }
 

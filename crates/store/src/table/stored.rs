@@ -8,10 +8,7 @@ use bedload_pages::PageRead;
 
 use super::indexed;
 use super::layout::Layout;
-use super::sparse::{
-    self, BlockFiles, Grid, Latest, Placed, Snap, SparseEntry, SparseFlush, SparseRecord, Target,
-};
-use super::view::View;
+use super::sparse::{self, BlockFiles, Grid, Placed, Snap, SparseEntry, SparseFlush, SparseRecord, Target};
 use crate::error::Result;
 use crate::pages::WorkingPages;
 use crate::rows::{
@@ -134,18 +131,6 @@ impl StoredTable {
                 table: &self.entry,
                 sparse,
                 is_synced,
-            }),
-        }
-    }
-
-    /// The newest state of the blocks of a table.
-    pub(crate) fn latest(view: &View, id: TableId) -> Latest {
-        let table = view.catalogue.get(id);
-        Latest {
-            view: view.sparse(id),
-            sparse: table.and_then(|table| match &table.body {
-                Body::Indexed { .. } => None,
-                Body::Sparse(sparse) => Some(sparse.clone()),
             }),
         }
     }

@@ -87,6 +87,7 @@ struct State {
     /// Spare segments, the longest last (rule 6).
     spares: Vec<(Spare, Extent)>,
     leading: bool,
+    syncs: u64,
     /// When the last sync of those that are paced began.
     last_sync: Instant,
     failed: Option<Arc<str>>,
@@ -231,6 +232,7 @@ impl Log {
             synced: position,
             spares: Vec::new(),
             leading: false,
+            syncs: 0,
             last_sync: Instant::now(),
             failed: None,
         };
@@ -249,13 +251,13 @@ impl Log {
     ///
     /// The record is too large, the disk is full, or an earlier write failed; the log is as before.
     pub(crate) fn append(&self, body: &[u8]) -> Result<u64> {
-        self.append_naming([body, &[]], None)
+        self.append_naming(&[body], None)
     }
 
-    /// As [`append`](Self::append), for a body of two parts that may name something that is written, and perhaps not
+    /// As [`append`](Self::append), for a body in parts that may name something that is written, and perhaps not
     /// synced (rule 4).
-    pub(crate) fn append_naming(&self, body: [&[u8]; 2], pending: Option<Arc<dyn Pending>>) -> Result<u64> {
-        let len_bytes = body[0].len() + body[1].len();
+    pub(crate) fn append_naming(&self, body: &[&[u8]], pending: Option<Arc<dyn Pending>>) -> Result<u64> {
+        let len_bytes = body.iter().map(|part| part.len()).sum();
         if len_bytes > BODY_BYTES_MAX {
             let what = "the batch".into();
             return Err(Error::TooLarge {
@@ -274,6 +276,11 @@ impl Log {
         state.pending.extend(pending);
         state.end = end;
         Ok(end)
+    }
+
+    /// How often the log was synced.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.state.lock().syncs
     }
 
     /// Returns once everything before `position` is durable.
@@ -471,6 +478,7 @@ impl Log {
         state.written = end;
         if sync {
             state.synced = end;
+            state.syncs += 1;
         }
         bytes.clear();
         state.idle = bytes;
@@ -585,7 +593,7 @@ mod tests {
         );
         let long = Record::append_head(TableId(1), 0);
         let end = log
-            .append_naming([&long, &[0; 3000]], None)
+            .append_naming(&[&long, &[0; 3000]], None)
             .expect("a sound disk");
         assert_eq!(
             disk.calls() - begun,

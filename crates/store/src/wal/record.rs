@@ -42,6 +42,8 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
+    /// What one commit did to several tables: appends and deletions, in their order. All of it counts, or nothing.
+    Group(Vec<Self>),
     /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the log's end, so that
     /// a store which has lost the newest superblock finds that the log before it is gone; when the store is closed
     /// it vouches for the records before it.
@@ -52,6 +54,7 @@ const APPEND: u8 = 1;
 const DELETE: u8 = 2;
 const NO_OP: u8 = 3;
 const BLOCKS: u8 = 4;
+const GROUP: u8 = 5;
 /// Bytes of the head of a record with rows: kind, table, first sequence number.
 const ROWS_HEAD_BYTES: usize = 16;
 
@@ -88,7 +91,18 @@ impl Record {
         out.into_bytes()
     }
 
-    /// The body of the record of a record that commits nothing.
+    /// The head of the body of a record of several, whose bodies have these lengths and follow it.
+    pub(crate) fn group_head(lengths: &[usize]) -> Vec<u8> {
+        let mut out = Writer::with_capacity(8 + 4 * lengths.len());
+        out.u8(GROUP);
+        out.bytes(&[0; 3]);
+        for number in std::iter::once(&lengths.len()).chain(lengths) {
+            out.u32(u32::try_from(*number).expect("bounded by BODY_BYTES_MAX"));
+        }
+        out.into_bytes()
+    }
+
+    /// The body of a record that commits nothing.
     pub(crate) fn no_op_body() -> Vec<u8> {
         vec![NO_OP]
     }
@@ -138,6 +152,17 @@ impl Record {
                 };
                 delete().ok_or(short)?
             }
+            GROUP => {
+                let padding = fields.array().filter(|padding| *padding == [0; 3]);
+                let count = padding.and_then(|_| fields.u32()).ok_or(short)?;
+                let lengths = (0..count).map(|_| fields.u32().ok_or(short));
+                let lengths: Vec<u32> = lengths.collect::<Result<_, _>>()?;
+                let part = |length: u32| match Self::decode(fields.bytes(length as usize).ok_or(short)?)? {
+                    part @ (Self::Append { .. } | Self::Delete { .. }) => Ok(part),
+                    _ => Err("a part of it neither appends nor deletes"),
+                };
+                Self::Group(lengths.into_iter().map(part).collect::<Result<_, _>>()?)
+            }
             NO_OP => Self::NoOp,
             _ => return Err("its kind is unknown"),
         };
@@ -164,11 +189,12 @@ fn read_rows_head(fields: &mut Reader<'_>) -> Option<(TableId, u64)> {
     Some((TableId(fields.u32()?), fields.u64()?))
 }
 
-/// Appends a framed record that stands at `position`, written when everything before `synced` was durable. Its body has
-/// two parts.
-pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: [&[u8]; 2]) {
+/// Appends a framed record that stands at `position`, written when everything before `synced` was durable. Its body is
+/// in parts.
+pub(super) fn frame(out: &mut Buffer, position: u64, synced: u64, body: &[&[u8]]) {
     let begin = out.len();
-    let len = u32::try_from(body[0].len() + body[1].len()).expect("bounded by BODY_BYTES_MAX");
+    let len: usize = body.iter().map(|part| part.len()).sum();
+    let len = u32::try_from(len).expect("bounded by BODY_BYTES_MAX");
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&position.to_le_bytes());

@@ -14,10 +14,9 @@ use std::sync::Arc;
 
 pub use report::SalvageReport;
 
-use super::directory::{
-    DATA_FILE, LOG_DIR, begin_data_file, check_dirs, create_dir, draw_store_id, entries, finish_data_file,
-};
+use super::directory::{begin_data_file, check_dirs, create_dir, draw_store_id, entries, finish_data_file};
 use super::lock::{StoreLock, lock};
+use super::names::{DATA_FILE, LOG_DIR};
 use super::recovery::Recovery;
 use super::verify::Problem;
 use crate::disk::Disk;

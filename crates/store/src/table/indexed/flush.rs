@@ -55,6 +55,7 @@ pub(crate) fn flush(
     insert(&tree, kind, &rows)?;
     table.rows += rows.len() as u64;
     table.end_sequence = end_sequence;
+    let _span = tracing::debug_span!("maintenance", table = &*table.name).entered();
     maintain(&tree, rows.len() as u64)?;
     Ok(())
 }

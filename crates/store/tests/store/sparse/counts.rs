@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Float64Array, RecordBatch, TimestampSecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use bedload::{DiskCounts, Grid, Layout, Options, Store, Table, TableSchema, Value};
+use bedload::{Grid, Layout, Metrics, Options, Store, Table, TableSchema, Value};
 
 fn columns() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -38,8 +38,8 @@ fn open(path: &std::path::Path) -> (Store, Table) {
     (store, table)
 }
 
-fn since(store: &Store, before: DiskCounts) -> (u64, u64, u64) {
-    let now = store.disk_counts();
+fn since(store: &Store, before: Metrics) -> (u64, u64, u64) {
+    let now = store.metrics();
     (
         now.page_reads - before.page_reads,
         now.block_reads - before.block_reads,
@@ -72,13 +72,13 @@ fn an_operation_touches_one_block_and_one_page_of_metadata_in_tables_of_any_size
         for time in places {
             // Nothing is in the cache of a store that was just opened, but which files there are.
             let (store, table) = open(&path);
-            let before = store.disk_counts();
+            let before = store.metrics();
             let row = table.get(time + 7).expect("reads").expect("there");
             assert_eq!(row.value(1), Some(Value::Float((time + 7) as f64 / 7.0)));
             let (pages, blocks, _) = since(&store, before);
             reads = (reads.0.max(pages), reads.1.max(blocks));
             // Where there is no row, no block is read.
-            let before = store.disk_counts();
+            let before = store.metrics();
             assert!(table.get(-time - 1).expect("reads").is_none());
             assert_eq!(since(&store, before).1, 0);
 
@@ -93,7 +93,7 @@ fn an_operation_touches_one_block_and_one_page_of_metadata_in_tables_of_any_size
                     1 => drop(table.append(&batch(std::iter::once(time + 8))).expect("appends")),
                     _ => table.delete_range(time + 9..=time + 9).expect("deletes"),
                 }
-                let before = store.disk_counts();
+                let before = store.metrics();
                 store.flush().expect("flushes");
                 let (_, blocks, written) = since(&store, before);
                 writes = (writes.0.max(blocks), writes.1.max(written));
@@ -146,7 +146,7 @@ fn ranges_are_read_in_long_requests_and_holes_are_not_read() {
     }
     let (store, table) = open(&path);
     let density = store.info().expect("reads").tables[0].density.expect("sparse");
-    let before = store.disk_counts();
+    let before = store.metrics();
     let mut rows = 0;
     for batch in table.range(0..).expect("there") {
         rows += batch.expect("reads").num_rows();
@@ -157,7 +157,7 @@ fn ranges_are_read_in_long_requests_and_holes_are_not_read() {
     // A batch of 8,192 rows reads ahead to its own end at most, and never what is not there.
     assert!(calls < 110, "{calls} calls for {} blocks", density.blocks);
     assert!(pages <= 3, "{pages} pages of the map");
-    let before = store.disk_counts();
+    let before = store.metrics();
     assert_eq!(
         table
             .range(410_000..3_999_990_000)
@@ -204,7 +204,7 @@ fn what_was_read_ahead_serves_all_batches_of_a_scan() {
         .expect("sparse")
         .blocks;
     for reverse in [false, true] {
-        let before = store.disk_counts();
+        let before = store.metrics();
         let scan = table.range(..).expect("there");
         let scan = if reverse { scan.rev() } else { scan };
         let batches: Vec<RecordBatch> = scan.collect::<Result<_, _>>().expect("reads");
@@ -252,7 +252,7 @@ fn blocks_left_empty_give_their_space_back() {
     // What is deleted is still there for whoever looks at it from before.
     let snapshot = store.snapshot();
     table.delete_range(0..400_000).expect("deletes");
-    let before = store.disk_counts();
+    let before = store.metrics();
     store.flush().expect("flushes");
     let (_, reads, written) = since(&store, before);
     assert!(

@@ -1,0 +1,215 @@
+//! One commit over several tables.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use super::commit::{Appended, Begun, Logged, no_such_table};
+use super::state::Engine;
+use crate::error::{Error, Result};
+use crate::rows::{Deletion, EncodedRows, SortedBatch, check_columns};
+use crate::table::{Snap, StoredTable};
+use crate::wal::{BODY_BYTES_MAX, Record};
+
+/// A change of one table, as a part of a commit.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Append {
+        table: Arc<StoredTable>,
+        rows: EncodedRows,
+        sorted: SortedBatch,
+    },
+    Delete {
+        table: Arc<StoredTable>,
+        times: RangeInclusive<i64>,
+    },
+}
+
+/// Changes that are committed together.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    changes: Vec<Change>,
+    appended: Appended,
+    /// Bytes of memory that the rows take.
+    bytes: usize,
+    /// Bytes of the parts of the record.
+    record_bytes: usize,
+}
+
+impl Engine {
+    /// Adds rows to what is going to be committed.
+    ///
+    /// # Errors
+    ///
+    /// The batch does not have the columns of the table; the commit would have more rows than the memory for them takes.
+    pub(crate) fn group_append(
+        &self,
+        group: &mut Group,
+        table: &Arc<StoredTable>,
+        batch: &RecordBatch,
+        snap: Snap,
+    ) -> Result<()> {
+        let schema = &table.entry.schema;
+        check_columns(schema, batch)?;
+        let placed = table.place(batch, snap)?;
+        let on_grid;
+        let mut rows = batch;
+        if let Some(placed) = &placed {
+            on_grid = placed.apply(schema, batch)?;
+            rows = &on_grid;
+        }
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        let rows = self.encode(table, rows)?;
+        let columns = rows.decode(schema).map_err(Error::schema)?;
+        let sorted = SortedBatch::new(schema, columns)?;
+        let (bytes, record_bytes) = (
+            group.bytes + sorted.bytes(),
+            group.record_bytes + rows.bytes().len(),
+        );
+        let limit_bytes = self.options.head_bytes.min(BODY_BYTES_MAX);
+        if bytes.max(record_bytes) > limit_bytes {
+            return Err(Error::TooLarge {
+                what: "what is to be committed together".into(),
+                len_bytes: bytes.max(record_bytes),
+                limit_bytes,
+            });
+        }
+        (group.bytes, group.record_bytes) = (bytes, record_bytes);
+        group.appended.rows += batch.num_rows() as u64;
+        if let Some(placed) = placed {
+            group.appended.moved += placed.moved;
+            group.appended.collided += placed.collided;
+        }
+        group.changes.push(Change::Append {
+            table: table.clone(),
+            rows,
+            sorted,
+        });
+        Ok(())
+    }
+
+    /// Commits changes of several tables: they become durable and visible together.
+    pub(crate) fn commit_group(&self, group: Group) -> Result<Appended> {
+        let Group {
+            changes,
+            mut appended,
+            bytes,
+            ..
+        } = group;
+        let _span = tracing::trace_span!("commit", changes = changes.len()).entered();
+        self.check_writable()?;
+        if changes.is_empty() {
+            appended.first_sequence = self.next_sequence();
+            return Ok(appended);
+        }
+        self.with_space(|| self.make_room(bytes))?;
+        let mut commit = self.commit.lock();
+        self.check_writable()?;
+        let view = self.view();
+        if changes
+            .iter()
+            .any(|change| view.catalogue.get(change.table().entry.id).is_none())
+        {
+            return Err(no_such_table());
+        }
+        let first = commit.next_sequence;
+        let mut next = first;
+        let mut heads = Vec::with_capacity(changes.len());
+        let mut deletions = Vec::new();
+        for change in &changes {
+            let id = change.table().entry.id;
+            match change {
+                Change::Append { sorted, .. } => {
+                    heads.push(Record::append_head(id, next));
+                    next += sorted.len() as u64;
+                }
+                Change::Delete { times, .. } => {
+                    let deletion = Deletion {
+                        times: times.clone(),
+                        from_sequence: 0,
+                        at: next,
+                    };
+                    heads.push(Record::delete_body(id, &deletion));
+                    deletions.push(deletion);
+                    next += 1;
+                }
+            }
+        }
+        let bodies: Vec<[&[u8]; 2]> = heads
+            .iter()
+            .zip(&changes)
+            .map(|(head, change)| [&head[..], change.rows()])
+            .collect();
+        let lengths: Vec<usize> = bodies
+            .iter()
+            .map(|[head, rows]| head.len() + rows.len())
+            .collect();
+        let group_head = Record::group_head(&lengths);
+        let parts: Vec<&[u8]> = std::iter::once(&group_head[..])
+            .chain(bodies.into_iter().flatten())
+            .collect();
+        let position = self.log.append_naming(&parts, None)?;
+        commit.next_sequence = next;
+        let active = view.active();
+        let (mut sequence, mut deletions) = (first, deletions.into_iter());
+        let mut grown = Vec::new();
+        for change in changes {
+            let id = change.table().entry.id;
+            match change {
+                Change::Append { sorted, .. } => {
+                    let rows = sorted.len() as u64;
+                    grown.push(active.append(id, sorted.numbered(sequence)));
+                    sequence += rows;
+                }
+                Change::Delete { .. } => {
+                    deletions
+                        .by_ref()
+                        .take(1)
+                        .for_each(|deletion| active.delete(id, deletion));
+                    sequence += 1;
+                }
+            }
+        }
+        drop(commit);
+        grown.iter().for_each(|head| head.merge_small());
+        appended.first_sequence = first;
+        self.counters.committed(appended.rows);
+        let logged = Some(Logged { position, end: next });
+        self.finish(&Begun { appended, logged })?;
+        Ok(appended)
+    }
+}
+
+impl Group {
+    /// Adds the deletion of a range of times.
+    pub(crate) fn delete(&mut self, table: &Arc<StoredTable>, times: RangeInclusive<i64>) {
+        self.changes.push(Change::Delete {
+            table: table.clone(),
+            times,
+        });
+    }
+
+    /// How many changes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.changes.len()
+    }
+}
+
+impl Change {
+    fn table(&self) -> &StoredTable {
+        match self {
+            Self::Append { table, .. } | Self::Delete { table, .. } => table,
+        }
+    }
+
+    /// The rows that follow the head of the part of the record.
+    fn rows(&self) -> &[u8] {
+        match self {
+            Self::Append { rows, .. } => rows.bytes(),
+            Self::Delete { .. } => &[],
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a store counts while it is open.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::state::Engine;
+
+/// What a store has done since it was opened, and the memory that it uses. Counts only rise, so a monitor takes the
+/// difference between two of them.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let store = bedload::Store::create(dir.path().join("s"))?;
+/// let before = store.metrics();
+/// // … queries …
+/// println!("{} pages read", store.metrics().page_reads - before.page_reads);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// `examples/prometheus.rs` prints them as text for Prometheus. How far from sorted the rows of a table arrive is in
+/// [`TableInfo::order`](crate::TableInfo::order).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Batches that were appended, and deletions.
+    pub commits: u64,
+    /// Rows that were appended.
+    pub rows: u64,
+    /// Time for which commits waited because a flush was under way or the memory for rows was full, of all threads together.
+    pub commit_waits: Duration,
+    /// Bytes of log records.
+    pub log_bytes: u64,
+    /// Syncs of the log: one serves all commits that wait for it.
+    pub log_syncs: u64,
+    /// Flushes of rows to pages, each with a checkpoint. Changes of the catalogue are flushes, too.
+    pub flushes: u64,
+    /// Time that flushes took, with the maintenance of trees and the checkpoint.
+    pub flush_time: Duration,
+    /// The longest flush.
+    pub flush_longest: Duration,
+    /// Bytes of memory for rows that are not in pages.
+    pub head_bytes: u64,
+    /// Bytes of pages written to the data file. Divided by the bytes of rows: the write amplification.
+    pub page_bytes_written: u64,
+    /// Pages of the data file read from the disk.
+    pub page_reads: u64,
+    /// Calls that read blocks of sparse tables, one or several at a time.
+    pub block_reads: u64,
+    /// Blocks of sparse tables written.
+    pub block_writes: u64,
+    /// Pages and blocks that were found in the cache.
+    pub cache_hits: u64,
+    /// Pages and blocks that were looked for in the cache and not found.
+    pub cache_misses: u64,
+    /// Bytes that the cache has.
+    pub cache_bytes: u64,
+}
+
+/// The counts that no other part of the store keeps.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    commits: AtomicU64,
+    rows: AtomicU64,
+    commit_wait_nanos: AtomicU64,
+    flushes: AtomicU64,
+    flush_nanos: AtomicU64,
+    flush_longest_nanos: AtomicU64,
+}
+
+impl Counters {
+    /// A commit of so many rows.
+    pub(super) fn committed(&self, rows: u64) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// A commit waited.
+    pub(super) fn waited(&self, wait: Duration) {
+        self.commit_wait_nanos.fetch_add(nanos(wait), Ordering::Relaxed);
+    }
+
+    /// A flush took so long.
+    pub(super) fn flushed(&self, took: Duration) {
+        let took = nanos(took);
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        self.flush_nanos.fetch_add(took, Ordering::Relaxed);
+        self.flush_longest_nanos.fetch_max(took, Ordering::Relaxed);
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Engine {
+    /// What was counted since the store was opened.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let time = |counter: &AtomicU64| Duration::from_nanos(count(counter));
+        let counters = &self.counters;
+        let (block_reads, block_writes) = self.blocks.counts();
+        let cache = self.pages.cache().counts();
+        let view = self.view();
+        let heads = view.generations().iter().map(|generation| generation.bytes());
+        Metrics {
+            commits: count(&counters.commits),
+            rows: count(&counters.rows),
+            commit_waits: time(&counters.commit_wait_nanos),
+            log_bytes: self.log.end() - self.log_opened,
+            log_syncs: self.log.syncs(),
+            flushes: count(&counters.flushes),
+            flush_time: time(&counters.flush_nanos),
+            flush_longest: time(&counters.flush_longest_nanos),
+            head_bytes: heads.sum::<usize>() as u64,
+            page_bytes_written: self.pages.bytes_written(),
+            page_reads: self.pages.reads(),
+            block_reads,
+            block_writes,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            cache_bytes: cache.bytes as u64,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What the background thread waits for.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Under [`Durability::Relaxed`], how long the log may wait for a sync.
+const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What wakes the thread, and when the log was last synced for good.
+#[derive(Debug)]
+pub(super) struct Wake {
+    state: Mutex<WakeState>,
+    changed: Condvar,
+}
+
+/// What the thread is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    Flush,
+    Sync,
+    Stop,
+}
+
+#[derive(Debug)]
+struct WakeState {
+    flush: bool,
+    stop: bool,
+    synced: Instant,
+}
+
+impl Wake {
+    pub(super) fn new() -> Self {
+        let state = WakeState {
+            flush: false,
+            stop: false,
+            synced: Instant::now(),
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Asks for a flush; nothing happens without a thread.
+    pub(super) fn flush(&self) {
+        let mut state = self.state.lock();
+        if !state.flush {
+            state.flush = true;
+            self.changed.notify_one();
+        }
+    }
+
+    pub(super) fn sync_is_due(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.state.lock().synced) >= RELAXED_INTERVAL
+    }
+
+    pub(super) fn synced(&self, now: Instant) {
+        self.state.lock().synced = now;
+    }
+
+    pub(super) fn stop(&self) {
+        self.state.lock().stop = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for something to do; with a limit if the log is synced `in_turns`.
+    pub(super) fn wait(&self, in_turns: bool) -> Woken {
+        let mut state = self.state.lock();
+        if !state.flush && !state.stop {
+            if in_turns {
+                self.changed.wait_for(&mut state, RELAXED_INTERVAL);
+            } else {
+                self.changed.wait(&mut state);
+            }
+        }
+        if state.stop {
+            Woken::Stop
+        } else if std::mem::take(&mut state.flush) {
+            Woken::Flush
+        } else {
+            Woken::Sync
+        }
+    }
+}

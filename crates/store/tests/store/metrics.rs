@@ -1,0 +1,75 @@
+//! What a store counts.
+
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, RecordBatch, TimestampSecondArray};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use bedload::{Options, TableSchema};
+
+fn batch(times: std::ops::Range<i64>) -> RecordBatch {
+    let fields = vec![
+        Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+        Field::new("n", DataType::Int64, false),
+    ];
+    RecordBatch::try_new(
+        Arc::new(Schema::new(fields)),
+        vec![
+            Arc::new(TimestampSecondArray::from_iter_values(times.clone())),
+            Arc::new(Int64Array::from_iter_values(times)),
+        ],
+    )
+    .expect("columns of one length")
+}
+
+#[test]
+fn each_commit_flush_and_read_is_counted() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = Options::new().create(true).background(false);
+    let store = options.open(dir.path().join("s")).expect("creates");
+    let schema = TableSchema::new(batch(0..0).schema(), "at").expect("storable");
+    let table = store.create_table("t", schema).expect("fresh");
+    let begun = store.metrics();
+    assert_eq!((begun.commits, begun.rows, begun.head_bytes), (0, 0, 0));
+
+    for part in 0..5 {
+        table
+            .append(&batch(part * 1000..(part + 1) * 1000))
+            .expect("appends");
+    }
+    table.delete_range(..10).expect("deletes");
+    let refused = batch(0..10).project(&[0]).expect("a column");
+    table.append(&refused).expect_err("a column is missing");
+    let appended = store.metrics();
+    assert_eq!((appended.commits, appended.rows), (6, 5000));
+    assert_eq!(
+        appended.log_syncs - begun.log_syncs,
+        6,
+        "each commit waits for its own"
+    );
+    assert!(appended.log_bytes - begun.log_bytes > 5000 * 16);
+    assert!(appended.head_bytes >= 5000 * 16);
+    assert_eq!(appended.flushes, begun.flushes);
+
+    store.flush().expect("flushes");
+    let flushed = store.metrics();
+    assert_eq!((flushed.flushes - begun.flushes, flushed.head_bytes), (1, 0));
+    assert!(flushed.flush_time >= flushed.flush_longest && !flushed.flush_longest.is_zero());
+    assert!(flushed.page_bytes_written > appended.page_bytes_written);
+
+    let read = || {
+        table
+            .range(100..200)
+            .expect("there")
+            .for_each(|batch| drop(batch.expect("reads")))
+    };
+    read();
+    let cold = store.metrics();
+    read();
+    let warm = store.metrics();
+    assert!(cold.cache_bytes > 0);
+    assert!(warm.cache_hits > cold.cache_hits);
+    assert_eq!(
+        (warm.cache_misses, warm.page_reads),
+        (cold.cache_misses, cold.page_reads)
+    );
+}
