@@ -61,7 +61,7 @@ fn trace(seed: u64) -> Result<(Trace, States)> {
         .map(|name| store.table(name))
         .collect::<Result<_>>()?;
     let mut states: States = vec![Default::default()];
-    let mut next = 0;
+    let mut next = 0i64;
     for _ in 0..COMMITS {
         let mut state = states[states.len() - 1].clone();
         let mut batch = store.write_batch();
