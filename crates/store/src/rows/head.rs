@@ -297,7 +297,10 @@ mod tests {
             }
             expected.sort_unstable();
             let order = head.in_order();
-            let found: Vec<Place> = (0..order.len()).map(|row| order.place(row)).collect();
+            let found: Vec<Place> = order
+                .iter()
+                .map(|(run, row)| order.runs()[run].place(row))
+                .collect();
             assert_eq!(found, expected, "seed {seed}");
             let columns = order.columns(0..order.len()).expect("no text");
             if let Some(numbers) = columns.first().filter(|_| order.len() > 0) {

@@ -71,7 +71,7 @@ fn expired<S: PageStore>(
         return Ok(None);
     }
     let of_tree = right_edge(tree)?.map(|edge| edge.time);
-    let of_rows = rows.len().checked_sub(1).map(|last| rows.place(last).0);
+    let of_rows = rows.last().map(|(time, _)| time);
     let Some(expired) = table.expired(of_tree.max(of_rows), end_sequence) else {
         return Ok(None);
     };

@@ -99,10 +99,9 @@ impl SparseFlush<'_> {
 
 /// The rows of a head by block, slot and sequence number.
 fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) -> Vec<NewRow<'h>> {
-    let row = |position| {
-        let (time, sequence) = rows.place(position);
+    let row = |(run, row): (usize, usize)| {
+        let (time, sequence) = rows.runs()[run].place(row);
         let (block, slot) = sparse.shape.place_of(sparse.grid.tick(time).0);
-        let (run, row) = rows.position(position);
         NewRow {
             block,
             slot,
@@ -112,7 +111,7 @@ fn new_rows<'h>(sparse: &SparseEntry, rows: &RowsInOrder, cells: &'h [Cells]) ->
             row,
         }
     };
-    (0..rows.len()).map(row).collect()
+    rows.iter().map(row).collect()
 }
 
 /// The deletion of the files all of whose rows are older than the table keeps them. The newest row is as new as the last
