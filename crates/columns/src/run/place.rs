@@ -91,6 +91,12 @@ impl Places {
         &self.times
     }
 
+    /// The times of the rows, as they are shared.
+    #[must_use]
+    pub fn times_buffer(&self) -> &ScalarBuffer<i64> {
+        &self.times
+    }
+
     /// The sequence numbers of the rows.
     #[must_use]
     pub fn sequences(&self) -> &ScalarBuffer<u64> {

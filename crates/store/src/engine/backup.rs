@@ -15,7 +15,7 @@ use super::verify::VerifyReport;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pages::{Cache, CheckpointMeta};
-use crate::table::{BlockFiles, PageChanges};
+use crate::table::{BlockFiles, PageChanges, View};
 use crate::wal::Log;
 
 /// Memory for the pages of the copy while it is checked.
@@ -28,8 +28,14 @@ impl Engine {
         if entries(&*self.disk, to)?.is_some_and(|entries| !entries.is_empty()) {
             return Err(Error::AlreadyExists { path: to.into() });
         }
-        self.flush()?;
-        self.copy_view(to)?;
+        // Under the lock: another flush may hold rows back, which no checkpoint has.
+        let view = self.with_space(|| {
+            let flushing = self.flush.lock();
+            self.flush_locked(&flushing)?;
+            Ok(self.view())
+        })?;
+        self.copy_view(&view, to)?;
+        drop(view);
         let options = Options::new()
             .create(false)
             .background(false)
@@ -45,9 +51,9 @@ impl Engine {
         }
     }
 
-    /// Copies the last checkpoint.
-    fn copy_view(&self, to: &Path) -> Result<()> {
-        let (disk, view) = (&self.disk, self.view());
+    /// Copies the checkpoint of a view.
+    fn copy_view(&self, view: &View, to: &Path) -> Result<()> {
+        let disk = &self.disk;
         create_dir(&**disk, to)?;
         let mut lock = lock(&**disk, to)?;
         create_dir(&**disk, &to.join(LOG_DIR))?;
@@ -60,7 +66,7 @@ impl Engine {
         let files = BlockFiles::new(disk.clone(), to, self.store_id, cache, view.pages.number());
         let mut changes = PageChanges::default();
         for table in view.catalogue.iter() {
-            table.copy_files(&view, &files, &mut changes)?;
+            table.copy_files(view, &files, &mut changes)?;
         }
         let meta = CheckpointMeta {
             log_start: since.log_start,

@@ -344,7 +344,7 @@ impl Engine {
             let view = self.view();
             if view.active().bytes() >= limit || view.active().deletions() >= 2 * DELETIONS_FLUSHED {
                 drop(view);
-                self.flush_locked(&flushing)?;
+                self.relieve(&flushing)?;
             }
             self.counters.waited(begun.elapsed());
         } else if used >= limit / 2 || of_blocks >= BLOCKS_FLUSHED || deletions >= DELETIONS_FLUSHED {

@@ -23,6 +23,15 @@ impl Engine {
         })
     }
 
+    /// As [`flush`](Self::flush), before the memory for rows is full: the newest rows may stay there.
+    pub(super) fn relieve_in_background(&self) -> Result<()> {
+        self.check_writable()?;
+        self.with_space(|| {
+            let flushing = self.flush.lock();
+            self.relieve(&flushing)
+        })
+    }
+
     /// As [`flush`](Self::flush), to make room for something that is taken back.
     pub(crate) fn flush_with_reserve(&self) -> Result<()> {
         self.check_writable()?;
@@ -32,9 +41,23 @@ impl Engine {
         })
     }
 
-    pub(super) fn flush_locked(&self, _flushing: &MutexGuard<'_, ()>) -> Result<()> {
+    /// As [`flush`](Self::flush), to make room in memory: the newest rows may stay there.
+    pub(super) fn relieve(&self, flushing: &MutexGuard<'_, ()>) -> Result<()> {
+        self.check_writable()?;
+        self.seal_as(Seal {
+            holds_back: true,
+            ..Seal::default()
+        })?;
+        self.flush_all_sealed(flushing)
+    }
+
+    pub(super) fn flush_locked(&self, flushing: &MutexGuard<'_, ()>) -> Result<()> {
         self.check_writable()?;
         self.seal(false)?;
+        self.flush_all_sealed(flushing)
+    }
+
+    fn flush_all_sealed(&self, _flushing: &MutexGuard<'_, ()>) -> Result<()> {
         if self.view().sealed().is_empty() {
             return Ok(());
         }
@@ -103,6 +126,19 @@ impl Engine {
     /// As [`seal`](Self::seal); leaves out so many sequence numbers between what is sealed and what comes after it, and
     /// returns the first of them.
     pub(super) fn seal_before(&self, must: bool, numbers: u64) -> Result<u64> {
+        self.seal_as(Seal {
+            must,
+            numbers,
+            holds_back: false,
+        })
+    }
+
+    fn seal_as(&self, seal: Seal) -> Result<u64> {
+        let Seal {
+            must,
+            numbers,
+            holds_back,
+        } = seal;
         self.check_place()?;
         let mut commit = self.commit.lock();
         let view = self.view();
@@ -117,7 +153,13 @@ impl Engine {
         commit.next_sequence += numbers;
         // Rows become visible before any flush can contain them (rule 3).
         self.visible.fetch_max(commit.next_sequence, Ordering::AcqRel);
-        self.publish(view.sealed_before(Arc::new(Generation::new(log_start, commit.next_sequence))));
+        let next = Generation::new(log_start, commit.next_sequence);
+        let sealed = if holds_back {
+            self.hold_back(&view, &next)?
+        } else {
+            view.active().clone()
+        };
+        self.publish(view.sealed_before(sealed, Arc::new(next)));
         Ok(first)
     }
 
@@ -144,6 +186,9 @@ impl Engine {
             return Err(self.fail_if_unknown(error));
         }
         let active = view.active().clone();
+        self.log
+            .sync_to(active.held_until())
+            .map_err(|error| self.fail(error))?;
         let meta = CheckpointMeta {
             log_start: active.log_start,
             next_sequence: active.first_sequence,
@@ -184,6 +229,17 @@ impl Engine {
         self.counters.flushed(begun.elapsed());
         Ok(())
     }
+}
+
+/// How a generation is sealed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seal {
+    /// Whether it is sealed with nothing committed since the last one, too.
+    must: bool,
+    /// Sequence numbers that are left out between what is sealed and what comes after it.
+    numbers: u64,
+    /// Whether the newest rows stay in memory.
+    holds_back: bool,
 }
 
 /// Bytes that the name of a table may have.

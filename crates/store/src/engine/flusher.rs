@@ -60,7 +60,11 @@ impl Engine {
             Woken::Flush => true,
             Woken::Sync => false,
         };
-        let done = if flush { self.flush() } else { self.sync() };
+        let done = if flush {
+            self.relieve_in_background()
+        } else {
+            self.sync()
+        };
         if let Err(error) = done {
             // Whoever next finds the memory for rows full tries again and gets the error.
             tracing::warn!(%error, "a flush in the background failed");

@@ -143,15 +143,7 @@ impl Engine {
             .zip(&changes)
             .map(|(head, change)| [&head[..], change.rows()])
             .collect();
-        let lengths: Vec<usize> = bodies
-            .iter()
-            .map(|[head, rows]| head.len() + rows.len())
-            .collect();
-        let group_head = Record::group_head(&lengths);
-        let parts: Vec<&[u8]> = std::iter::once(&group_head[..])
-            .chain(bodies.into_iter().flatten())
-            .collect();
-        let position = self.log.append_naming(&parts, None)?;
+        let position = self.log.append_group(&bodies)?;
         commit.next_sequence = next;
         let active = view.active();
         let (mut sequence, mut deletions) = (first, deletions.into_iter());

@@ -19,6 +19,7 @@ mod drop;
 mod flush;
 mod flusher;
 mod group;
+mod hold;
 mod lock;
 mod metrics;
 mod names;

@@ -87,6 +87,8 @@ pub(super) fn recover(
         working,
         generation: Generation::new(superblock.log_start, superblock.next_sequence),
         next_sequence: superblock.next_sequence,
+        log_start: superblock.log_start,
+        position: superblock.log_start,
         head_bytes: options.head_bytes,
         reserve: Some(reserve),
         is_full: false,
@@ -160,6 +162,10 @@ pub(super) struct Recovery<'p> {
     pub(super) catalogue: Catalogue,
     pub(super) generation: Generation,
     pub(super) next_sequence: u64,
+    /// Where the log begins that is applied.
+    pub(super) log_start: u64,
+    /// Where the last record ends that was applied.
+    pub(super) position: u64,
     /// Bytes of memory that rows may take before they go to pages.
     pub(super) head_bytes: usize,
     /// What is given back if the disk is full; none where a full disk is an error, and not to be opened for reading.
@@ -216,16 +222,48 @@ impl Recovery<'_> {
     ///
     /// The record cannot follow those before it, and nothing of it was applied; or the disk failed.
     pub(super) fn apply(&mut self, record: Record, end: u64) -> Result<()> {
-        match record {
-            Record::Group(parts) => parts.into_iter().try_for_each(|part| self.take(part, end))?,
-            record => self.take(record, end)?,
+        // A checkpoint has all rows before it, so none is made where rows are held back from one that begins there.
+        let is_full = self.generation.bytes() >= self.head_bytes && !self.is_full;
+        if is_full && !record.holds_back() {
+            self.read_ahead(self.position)?;
+            self.checkpoint_or_keep(self.position)?;
         }
-        // Not within a group: a checkpoint is of whole commits.
-        if self.generation.bytes() >= self.head_bytes && !self.is_full {
-            self.read_ahead(end)?;
-            self.checkpoint_or_keep(end)
-        } else {
-            Ok(())
+        self.position = end;
+        match record {
+            Record::Group(parts) => parts.into_iter().try_for_each(|part| self.take(part, end)),
+            record => self.take(record, end),
+        }
+    }
+
+    /// Adds rows to the generation that were held back from the checkpoint at which the log begins.
+    fn take_held(&mut self, record: Record, end: u64) -> Result<()> {
+        let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
+        let Record::Held {
+            table,
+            segment,
+            sequences,
+            rows,
+        } = record
+        else {
+            return Ok(());
+        };
+        let greatest = sequences.iter().copied().max().unwrap_or(0);
+        // Whoever began to read before has the rows already (`hold.rs`, rule 2).
+        if segment != self.log_start {
+            return Ok(());
+        }
+        if greatest >= COUNTER_MAX {
+            return Err(damaged("its sequence numbers end further than any store gets"));
+        }
+        match self.catalogue.get(table) {
+            Some(known) => {
+                let rows = known.held_rows(&rows, sequences).map_err(damaged)?;
+                self.generation.append(table, rows);
+                self.next_sequence = self.next_sequence.max(greatest + 1);
+                Ok(())
+            }
+            None if self.catalogue.was_dropped(table) => Ok(()),
+            None => Err(damaged("it names a table that never was")),
         }
     }
 
@@ -247,6 +285,7 @@ impl Recovery<'_> {
             } => (*table, *first_sequence, (rest.len() + blocks.len()) as u64),
             Record::NoOp => return Ok(()),
             Record::Group(_) => return Err(damaged("it has groups within one another")),
+            Record::Held { .. } => return self.take_held(record, end),
         };
         let next = first.checked_add(numbers);
         let next = next.filter(|&next| next <= COUNTER_MAX);

@@ -83,6 +83,12 @@ fn body_of(record: &Record) -> Vec<u8> {
             let blocks = blocks.iter().copied();
             (Record::blocks_head(*table, *first_sequence, blocks), Some(rest))
         }
+        Record::Held {
+            table,
+            segment,
+            sequences,
+            rows,
+        } => (Record::held_head(*table, *segment, sequences), Some(rows)),
         Record::Group(parts) => {
             let bodies: Vec<Vec<u8>> = parts.iter().map(body_of).collect();
             let lengths: Vec<usize> = bodies.iter().map(Vec::len).collect();

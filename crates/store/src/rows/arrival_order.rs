@@ -3,6 +3,8 @@
 use bedload_sortedness::{Estimate, Estimator, SavedOrder};
 use serde::{Deserialize, Serialize};
 
+use super::lateness::Lateness;
+
 /// How far from sorted by time the rows of a table arrived, as [`TableInfo`](crate::TableInfo) has it: all of them, and
 /// the last 65,536 or more that are a window. Rows that were deleted since count too.
 ///
@@ -39,6 +41,8 @@ pub struct ArrivalOrder {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ArrivalMeasure {
     estimator: Estimator,
+    /// Not kept with the table: what is late is seen again after the next flush.
+    lateness: Lateness,
 }
 
 /// What the catalogue keeps of it. Lists that ascend are written as their first number and differences.
@@ -82,6 +86,12 @@ impl ArrivalMeasure {
         for &time in times {
             self.estimator.observe(key(time));
         }
+        self.lateness.observe(times);
+    }
+
+    /// By how much rows were late lately.
+    pub(crate) fn lateness(&self) -> &Lateness {
+        &self.lateness
     }
 
     /// All that arrived goes into pages.
@@ -89,6 +99,7 @@ impl ArrivalMeasure {
         if let Some(max) = self.estimator.max() {
             self.estimator.note_stored(max);
         }
+        self.lateness.age();
     }
 
     pub(crate) fn order(&self) -> ArrivalOrder {
@@ -129,7 +140,10 @@ impl ArrivalMeasure {
             samples: sums(&record.samples)?,
             stride: record.stride,
         })?;
-        Some(Self { estimator })
+        Some(Self {
+            estimator,
+            lateness: Lateness::default(),
+        })
     }
 }
 

@@ -30,10 +30,24 @@ pub(crate) struct EncodedRows {
 
 impl EncodedRows {
     /// The rows of a batch that has the columns of a table. `memory` is used again, whatever it holds.
-    pub(crate) fn encode(schema: &TableSchema, batch: &RecordBatch, mut memory: MutableBuffer) -> Self {
-        let rows = batch.num_rows();
+    pub(crate) fn encode(schema: &TableSchema, batch: &RecordBatch, memory: MutableBuffer) -> Self {
+        Self::encode_columns(schema, batch.columns(), batch.num_rows(), memory)
+    }
+
+    /// Rows that have the columns of a table.
+    pub(crate) fn of_columns(schema: &TableSchema, columns: &[ArrayRef]) -> Self {
+        let rows = columns.first().map_or(0, |column| column.len());
+        Self::encode_columns(schema, columns, rows, MutableBuffer::new(0))
+    }
+
+    fn encode_columns(
+        schema: &TableSchema,
+        arrays: &[ArrayRef],
+        rows: usize,
+        mut memory: MutableBuffer,
+    ) -> Self {
         memory.clear();
-        let columns = schema.places().iter().zip(batch.columns());
+        let columns = schema.places().iter().zip(arrays);
         let lens = columns.clone().map(|(layout, array)| {
             let validity = array.nulls().filter(|nulls| nulls.null_count() > 0);
             let values = match layout.place {
@@ -44,12 +58,12 @@ impl EncodedRows {
             };
             (validity.map_or(0, |_| rows.div_ceil(8)), values)
         });
-        let headers = HEADER_BYTES + COLUMN_HEADER_BYTES * batch.num_columns();
+        let headers = HEADER_BYTES + COLUMN_HEADER_BYTES * arrays.len();
         let padded = |len: usize| len.next_multiple_of(BUFFER_ALIGNMENT);
         let buffers: usize = lens.clone().map(|(v, n)| padded(v) + padded(n)).sum();
         memory.reserve(headers + buffers + schema.layout().variable_columns() * padded(4 * (rows + 1)));
         memory.push(len32(rows));
-        memory.push(len32(batch.num_columns()));
+        memory.push(len32(arrays.len()));
         for (validity, values) in lens {
             memory.push(len32(validity));
             memory.push(len32(values));
@@ -74,7 +88,7 @@ impl EncodedRows {
         }
         Self {
             rows,
-            columns: batch.num_columns(),
+            columns: arrays.len(),
             bytes: memory.into(),
         }
     }

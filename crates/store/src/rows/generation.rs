@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -22,6 +22,8 @@ pub(crate) struct Generation {
     /// The generation's first sequence number.
     pub(crate) first_sequence: u64,
     heads: RwLock<HashMap<TableId, Arc<Head>>>,
+    /// Where the records end in the log that have rows which were held back from the generation before.
+    held_until: AtomicU64,
     bytes: AtomicUsize,
     /// Of these, the bytes of blocks of sparse tables that wait to be written.
     block_bytes: AtomicUsize,
@@ -34,6 +36,7 @@ impl Generation {
             log_start,
             first_sequence,
             heads: RwLock::default(),
+            held_until: AtomicU64::new(log_start),
             bytes: AtomicUsize::new(0),
             block_bytes: AtomicUsize::new(0),
             deletions: AtomicUsize::new(0),
@@ -46,6 +49,29 @@ impl Generation {
         let bytes = head.append(rows);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         head
+    }
+
+    /// Notes where a record ends that has rows of the generation before.
+    pub(crate) fn hold_until(&self, position: u64) {
+        self.held_until.fetch_max(position, Ordering::Relaxed);
+    }
+
+    /// Up to where the log must be durable before a checkpoint may leave out the generation before.
+    pub(crate) fn held_until(&self) -> u64 {
+        self.held_until.load(Ordering::Relaxed)
+    }
+
+    /// Takes the heads of another generation as they are, with its bytes.
+    pub(crate) fn take_heads(&self, other: &Self) {
+        self.heads.write().clone_from(&other.heads.read());
+        self.bytes.store(other.bytes(), Ordering::Relaxed);
+        self.block_bytes.store(other.block_bytes(), Ordering::Relaxed);
+        self.deletions.store(other.deletions(), Ordering::Relaxed);
+    }
+
+    /// Puts another head in the place of a table's.
+    pub(crate) fn put_head(&self, table: TableId, head: Head) {
+        self.heads.write().insert(table, Arc::new(head));
     }
 
     /// Adds what one commit wrote to a sparse table: rows, whose sequence numbers begin at `first`, and blocks, whose

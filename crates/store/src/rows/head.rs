@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
+use arrow_schema::ArrowError;
 use parking_lot::{Mutex, RwLock};
 
 use super::{BlockRef, Deletion, Deletions, Place, RowsInOrder, SortedRows};
@@ -225,6 +226,54 @@ impl Head {
             }
         };
         self.runs(before).iter().map(of_run).sum::<usize>() as u64
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.inner.read().runs.iter().map(|run| run.len()).sum()
+    }
+
+    /// Whether there are deletions that no flush has applied.
+    pub(crate) fn has_deletions(&self) -> bool {
+        !self.inner.read().deletions.is_empty()
+    }
+
+    /// The latest time of a row.
+    pub(crate) fn latest(&self) -> Option<i64> {
+        let inner = self.inner.read();
+        let last = |run: &Arc<SortedRows>| run.len().checked_sub(1).map(|row| run.place(row).0);
+        inner.runs.iter().filter_map(last).max()
+    }
+
+    /// How many rows are later than a time.
+    pub(crate) fn later_than(&self, time: i64) -> usize {
+        let inner = self.inner.read();
+        let of_run = |run: &Arc<SortedRows>| run.len() - run.through((time, u64::MAX)).end;
+        inner.runs.iter().map(of_run).sum()
+    }
+
+    /// A head without the rows that are later than a time, and these as one run. Nothing may be added meanwhile, and there are
+    /// no deletions.
+    ///
+    /// # Errors
+    ///
+    /// The text of a column of the later rows is more than an array can hold.
+    pub(crate) fn split_after(&self, time: i64) -> Result<(Self, SortedRows), ArrowError> {
+        let runs = self.runs(u64::MAX);
+        let (mut kept, mut newest) = (Vec::new(), Vec::new());
+        for run in &runs {
+            let split = run.through((time, u64::MAX)).end;
+            kept.push(Arc::new(run.slice(0..split, true)));
+            newest.push(Arc::new(run.slice(split..run.len(), false)));
+        }
+        let kept = Self {
+            inner: RwLock::new(Inner {
+                runs: kept,
+                ..Inner::default()
+            }),
+            ..Self::default()
+        };
+        Ok((kept, RowsInOrder::new(newest).into_run()?))
     }
 
     /// All rows, to be flushed; the head is sealed.

@@ -11,6 +11,7 @@ mod filter;
 mod frontier;
 mod generation;
 mod head;
+mod lateness;
 mod rows_in_order;
 mod salvaged_table;
 mod schema;

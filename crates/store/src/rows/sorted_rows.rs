@@ -127,6 +127,42 @@ impl SortedRows {
         }
     }
 
+    /// Some of the rows, in the same memory. Their order of arrival is that of all rows, or none.
+    pub(super) fn slice(&self, rows: Range<usize>, with_arrivals: bool) -> Self {
+        let columns = self
+            .columns
+            .iter()
+            .map(|column| column.slice(rows.start, rows.len()));
+        let places = Places::new(
+            self.places.times_buffer().slice(rows.start, rows.len()),
+            self.places.sequences().slice(rows.start, rows.len()),
+        );
+        let arrivals = if with_arrivals {
+            ScalarBuffer::from(self.arrivals().to_vec())
+        } else {
+            Vec::new().into()
+        };
+        let size = RowBytes {
+            all: self.size.all / self.len().max(1) * rows.len(),
+            longest: self.size.longest,
+        };
+        let places = places.expect("as many of each");
+        Self::new(columns.collect(), places, Some(arrivals), size)
+    }
+
+    /// Rows that were held back, as a record of the log has them; `None` if they are not in order.
+    pub(crate) fn held(schema: &TableSchema, columns: Vec<ArrayRef>, sequences: Vec<u64>) -> Option<Self> {
+        let ticks = times(&columns[schema.time_column()])?;
+        let texts = columns.iter().filter_map(|array| array.as_string_opt::<i32>());
+        let size = RowBytes {
+            all: ticks.len() * row_bytes(schema) + texts.map(text_bytes).sum::<usize>(),
+            longest: row_bytes_max(schema, &columns),
+        };
+        let places = Places::new(ticks, sequences.into()).filter(Places::ascend)?;
+        // Their arrival was observed with the generation that they were in first.
+        Some(Self::new(columns, places, Some(Vec::new().into()), size))
+    }
+
     /// Bytes of memory that the rows of a batch would take.
     pub(crate) fn bytes_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
         let texts = batch

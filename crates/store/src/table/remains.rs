@@ -12,7 +12,7 @@ use crate::rows::{ArrivalMeasure, BlockRef, SalvagedTable, SortedBatch, SortedRo
 
 /// What is left of a table.
 pub(crate) enum TableRemains {
-    Leaves(Box<(LeafRemains, ArrivalMeasure)>),
+    Leaves(Box<(LeafRemains, Box<ArrivalMeasure>)>),
     Blocks(Box<BlockRemains>),
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct StoredTable {
 pub(super) enum Body {
     Indexed {
         /// In which order the rows in the tree arrived.
-        order: ArrivalMeasure,
+        order: Box<ArrivalMeasure>,
     },
     Sparse(SparseEntry),
 }
@@ -60,7 +60,7 @@ impl StoredTable {
                 (sparse::create_files(pages)?, Body::Sparse(sparse))
             }
             None => {
-                let order = ArrivalMeasure::default();
+                let order = Box::default();
                 (indexed::create(pages, id, schema)?, Body::Indexed { order })
             }
         };
@@ -150,6 +150,24 @@ impl StoredTable {
             }
             _ => Ok(rows),
         }
+    }
+
+    /// Rows of a log record that were held back.
+    ///
+    /// # Errors
+    ///
+    /// What makes them no rows of this table.
+    pub(crate) fn held_rows(
+        &self,
+        rows: &EncodedRows,
+        sequences: Vec<u64>,
+    ) -> Result<SortedRows, &'static str> {
+        let schema = &self.entry.schema;
+        let held = match &self.body {
+            Body::Indexed { .. } => SortedRows::held(schema, rows.decode(schema)?, sequences),
+            Body::Sparse(_) => None,
+        };
+        held.ok_or("the rows that were held back are not in order")
     }
 
     /// Fails unless the table can have these blocks, which the log names.

@@ -52,10 +52,11 @@ impl View {
         &self.generations[..self.generations.len() - 1]
     }
 
-    /// The view in which the active generation is sealed and `active` takes its place.
-    pub(crate) fn sealed_before(&self, active: Arc<Generation>) -> Self {
+    /// The view in which the active generation is sealed, as `sealed` has it, and `active` takes its place.
+    pub(crate) fn sealed_before(&self, sealed: Arc<Generation>, active: Arc<Generation>) -> Self {
         let mut generations = self.generations.clone();
-        generations.push(active);
+        generations.pop();
+        generations.extend([sealed, active]);
         Self {
             pages: self.pages.clone(),
             catalogue: self.catalogue.clone(),

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::buffer::Buffer;
-use super::record::{BODY_BYTES_MAX, FRAME_BYTES, frame};
+use super::record::{BODY_BYTES_MAX, FRAME_BYTES, Record, frame};
 use super::replay::replay;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, Spare, header, list, list_spares, remove_own};
 use crate::disk::{BLOCK_BYTES, Disk, FileId};
@@ -276,6 +276,16 @@ impl Log {
         state.pending.extend(pending);
         state.end = end;
         Ok(end)
+    }
+
+    /// Appends a record of several parts, each a head and what follows it: all of them or, on an error, none.
+    pub(crate) fn append_group(&self, parts: &[[&[u8]; 2]]) -> Result<u64> {
+        let lengths: Vec<usize> = parts.iter().map(|[head, rest]| head.len() + rest.len()).collect();
+        let head = Record::group_head(&lengths);
+        let body: Vec<&[u8]> = std::iter::once(&head[..])
+            .chain(parts.iter().flatten().copied())
+            .collect();
+        self.append_naming(&body, None)
     }
 
     /// How often the log was synced.

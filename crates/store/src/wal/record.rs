@@ -42,7 +42,19 @@ pub(crate) enum Record {
         /// Which ones.
         deletion: Deletion,
     },
-    /// What one commit did to several tables: appends and deletions, in their order. All of it counts, or nothing.
+    /// Rows that an earlier record has, and that a checkpoint leaves out which begins the log at `segment`.
+    Held {
+        /// Their table.
+        table: TableId,
+        /// The position at which the segment of the record begins.
+        segment: u64,
+        /// Their sequence numbers, in the order of the rows.
+        sequences: Vec<u64>,
+        /// The rows, by time and sequence number.
+        rows: EncodedRows,
+    },
+    /// What one commit did to several tables, or rows of several that were held back, in their order. All of it counts, or
+    /// nothing.
     Group(Vec<Self>),
     /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the log's end, so that
     /// a store which has lost the newest superblock finds that the log before it is gone; when the store is closed
@@ -55,6 +67,7 @@ const DELETE: u8 = 2;
 const NO_OP: u8 = 3;
 const BLOCKS: u8 = 4;
 const GROUP: u8 = 5;
+const HELD: u8 = 6;
 /// Bytes of the head of a record with rows: kind, table, first sequence number.
 const ROWS_HEAD_BYTES: usize = 16;
 
@@ -91,6 +104,14 @@ impl Record {
         out.into_bytes()
     }
 
+    /// The head of the body of a record of rows that were held back, which follow it.
+    pub(crate) fn held_head(table: TableId, segment: u64, sequences: &[u64]) -> Vec<u8> {
+        let mut out = rows_head(HELD, table, segment);
+        out.u64(sequences.len() as u64);
+        sequences.iter().for_each(|&sequence| out.u64(sequence));
+        out.into_bytes()
+    }
+
     /// The head of the body of a record of several, whose bodies have these lengths and follow it.
     pub(crate) fn group_head(lengths: &[usize]) -> Vec<u8> {
         let mut out = Writer::with_capacity(8 + 4 * lengths.len());
@@ -105,6 +126,15 @@ impl Record {
     /// The body of a record that commits nothing.
     pub(crate) fn no_op_body() -> Vec<u8> {
         vec![NO_OP]
+    }
+
+    /// Whether it has rows that are held back from a checkpoint.
+    pub(crate) fn holds_back(&self) -> bool {
+        match self {
+            Self::Held { .. } => true,
+            Self::Group(parts) => parts.iter().any(Self::holds_back),
+            _ => false,
+        }
     }
 
     /// The record whose body is `body`, or what is wrong with it.
@@ -152,14 +182,25 @@ impl Record {
                 };
                 delete().ok_or(short)?
             }
+            HELD => {
+                let (table, segment) = read_rows_head(&mut fields).ok_or(short)?;
+                let count = fields.u64().ok_or(short)?;
+                let sequences = (0..count).map(|_| fields.u64().ok_or(short));
+                Self::Held {
+                    table,
+                    segment,
+                    sequences: sequences.collect::<Result<_, _>>()?,
+                    rows: EncodedRows::parse(fields.rest())?,
+                }
+            }
             GROUP => {
                 let padding = fields.array().filter(|padding| *padding == [0; 3]);
                 let count = padding.and_then(|_| fields.u32()).ok_or(short)?;
                 let lengths = (0..count).map(|_| fields.u32().ok_or(short));
                 let lengths: Vec<u32> = lengths.collect::<Result<_, _>>()?;
                 let part = |length: u32| match Self::decode(fields.bytes(length as usize).ok_or(short)?)? {
-                    part @ (Self::Append { .. } | Self::Delete { .. }) => Ok(part),
-                    _ => Err("a part of it neither appends nor deletes"),
+                    part @ (Self::Append { .. } | Self::Delete { .. } | Self::Held { .. }) => Ok(part),
+                    _ => Err("a part of it is none of a commit"),
                 };
                 Self::Group(lengths.into_iter().map(part).collect::<Result<_, _>>()?)
             }

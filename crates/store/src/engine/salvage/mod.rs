@@ -211,6 +211,12 @@ impl Source<'_> {
         BlockFiles::of_damaged(self.disk.clone(), self.dir, id)
     }
 
+    /// Where the log begins that is to be read.
+    fn log_start(&self) -> u64 {
+        let superblock = self.superblock.as_ref();
+        superblock.map_or(self.log.start().unwrap_or(0), |found| found.log_start)
+    }
+
     /// Gives what is whole of the log behind the checkpoint to `apply`.
     fn replay(
         &self,
@@ -218,7 +224,7 @@ impl Source<'_> {
         apply: impl FnMut(Record, u64, bool) -> Result<()>,
     ) -> Result<(u64, u64)> {
         let superblock = self.superblock.as_ref();
-        let from = superblock.map_or(self.log.start().unwrap_or(0), |found| found.log_start);
+        let from = self.log_start();
         let store_id = superblock.map(|found| found.store_id);
         self.log.replay(store_id, from, problems, apply)
     }
@@ -264,6 +270,8 @@ impl<'t> Target<'t> {
                 catalogue: Catalogue::empty(),
                 generation: Generation::new(0, next_sequence),
                 next_sequence,
+                log_start: source.log_start(),
+                position: source.log_start(),
                 head_bytes: options.head_bytes,
                 reserve: None,
                 is_full: false,

@@ -1,0 +1,96 @@
+//! Holding back the newest rows when a generation is sealed, so that a little lateness never reaches a tree.
+//!
+//! A row that is late by some time overtakes no row that is older than that. So rows that are not older than rows of the
+//! table were late by lately are not flushed with the others: they move to the next generation, and what is flushed lies
+//! below everything that is still to come. Without that, a handful of late rows would send the last leaf of the tree
+//! through a merge after a few flushes.
+//!
+//! Rules:
+//! 1. Rows keep their sequence numbers: whoever holds a mark, a snapshot or a cursor sees them at the same place.
+//! 2. Their generation begins at a new segment of the log, and one record at its beginning has them all again. It counts
+//!    only for a reader that begins there: the checkpoint that names this beginning has all other rows in pages. One that begins
+//!    earlier has read the rows themselves, and makes no checkpoint just before that record.
+//! 3. They are taken out of the sealed generation and put into the next one with one change of the view.
+//! 4. All rows of one time are held back or none, and only for a head without deletions.
+
+use std::sync::Arc;
+
+use super::state::Engine;
+use crate::error::{Error, Result};
+use crate::rows::{EncodedRows, Generation, Head, SortedRows, TableId};
+use crate::table::{StoredTable, View};
+use crate::wal::Record;
+
+/// At most this part of the rows of a head is held back: each of them is logged again.
+const SHARE_MAX: usize = 4;
+
+/// A head without its newest rows, and these.
+struct Held {
+    table: TableId,
+    flushed: Head,
+    held: SortedRows,
+}
+
+impl Engine {
+    /// Moves the newest rows of the tables of a generation that is sealed to the next one, whose segment of the log has
+    /// begun; returns the generation as it is to be flushed. The caller holds the commit lock and publishes both.
+    pub(super) fn hold_back(&self, view: &View, next: &Generation) -> Result<Arc<Generation>> {
+        let sealed = view.active();
+        let mut parts = Vec::new();
+        for id in sealed.tables() {
+            let table = view.catalogue.get(id);
+            if let (Some(table), Some(head)) = (table, sealed.head(id)) {
+                parts.extend(split(table, &head)?);
+            }
+        }
+        if parts.is_empty() {
+            return Ok(sealed.clone());
+        }
+        let heads: Vec<Vec<u8>> = parts
+            .iter()
+            .map(|(part, _)| Record::held_head(part.table, next.log_start, part.held.places().sequences()))
+            .collect();
+        let bodies: Vec<[&[u8]; 2]> = heads
+            .iter()
+            .zip(&parts)
+            .map(|(head, (_, rows))| [&head[..], rows.bytes()])
+            .collect();
+        match self.log.append_group(&bodies) {
+            Ok(position) => next.hold_until(position),
+            Err(Error::NoSpace { .. }) => return Ok(sealed.clone()),
+            Err(error) => return Err(self.fail_if_unknown(error)),
+        }
+        let flushed = Generation::new(sealed.log_start, sealed.first_sequence);
+        flushed.take_heads(sealed);
+        for (part, _) in parts {
+            flushed.put_head(part.table, part.flushed);
+            next.append(part.table, part.held);
+        }
+        Ok(Arc::new(flushed))
+    }
+}
+
+/// The newest rows of a head, if it is worth holding them back, and as the log is to have them.
+fn split(table: &StoredTable, head: &Head) -> Result<Option<(Held, EncodedRows)>> {
+    let (Some(order), Some(latest)) = (table.order(), head.latest()) else {
+        return Ok(None);
+    };
+    if head.has_deletions() {
+        return Ok(None);
+    }
+    let most = head.len() / SHARE_MAX;
+    let mut times = order
+        .lateness()
+        .bounds()
+        .filter_map(|late| latest.checked_sub_unsigned(late));
+    let Some(time) = times.find(|&time| head.later_than(time) <= most) else {
+        return Ok(None);
+    };
+    let schema = &table.entry.schema;
+    let (flushed, held) = head
+        .split_after(time)
+        .map_err(|error| Error::schema(error.to_string()))?;
+    let encoded = EncodedRows::of_columns(schema, held.columns());
+    let table = table.entry.id;
+    Ok(Some((Held { table, flushed, held }, encoded)))
+}
