@@ -1,4 +1,4 @@
-//! What the trees of this room have in common, and what lets several threads use one.
+//! What maps of one writer have in common, and what lets several threads use one.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -11,7 +11,7 @@ use super::shared_map::SharedMap;
 ///
 /// ```
 /// use bedload_memory::ExclusiveMap;
-/// use bedload_memory::near_sorted::{BPlusTree, NearSortedTree};
+/// use bedload_memory::near_sorted::{PackedTree, NearSortedTree};
 ///
 /// fn newest(map: &impl ExclusiveMap) -> Option<(u64, u64)> {
 ///     let (mut entries, mut to) = (Vec::new(), Some(u64::MAX));
@@ -149,23 +149,42 @@ pub(crate) type Bounds = (Bound<[u64; 1]>, Bound<[u64; 1]>);
 
 impl<M: ExclusiveMap> Leaves<[u64; 1]> for Locked<M> {
     fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
-        self.read(|map| OneAtATime(map).read(from, bounds, entries))
+        self.read(|map| Leaves::read(map, from, bounds, entries))
     }
 }
 
-/// Any map of this room, as the iterator of the indexes in memory reads it.
-#[derive(Debug)]
-pub(crate) struct OneAtATime<'m, M>(pub(crate) &'m M);
-
-impl<M: ExclusiveMap> Leaves<[u64; 1]> for OneAtATime<'_, M> {
+impl<M: ExclusiveMap> Leaves<[u64; 1]> for M {
     fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
         let (lower, upper) = inclusive((bounds.0.map(|[key]| key), bounds.1.map(|[key]| key)))?;
         let mut read = Vec::new();
         let next = match from {
-            End::Least => self.0.read_up(lower, upper, &mut read),
-            End::Greatest => self.0.read_down(lower, upper, &mut read).map(|key| key + 1),
+            End::Least => self.read_up(lower, upper, &mut read),
+            End::Greatest => self.read_down(lower, upper, &mut read).map(|key| key + 1),
         };
         entries.extend(read.into_iter().map(|(key, value)| ([key], value)));
         next.map(|key| [key])
     }
 }
+
+/// The operations of [`ExclusiveMap`] that a map has by the same names.
+macro_rules! exclusive_operations {
+    () => {
+        fn insert(&mut self, key: u64, value: u64) {
+            self.insert(key, value);
+        }
+
+        fn get(&self, key: u64) -> Option<u64> {
+            self.get(key)
+        }
+
+        fn remove(&mut self, key: u64) -> Option<u64> {
+            self.remove(key)
+        }
+
+        fn check_structure(&self) -> Result<(), String> {
+            self.check_structure()
+        }
+    };
+}
+
+pub(crate) use exclusive_operations;

@@ -12,7 +12,7 @@ use crate::search::keys::NO_KEY;
 /// Leaves below branches, which a static index over their fences finds. A layer may hold entries for each leaf: it sees to it
 /// that a leaf has no others before it is changed here.
 #[derive(Debug)]
-pub(crate) struct PackedTree<L> {
+pub(crate) struct LayeredTree<L> {
     /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
     pub(crate) index: FenceIndex,
     /// Boxed, so that a branch is put between others without moving them.
@@ -26,7 +26,7 @@ pub(crate) struct PackedTree<L> {
     pub(crate) wide: Option<Wide>,
 }
 
-impl<L: Layer> PackedTree<L> {
+impl<L: Layer> LayeredTree<L> {
     pub(crate) fn new(options: TreeOptions) -> Self {
         Self {
             index: FenceIndex::new(),
@@ -190,6 +190,54 @@ impl<L: Layer> PackedTree<L> {
         } else {
             self.branches.push(Box::new(Branch::of([(fence, leaf)])));
             self.index.insert(last + 1, fence);
+        }
+    }
+
+    /// Reads as [`ExclusiveMap::read_up`](crate::map::exclusive_map::ExclusiveMap::read_up) does; `read_leaf` appends what lies
+    /// between narrower bounds in the leaf at a place of a branch, or waits for it.
+    pub(crate) fn read_up(
+        &self,
+        (lower, upper): (u64, u64),
+        entries: &mut Vec<(u64, u64)>,
+        read_leaf: impl FnOnce(&Branch<L>, usize, (u64, u64), &mut Vec<(u64, u64)>),
+    ) -> Option<u64> {
+        if lower == NO_KEY {
+            entries.extend(self.greatest.map(|value| (NO_KEY, value)));
+            return None;
+        }
+        let (at, place) = self.find(lower);
+        let next = self.fence_behind(at, place);
+        read_leaf(&self.branches[at], place, (lower, upper.min(next - 1)), entries);
+        (next <= upper).then_some(next)
+    }
+
+    /// The same from the upper end.
+    pub(crate) fn read_down(
+        &self,
+        (lower, upper): (u64, u64),
+        entries: &mut Vec<(u64, u64)>,
+        read_leaf: impl FnOnce(&Branch<L>, usize, (u64, u64), &mut Vec<(u64, u64)>),
+    ) -> Option<u64> {
+        let below = upper.min(NO_KEY - 1);
+        let mut rest = None;
+        if lower <= below {
+            let (at, place) = self.find(below);
+            let fence = self.fence_of(at, place);
+            read_leaf(&self.branches[at], place, (lower.max(fence), below), entries);
+            rest = (lower < fence).then(|| fence - 1);
+        }
+        if upper == NO_KEY {
+            entries.extend(self.greatest.map(|value| (NO_KEY, value)));
+        }
+        rest
+    }
+
+    /// Visits the greatest of all keys, if it is there and the bound admits it.
+    pub(crate) fn visit_greatest(&self, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
+        if upper == NO_KEY
+            && let Some(value) = self.greatest
+        {
+            visit(&[NO_KEY], &[value]);
         }
     }
 

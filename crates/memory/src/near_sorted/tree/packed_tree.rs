@@ -1,6 +1,6 @@
-//! The plain B+-tree in memory: lookups, inserting and removing one entry.
+//! The plain tree of packed leaves: lookups, inserting and removing one entry.
 
-use super::packed_tree::PackedTree;
+use super::layered_tree::LayeredTree;
 use crate::near_sorted::options::TreeOptions;
 use crate::search::dispatch::{LookingUp, Searching, look_up, vectorised};
 use crate::search::keys::{NO_KEY, Vectors};
@@ -13,9 +13,9 @@ use crate::search::keys::{NO_KEY, Vectors};
 /// seldom in a cache. Memory is given back when the tree is dropped.
 ///
 /// ```
-/// use bedload_memory::near_sorted::BPlusTree;
+/// use bedload_memory::near_sorted::PackedTree;
 ///
-/// let mut tree = BPlusTree::new();
+/// let mut tree = PackedTree::new();
 /// for key in 0..1000 {
 ///     tree.insert(key * 7 % 1000, key);
 /// }
@@ -24,11 +24,11 @@ use crate::search::keys::{NO_KEY, Vectors};
 /// assert_eq!(tree.range(..10).map(|(key, _)| key).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 8, 9]);
 /// ```
 #[derive(Debug)]
-pub struct BPlusTree {
-    pub(crate) packed: PackedTree<()>,
+pub struct PackedTree {
+    pub(crate) packed: LayeredTree<()>,
 }
 
-impl BPlusTree {
+impl PackedTree {
     /// An empty tree.
     #[must_use]
     pub fn new() -> Self {
@@ -39,7 +39,7 @@ impl BPlusTree {
     #[must_use]
     pub fn with_options(options: TreeOptions) -> Self {
         Self {
-            packed: PackedTree::new(options),
+            packed: LayeredTree::new(options),
         }
     }
 
@@ -120,7 +120,7 @@ impl BPlusTree {
 }
 
 struct Get<'t> {
-    tree: &'t PackedTree<()>,
+    tree: &'t LayeredTree<()>,
     key: u64,
 }
 
@@ -134,7 +134,7 @@ impl LookingUp for Get<'_> {
 }
 
 struct Insert<'t> {
-    tree: &'t mut PackedTree<()>,
+    tree: &'t mut LayeredTree<()>,
     key: u64,
     value: u64,
 }
@@ -148,7 +148,7 @@ impl Searching for Insert<'_> {
     }
 }
 
-impl Default for BPlusTree {
+impl Default for PackedTree {
     fn default() -> Self {
         Self::new()
     }

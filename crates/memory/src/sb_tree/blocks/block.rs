@@ -68,7 +68,7 @@ pub(crate) enum Covers {
 /// In cache lines of its own, so that what follows begins with one.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Table<W: Words>(W::Columns<BUCKETS>);
+struct Table<W: Words>(W::KeyColumns<BUCKETS>);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -80,11 +80,11 @@ pub(crate) struct Block<W: Words> {
     /// How many of the entries are in order.
     in_order: AtomicU32,
     state: AtomicU32,
-    below: W::Columns<1>,
-    top: W::Columns<1>,
+    below: W::KeyColumns<1>,
+    top: W::KeyColumns<1>,
     /// The first key of each bucket.
     table: Table<W>,
-    keys: W::Columns<BLOCK_CAP>,
+    keys: W::KeyColumns<BLOCK_CAP>,
     values: [AtomicU64; BLOCK_CAP],
 }
 
@@ -219,15 +219,15 @@ impl<W: Words> Block<W> {
     /// How many of the entries in order lie below `key`, and whether the next is its.
     #[inline]
     pub(crate) fn search(&self, key: &W) -> (usize, bool) {
-        let lanes = VectorUnit::of_this_processor();
+        let unit = VectorUnit::of_this_processor();
         let len = self.in_order();
         // What lies below the first key of the first bucket is found below it in the bucket.
         let bucket = key
-            .rank_above(&self.table.0, len.div_ceil(BUCKET), lanes)
+            .rank_above(&self.table.0, len.div_ceil(BUCKET), unit)
             .saturating_sub(1);
         let start = bucket * BUCKET;
         self.prefetch_values(start);
-        let place = start + key.rank_in_group::<BLOCK_CAP, BUCKET>(&self.keys, bucket, lanes);
+        let place = start + key.rank_in_group::<BLOCK_CAP, BUCKET>(&self.keys, bucket, unit);
         (place.min(len), place < len && self.key(place) == *key)
     }
 

@@ -20,8 +20,8 @@ pub(crate) struct Node<W: Words> {
     /// Blank above level 0.
     pub(crate) outline: Outline<W>,
     /// The last separator of each group.
-    summary: Aligned<W::Columns<GROUPS>>,
-    separators: Aligned<W::Columns<FANOUT>>,
+    summary: Aligned<W::KeyColumns<GROUPS>>,
+    separators: Aligned<W::KeyColumns<FANOUT>>,
     children: Aligned<[AtomicPtr<()>; FANOUT]>,
 }
 

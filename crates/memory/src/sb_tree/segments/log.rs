@@ -67,12 +67,12 @@ pub(crate) struct Log<W: Words> {
     /// Generation and state.
     state: AtomicU64,
     /// Keys up to this one do not belong here. Changes while the log is closed.
-    floor: W::Columns<1>,
+    floor: W::KeyColumns<1>,
     capacity: AtomicU32,
     /// The last generation that had entries when it was closed, and how many.
     closed_with: AtomicU64,
     count: Count,
-    keys: W::Columns<LOG_CAP>,
+    keys: W::KeyColumns<LOG_CAP>,
     values: [AtomicU64; LOG_CAP],
     stamps: [AtomicU64; LOG_CAP],
 }
