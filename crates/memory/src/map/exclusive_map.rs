@@ -4,7 +4,8 @@ use std::ops::{Bound, RangeBounds};
 
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
-use super::range::{End, Leaves, Range};
+use super::range;
+use super::range::{End, Leaves, Range, words_of};
 use super::shared_map::SharedMap;
 
 /// An ordered map from `u64` to `u64` for one writer, or several readers, at a time.
@@ -131,17 +132,7 @@ impl<M: ExclusiveMap> SharedMap<u64> for Locked<M> {
 
 /// The least and the greatest key within the bounds; none if no key can be.
 pub(crate) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
-    let lower = match bounds.start_bound() {
-        Bound::Unbounded => 0,
-        Bound::Included(&key) => key,
-        Bound::Excluded(&key) => key.checked_add(1)?,
-    };
-    let upper = match bounds.end_bound() {
-        Bound::Unbounded => u64::MAX,
-        Bound::Included(&key) => key,
-        Bound::Excluded(&key) => key.checked_sub(1)?,
-    };
-    (lower <= upper).then_some((lower, upper))
+    range::inclusive(words_of(bounds)).map(|([lower], [upper])| (lower, upper))
 }
 
 /// Bounds as the indexes in memory have them.

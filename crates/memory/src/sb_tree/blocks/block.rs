@@ -19,7 +19,7 @@ use crate::map::key::Key;
 use crate::map::output::Output;
 use crate::search::columns::Words;
 use crate::search::copy::{move_down, move_up};
-use crate::search::prefetch::prefetch_to_write;
+use crate::search::prefetch::{prefetch, prefetch_some, prefetch_to_write};
 use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::version_latch::{VersionLatch, Writer};
@@ -234,8 +234,8 @@ impl<W: Words> Block<W> {
     /// Asks for the values of a bucket, while its keys are on their way.
     #[inline]
     fn prefetch_values(&self, start: usize) {
-        crate::sb_tree::prefetch(self.values.get(start));
-        crate::sb_tree::prefetch(self.values.get(start + BUCKET / 2));
+        prefetch_some(self.values.get(start));
+        prefetch_some(self.values.get(start + BUCKET / 2));
     }
 
     /// Asks for the entries at these places, which are about to be read one after another: the first of them, the
@@ -248,8 +248,8 @@ impl<W: Words> Block<W> {
         // As many times wherever it begins.
         for offset in (0..count.min(MOST)).step_by(LINE) {
             let place = (from + offset).min(BLOCK_CAP - 1);
-            crate::sb_tree::prefetch(W::only_column(&self.keys).map(|column| &column[place]));
-            crate::sb_tree::prefetch(Some(&self.values[place]));
+            prefetch_some(W::only_column(&self.keys).map(|column| &column[place]));
+            prefetch(&self.values[place]);
         }
     }
 
@@ -260,8 +260,8 @@ impl<W: Words> Block<W> {
         let bucket = key.rank_above(&self.table.0, end, VectorUnit::of_this_processor());
         let start = bucket.saturating_sub(1) * BUCKET;
         if let Some(column) = W::only_column(&self.keys) {
-            crate::sb_tree::prefetch(column.get(start));
-            crate::sb_tree::prefetch(column.get(start + BUCKET / 2));
+            prefetch_some(column.get(start));
+            prefetch_some(column.get(start + BUCKET / 2));
         }
         self.prefetch_values(start);
     }
@@ -270,8 +270,8 @@ impl<W: Words> Block<W> {
     #[inline]
     pub(crate) fn prefetch_to_write(&self) {
         prefetch_to_write(self);
-        crate::sb_tree::prefetch(Some(&self.table));
-        crate::sb_tree::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
+        prefetch(&self.table);
+        prefetch_some(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
     }
 
     /// Asks for these places, to fill them, and if they are the first, for what comes before them.
@@ -291,9 +291,9 @@ impl<W: Words> Block<W> {
     /// Asks for the fences and the table.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        crate::sb_tree::prefetch(Some(self));
-        crate::sb_tree::prefetch(Some(&self.table));
-        crate::sb_tree::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
+        prefetch(self);
+        prefetch(&self.table);
+        prefetch_some(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
     }
 
     pub(crate) fn key(&self, place: usize) -> W {
