@@ -2,7 +2,6 @@
 
 mod csv;
 mod destination;
-mod printable;
 pub(crate) mod stdout;
 mod table;
 
@@ -20,7 +19,6 @@ use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterPr
 
 use self::csv::CsvWriter;
 pub(crate) use self::destination::Destination;
-pub(crate) use self::printable::printable;
 use self::table::TableWriter;
 use crate::exit::{Failure, Result};
 #[cfg(feature = "formats")]

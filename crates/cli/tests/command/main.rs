@@ -12,6 +12,7 @@ mod harness;
 mod hostile;
 mod ingest;
 mod query;
+mod retention;
 mod round_trip;
 mod signals;
 mod sortedness;
