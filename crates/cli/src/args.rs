@@ -67,7 +67,7 @@ pub(crate) struct IngestArgs {
     /// The table
     pub(crate) table: String,
 
-    /// Files: CSV, CSV compressed by gzip, or Parquet; `-` is standard input
+    /// Files: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -232,9 +232,31 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null: String,
 
-    /// A file to write instead of standard output
+    /// A file to write instead of standard output; with --partition, a directory
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Write a file for each day or month in the zone of the time column
+    #[arg(long, value_enum, value_name = "PERIOD", requires = "output", conflicts_with_all = ["limit", "reverse"])]
+    pub(crate) partition: Option<Partition>,
+}
+
+/// A period that gets a file of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Partition {
+    /// Files such as 2013-02-08.parquet
+    Day,
+    /// Files such as 2013-02.parquet
+    Month,
+}
+
+impl From<Partition> for bedload_times::Period {
+    fn from(partition: Partition) -> Self {
+        match partition {
+            Partition::Day => Self::Day,
+            Partition::Month => Self::Month,
+        }
+    }
 }
 
 /// Print what a store holds.
@@ -388,7 +410,7 @@ pub(crate) struct CsvArgs {
 /// Measure how far a column of a file is from sorted.
 #[derive(Debug, Args)]
 pub(crate) struct SortednessArgs {
-    /// A file: CSV, CSV compressed by gzip, or Parquet; `-` is standard input
+    /// A file: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is standard input
     pub(crate) file: PathBuf,
 
     /// The column to measure

@@ -14,6 +14,7 @@ mod input;
 mod interrupt;
 mod layout;
 mod output;
+mod partition;
 mod picture;
 mod printable;
 mod query;

@@ -48,6 +48,23 @@ pub(crate) enum Format {
     ArrowStream,
 }
 
+impl Format {
+    /// How the names of its files end.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Table => "txt",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            #[cfg(feature = "formats")]
+            Self::Parquet => "parquet",
+            #[cfg(feature = "formats")]
+            Self::Arrow => "arrow",
+            #[cfg(feature = "formats")]
+            Self::ArrowStream => "arrows",
+        }
+    }
+}
+
 /// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not before.
 pub(crate) struct Answer {
     sink: Sink,

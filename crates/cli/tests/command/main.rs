@@ -8,6 +8,7 @@
 mod crash;
 mod demo;
 mod errors;
+mod formats;
 mod harness;
 mod hostile;
 mod ingest;
