@@ -50,8 +50,7 @@ use pgrx::pg_sys;
 use batch::PgBatch;
 pub(crate) use buffer::Mode;
 use buffer::{Latch, Pin};
-use header::PAYLOAD_LEN;
-pub(crate) use header::{Life, PAYLOAD, State, life};
+pub(crate) use header::{Life, PAYLOAD, PAYLOAD_LEN, State, life};
 pub(crate) use recycle::Named;
 use run_writer::PgRunWriter;
 

@@ -22,6 +22,7 @@ pub(super) struct Batch {
     owners: Vec<(pg_sys::SubTransactionId, usize)>,
     /// The first entries, sorted, for scans.
     view: Vec<Entry>,
+    weight: usize,
 }
 
 impl Batch {
@@ -32,6 +33,7 @@ impl Batch {
             entries: Vec::new(),
             owners: Vec::new(),
             view: Vec::new(),
+            weight: 0,
         }
     }
 
@@ -51,7 +53,13 @@ impl Batch {
         if self.owners.last().is_none_or(|&(last, _)| last != owner) {
             self.owners.push((owner, self.entries.len()));
         }
+        self.weight += entry.weight();
         self.entries.push(entry);
+    }
+
+    /// That of all entries.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
     }
 
     pub(super) fn file(&self) -> pg_sys::RelFileNode {
@@ -72,6 +80,7 @@ impl Batch {
         self.owners.clear();
         self.view = Vec::new();
         self.entries = Vec::new();
+        self.weight = 0;
     }
 
     /// Hands the entries of a subtransaction to its parent.
@@ -89,7 +98,11 @@ impl Batch {
         if let Some(at) = self.owners.iter().position(|&(owner, _)| owner == subtransaction) {
             let (_, start) = self.owners[at];
             self.owners.truncate(at);
-            self.entries.truncate(start);
+            self.weight -= self
+                .entries
+                .drain(start..)
+                .map(|entry| entry.weight())
+                .sum::<usize>();
             if self.view.len() > start {
                 self.view.clear();
             }
@@ -99,19 +112,19 @@ impl Batch {
 
     /// Entries between two, inclusively and ascending. O(log n) and what it returns, but for what was pushed since
     /// the last call.
-    pub(super) fn between(&mut self, from: Entry, to: Entry) -> Vec<Entry> {
+    pub(super) fn between(&mut self, from: &Entry, to: &Entry) -> Vec<Entry> {
         if self.entries.len() - self.view.len() > UNSORTED_MAX {
             self.view.extend_from_slice(&self.entries[self.view.len()..]);
             // Stable sorting finds the sorted part and merges the rest into it.
             self.view.sort();
         }
-        let is_between = |entry: &Entry| (from..=to).contains(entry);
-        let start = self.view.partition_point(|entry| *entry < from);
+        let is_between = |entry: &Entry| (from..=to).contains(&entry);
+        let start = self.view.partition_point(|entry| entry < from);
         let sorted = self.view[start..].iter().take_while(|entry| is_between(entry));
         let unsorted = self.entries[self.view.len()..]
             .iter()
             .filter(|entry| is_between(entry));
-        let mut found: Vec<Entry> = sorted.chain(unsorted).copied().collect();
+        let mut found: Vec<Entry> = sorted.chain(unsorted).cloned().collect();
         found.sort();
         found
     }

@@ -99,7 +99,7 @@ const SPECULATIVE_OFFSET: u16 = 0xfffe;
 /// # Safety
 ///
 /// The table is open, and has the row.
-pub(super) unsafe fn may_be_taken_back(table: pg_sys::Relation, entry: Entry) -> bool {
+pub(super) unsafe fn may_be_taken_back(table: pg_sys::Relation, entry: &Entry) -> bool {
     // SAFETY: the table is open; the comparison is of addresses.
     let is_heap = unsafe { std::ptr::eq((*table).rd_tableam, pg_sys::GetHeapamTableAmRoutine()) };
     if !is_heap {
