@@ -15,6 +15,7 @@ use bedload_trees::{Position, Row};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 
+use crate::compat;
 use crate::error::{error_point, fail, fail_with, name_of};
 use crate::head::{Appended, Head};
 use crate::key::{Entry, EntryOrder, EntryRow, Form};
@@ -401,8 +402,7 @@ impl Index {
                 crate::harness::note(maintainer.done());
                 return;
             }
-            // SAFETY: no latch is held; may sleep, or be cancelled.
-            unsafe { pg_sys::vacuum_delay_point() };
+            compat::vacuum_delay_point();
         }
     }
 
@@ -438,8 +438,7 @@ impl Index {
         let mut deletion = self.done(tree.begin_bulk_delete());
         let mut is_dead = |tie| is_dead(Entry::at(0, tie));
         while self.done(deletion.step(&mut is_dead)) {
-            // SAFETY: no latch is held; may sleep, or be cancelled.
-            unsafe { pg_sys::vacuum_delay_point() };
+            compat::vacuum_delay_point();
         }
         self.done(self.head.count_deletion(&self.pages));
         deletion.deleted()
@@ -515,8 +514,7 @@ impl PageVisitor for Named {
     }
 
     fn pause(&mut self) {
-        // SAFETY: no latch is held; may sleep, or be cancelled.
-        unsafe { pg_sys::vacuum_delay_point() };
+        compat::vacuum_delay_point();
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     am.amsearcharray = true;
     am.amsearchnulls = true;
     am.amclusterable = true;
+    crate::compat::set_strategies(&mut am);
     am.ambuild = Some(build::ambuild);
     am.ambuildempty = Some(build::ambuildempty);
     am.aminsert = Some(insert::aminsert);

@@ -5,6 +5,8 @@
 use bedload_trees::I64Order;
 use pgrx::pg_sys;
 
+use super::form::HASH_FUNCTION;
+
 /// How values of a column become the 64-bit integers of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -168,9 +170,6 @@ impl Kind {
         u64::from_be_bytes(word).cast_signed().wrapping_add(least)
     }
 }
-
-/// The support function of an operator class whose values are hashed.
-pub(crate) const HASH_FUNCTION: u16 = 1;
 
 /// A number as an integer, in the server's order of such numbers.
 fn in_order(value: f64) -> i64 {

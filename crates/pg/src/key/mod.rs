@@ -48,6 +48,8 @@ mod value;
 
 pub(crate) use columns::{Column, Part};
 pub(crate) use entry::{Entry, EntryRef};
-pub(crate) use form::{COMPARE_FUNCTION, EntryOrder, EntryRow, Form, KeyRange, SUPPORT_FUNCTIONS};
-pub(crate) use kind::{HASH_FUNCTION, Kind};
+pub(crate) use form::{
+    COMPARE_FUNCTION, EntryOrder, EntryRow, Form, HASH_FUNCTION, KeyRange, SUPPORT_FUNCTIONS,
+};
+pub(crate) use kind::Kind;
 pub(crate) use record::{HEADER_LEN as RECORD_HEADER_LEN, INTEGER_LEN};

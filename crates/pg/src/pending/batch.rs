@@ -2,20 +2,16 @@
 
 use pgrx::pg_sys;
 
+use crate::compat::FileName;
 use crate::key::Entry;
 
 /// Entries behind the sorted ones of a view up to this many are looked through one by one.
 const UNSORTED_MAX: usize = 64;
 
-/// Whether two names are of one file.
-pub(super) fn is_same(a: pg_sys::RelFileNode, b: pg_sys::RelFileNode) -> bool {
-    (a.spcNode, a.dbNode, a.relNode) == (b.spcNode, b.dbNode, b.relNode)
-}
-
 /// Entries in the order of their arrival.
 pub(super) struct Batch {
     index: pg_sys::Oid,
-    file: pg_sys::RelFileNode,
+    file: FileName,
     entries: Vec<Entry>,
     /// Subtransactions, and where the entries of each begin. One that is open is behind its parent, so its entries
     /// are the last.
@@ -26,7 +22,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn new(index: pg_sys::Oid, file: pg_sys::RelFileNode) -> Self {
+    pub(super) fn new(index: pg_sys::Oid, file: FileName) -> Self {
         Self {
             index,
             file,
@@ -41,8 +37,8 @@ impl Batch {
         self.index
     }
 
-    pub(super) fn is_of(&self, index: pg_sys::Oid, file: pg_sys::RelFileNode) -> bool {
-        self.index == index && is_same(self.file, file)
+    pub(super) fn is_of(&self, index: pg_sys::Oid, file: FileName) -> bool {
+        self.index == index && self.file == file
     }
 
     pub(super) fn len(&self) -> usize {
@@ -62,7 +58,7 @@ impl Batch {
         self.weight
     }
 
-    pub(super) fn file(&self) -> pg_sys::RelFileNode {
+    pub(super) fn file(&self) -> FileName {
         self.file
     }
 

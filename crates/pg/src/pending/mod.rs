@@ -45,10 +45,11 @@ use std::cell::RefCell;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
 
+use crate::compat::{self, FileName};
 use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::key::Entry;
-use batch::{Batch, is_same};
+use batch::Batch;
 
 /// The most entries that wait in a session, over all its indexes; 0: none does.
 static BATCH_ENTRIES: GucSetting<i32> = GucSetting::<i32>::new(256 * 1024);
@@ -65,7 +66,7 @@ struct Pending {
     /// Of all batches.
     weight: usize,
     /// Indexes that were built within the transaction, and in which files.
-    built: Vec<(pg_sys::Oid, pg_sys::RelFileNode)>,
+    built: Vec<(pg_sys::Oid, FileName)>,
     subtransaction: pg_sys::SubTransactionId,
     /// Whether nothing may wait any more (rules 1 and 3).
     writes_through: bool,
@@ -89,7 +90,7 @@ impl Pending {
     /// The batch for the index's present file.
     fn position(&self, index: pg_sys::Relation) -> Option<usize> {
         // SAFETY: whoever asks has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
         self.batches.iter().rposition(|batch| batch.is_of(id, file))
     }
 
@@ -97,9 +98,9 @@ impl Pending {
     /// transaction, those of the files that it was copied from (rule 7).
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
         let is_built = self.built.iter().any(|&(built, _)| built == id);
-        let belongs = |batch: &Batch| batch.index() == id && (!is_built || is_same(batch.file(), file));
+        let belongs = |batch: &Batch| batch.index() == id && (!is_built || batch.file() == file);
         let batches = self.batches.iter().enumerate();
         batches
             .filter(|(_, batch)| belongs(batch))
@@ -111,10 +112,10 @@ impl Pending {
     /// copied within the transaction (rule 7).
     fn is_ambiguous(&self, index: pg_sys::Relation) -> bool {
         // SAFETY: the caller has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
         let mut builds = self.built.iter().filter(|&&(built, _)| built == id).peekable();
         builds.peek().is_some()
-            && builds.all(|&(_, built)| !is_same(built, file))
+            && builds.all(|&(_, built)| built != file)
             && self.position(index).is_none()
             && (self.batches.iter()).any(|batch| batch.index() == id && batch.len() > 0)
     }
@@ -163,7 +164,7 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
             // SAFETY: the index is open. Rule 8.
             let (id, file) = unsafe {
                 pg_sys::LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock.cast_signed());
-                ((*index).rd_id, (*index).rd_node)
+                ((*index).rd_id, compat::file_of(index))
             };
             pending.batches.push(Batch::new(id, file));
             pending.batches.len() - 1
@@ -353,6 +354,8 @@ pub(crate) fn forget(index: pg_sys::Relation) {
             pending.count();
         }
         // SAFETY: the caller has the index open.
-        pending.built.push(unsafe { ((*index).rd_id, (*index).rd_node) });
+        pending
+            .built
+            .push(unsafe { ((*index).rd_id, compat::file_of(index)) });
     });
 }

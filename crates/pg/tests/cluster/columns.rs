@@ -347,9 +347,14 @@ impl Schema {
         let plan = plan(client, &query);
         // All of an index is not read into a bitmap.
         let is_all = shape == Shape::Bitmap && plan.contains("Index Scan using");
-        assert!(is_all || plan.contains(shape.node()), "{query}:\n{plan}");
+        // Version 18 sees that two constants cannot both be equal to a column.
+        let is_none = plan.contains("One-Time Filter: false");
         assert!(
-            shape == Shape::Table || shape == Shape::Bitmap || !plan.contains("Sort"),
+            is_all || is_none || plan.contains(shape.node()),
+            "{query}:\n{plan}"
+        );
+        assert!(
+            is_none || shape == Shape::Table || shape == Shape::Bitmap || !plan.contains("Sort"),
             "{query}:\n{plan}"
         );
         let rows = client
@@ -571,4 +576,34 @@ fn one_key_of_several_columns_is_looked_up_by_filters() {
     let by_all = pages(&mut client, &format!("device = {device} AND at = 11"));
     let by_one = pages(&mut client, &format!("device = {device}"));
     assert!(by_all < by_one, "{by_all} pages, {by_one} without filters");
+}
+
+/// Columns may be expressions, and the index may have some of the rows.
+#[test]
+fn expressions_of_some_rows_are_indexed() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (name text, n int4);
+         INSERT INTO t SELECT 'Name ' || i % 50, i FROM generate_series(1, 2000) i;
+         CREATE INDEX t_k ON t USING bedload (lower(name), (n % 10) DESC) INCLUDE (n) WHERE n > 500;
+         INSERT INTO t SELECT 'NAME ' || i % 50, i FROM generate_series(2001, 2100) i;
+         ANALYZE t",
+    );
+    let query = "SELECT count(*) FROM t WHERE lower(name) = 'name 7' AND n % 10 >= 7 AND n > 500";
+    let expected = number(&mut client, query);
+    execute(
+        &mut client,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off",
+    );
+    let plan = plan(&mut client, query);
+    assert!(plan.contains("using t_k"), "{plan}");
+    assert_eq!((number(&mut client, query), expected), (32, 32));
+    execute(
+        &mut client,
+        "UPDATE t SET n = n - 1000 WHERE lower(name) = 'name 7'",
+    );
+    assert_eq!(number(&mut client, query), 12);
+    check(&mut client, "t_k");
 }

@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
+use crate::compat;
 use crate::error::fail;
 use crate::index::{Dead, Index, Way};
 use crate::key::{Entry, Form, KeyRange};
@@ -364,7 +365,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
     // SAFETY: PostgreSQL has the index open and locked. The scan is dropped with the memory that it is allocated in,
     // so also when an error ends it.
     unsafe {
-        if pg_sys::old_snapshot_threshold >= 0 {
+        if compat::snapshots_expire() {
             let message = "access method \"bedload\" does not support old_snapshot_threshold".to_owned();
             fail(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, None);
         }
