@@ -43,28 +43,30 @@ loom: ## Run the models of the in-memory indexes: all ways in which a few thread
 race: ## Run the tests of the in-memory indexes under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	./scripts/thread-sanitizer
 
-PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
+PG_VERSION ?= 15
+PG_CONFIG ?= /usr/lib/postgresql/$(PG_VERSION)/bin/pg_config
 PG_CARGO = cd crates/pg && PGRX_PG_CONFIG_PATH=$(PG_CONFIG) $(CARGO)
+PG_FEATURES = --no-default-features --features pg$(PG_VERSION)
 
 pg-lint: ## Check the PostgreSQL extension as lint does (needs postgresql-server-dev-15 and libclang-dev)
 	$(PG_CARGO) fmt --all --check
-	$(PG_CARGO) clippy --all-targets --features harness --locked -- -D warnings
-	$(PG_CARGO) clippy --locked -- -D warnings
+	$(PG_CARGO) clippy --all-targets $(PG_FEATURES),harness --locked -- -D warnings
+	$(PG_CARGO) clippy $(PG_FEATURES) --locked -- -D warnings
 	$(PG_CARGO) clippy -p bedload-pg-tests --all-targets --locked -- -D warnings
 
-pg-test: ## Test the PostgreSQL extension in private clusters (needs postgresql-15 too)
-	$(PG_CARGO) build --features harness --locked
+pg-test: ## Test the PostgreSQL extension in private clusters (needs postgresql-15 too, or PG_VERSION=16, 17, 18 and PG_CONFIG)
+	$(PG_CARGO) build $(PG_FEATURES),harness --locked
 	$(PG_CARGO) test -p bedload-pg-tests --locked
 
 pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names
-	$(PG_CARGO) build --release --locked
+	$(PG_CARGO) build --release $(PG_FEATURES) --locked
 	install -m 755 crates/pg/target/release/libbedload_pg.so "$$($(PG_CONFIG) --pkglibdir)/bedload_pg.so"
 	install -m 644 crates/pg/bedload.control crates/pg/sql/bedload--0.1.0.sql "$$($(PG_CONFIG) --sharedir)/extension/"
 
 PG_COSTS ?= 400000,3
 
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
-	$(PG_CARGO) build --release --features harness --locked
+	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
 	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture
 
 FUZZ_RUNS ?= 5000

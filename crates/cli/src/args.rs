@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Delete the rows of a range of times
     Delete(DeleteArgs),
+    /// Print or change for how long a table keeps its rows
+    Retention(RetentionArgs),
     /// Remove a table and all its rows
     Drop(DropArgs),
     /// Load, query, check and draw a year of real departures
@@ -65,7 +67,7 @@ pub(crate) struct IngestArgs {
     /// The table
     pub(crate) table: String,
 
-    /// Files: CSV, CSV compressed by gzip, or Parquet; `-` is standard input
+    /// Files: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -230,9 +232,31 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null: String,
 
-    /// A file to write instead of standard output
+    /// A file to write instead of standard output; with --partition, a directory
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Write a file for each day or month in the zone of the time column
+    #[arg(long, value_enum, value_name = "PERIOD", requires = "output", conflicts_with_all = ["limit", "reverse"])]
+    pub(crate) partition: Option<Partition>,
+}
+
+/// A period that gets a file of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Partition {
+    /// Files such as 2013-02-08.parquet
+    Day,
+    /// Files such as 2013-02.parquet
+    Month,
+}
+
+impl From<Partition> for bedload_times::Period {
+    fn from(partition: Partition) -> Self {
+        match partition {
+            Partition::Day => Self::Day,
+            Partition::Month => Self::Month,
+        }
+    }
 }
 
 /// Print what a store holds.
@@ -309,6 +333,38 @@ pub(crate) struct DeleteArgs {
     pub(crate) json: bool,
 }
 
+/// Print or change for how long a table keeps its rows. Rows older than that, counted from the newest row, are deleted
+/// by later writes.
+#[derive(Debug, Args)]
+pub(crate) struct RetentionArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// How long rows are kept: 90min, 36h, 30d, 52w, or `off` to keep them all. Without it, print the present setting
+    #[arg(value_name = "DURATION", value_parser = parse_keep)]
+    pub(crate) keep: Option<Keep>,
+
+    /// Print how many rows would be deleted now, and change nothing
+    #[arg(long, requires = "keep")]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How long rows are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// For ever.
+    All,
+    /// For so many nanoseconds.
+    Nanoseconds(i128),
+}
+
 /// Remove a table and all its rows.
 #[derive(Debug, Args)]
 pub(crate) struct DropArgs {
@@ -354,7 +410,7 @@ pub(crate) struct CsvArgs {
 /// Measure how far a column of a file is from sorted.
 #[derive(Debug, Args)]
 pub(crate) struct SortednessArgs {
-    /// A file: CSV, CSV compressed by gzip, or Parquet; `-` is standard input
+    /// A file: CSV or JSON lines, plain or compressed by gzip, Parquet, or Arrow IPC; `-` is standard input
     pub(crate) file: PathBuf,
 
     /// The column to measure
@@ -378,6 +434,16 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
         b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
         _ => Err("must be one ASCII character, or \\t".to_owned()),
+    }
+}
+
+fn parse_keep(text: &str) -> Result<Keep, String> {
+    if text == "off" {
+        return Ok(Keep::All);
+    }
+    match bedload_times::parse_duration(text) {
+        Ok(nanoseconds) => Ok(Keep::Nanoseconds(nanoseconds)),
+        Err(error) => Err(format!("{error}, or `off`")),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::args::DeleteArgs;
 use crate::exit::{Failure, Result};
-use crate::figures::grouped;
+use crate::figures::rows_text;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::store::{self, TickRange};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     if !args.json {
         // Said before anything is deleted, so that a range that was misunderstood is seen even if the rest fails. A
         // reader that is gone keeps nothing from being deleted.
-        let said = out.line(&format!("{} of table {name}, {described}", count(rows)));
+        let said = out.line(&format!("{} of table {name}, {described}", rows_text(rows)));
         if args.dry_run {
             said?;
         }
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     } else if args.dry_run {
         out.line("nothing was deleted: --dry-run")?;
     } else {
-        out.line(&format!("deleted {}", count(rows)))?;
+        out.line(&format!("deleted {}", rows_text(rows)))?;
     }
     if args.dry_run {
         return Ok(());
@@ -63,11 +63,6 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-fn count(rows: u64) -> String {
-    let plural = if rows == 1 { "" } else { "s" };
-    format!("{} row{plural}", grouped(rows))
 }
 
 /// Both ends of a range as times of the calendar.

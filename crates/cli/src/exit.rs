@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::interrupt::Interruption;
-use crate::output::printable;
+use signal_hook::consts::{SIGHUP, SIGINT};
+
+use crate::printable::printable;
 
 /// The result of a step of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -41,6 +42,48 @@ pub(crate) enum Status {
 impl Status {
     pub(crate) fn is_signal(self) -> bool {
         matches!(self, Self::Hangup | Self::Interrupt | Self::Terminated)
+    }
+}
+
+/// A signal that asked for the end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interruption(i32);
+
+impl Interruption {
+    /// The end that a signal of this number asks for.
+    pub(crate) const fn by(signal: i32) -> Self {
+        Self(signal)
+    }
+
+    fn name(self) -> &'static str {
+        match self.0 {
+            SIGHUP => "SIGHUP",
+            SIGINT => "SIGINT",
+            _ => "SIGTERM",
+        }
+    }
+
+    /// The exit code that shells report for a process that the signal ended.
+    pub(crate) const fn status(self) -> Status {
+        match self.0 {
+            SIGHUP => Status::Hangup,
+            SIGINT => Status::Interrupt,
+            _ => Status::Terminated,
+        }
+    }
+}
+
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ended by {}", self.name())
+    }
+}
+
+impl std::error::Error for Interruption {}
+
+impl From<Interruption> for Failure {
+    fn from(signal: Interruption) -> Self {
+        Self::new(signal.status(), signal.to_string())
     }
 }
 

@@ -16,6 +16,12 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of rows in words.
+pub(crate) fn rows_text(rows: u64) -> String {
+    let plural = if rows == 1 { "" } else { "s" };
+    format!("{} row{plural}", grouped(rows))
+}
+
 /// How many of the rows something is true of, or how many rows it spans, and the share of all that this is.
 struct Measure {
     /// Its name for machines.

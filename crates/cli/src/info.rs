@@ -7,8 +7,9 @@ use crate::args::InfoArgs;
 use crate::exit::{Failure, Result};
 use crate::figures::{estimate_json, estimate_text, grouped};
 use crate::layout;
-use crate::output::printable;
 use crate::output::stdout::Stdout;
+use crate::printable::printable;
+use crate::retention;
 use crate::schema::type_name;
 use crate::store;
 use crate::times::format_ticks;
@@ -83,6 +84,7 @@ fn table_json(table: &TableInfo) -> Value {
         "order": table.order.map(order_json),
         "rows": table.rows,
         "time_column": store::time_name(&table.schema),
+        "retention_ticks": table.retention,
         "first_tick": table.first,
         "last_tick": table.last,
         "columns": columns.collect::<Vec<_>>(),
@@ -114,6 +116,9 @@ fn table_text(table: &TableInfo) -> Result<String> {
     );
     if table.rows > 0 {
         text += &format!("\ntimes    {} to {}", time(table.first)?, time(table.last)?);
+    }
+    if table.retention.is_some() {
+        text += &format!("\nkept     {}", retention::kept_text(table.retention, unit));
     }
     if let Some(order) = table.order.filter(|order| order.total.rows > 0) {
         text += &order_text(&order);

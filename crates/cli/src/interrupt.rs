@@ -6,7 +6,6 @@
 //!
 //! A signal that was ignored when the command began, as `nohup` and shells do for commands in the background, stays ignored.
 
-use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process;
@@ -19,7 +18,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::exit::{Failure, Result, Status};
+use crate::exit::{Failure, Interruption, Result, Status};
 
 /// The first signal that came; 0 if none did.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
@@ -35,37 +34,6 @@ static CATCHING: Mutex<()> = Mutex::new(());
 
 /// The signals of which the third ends the process at once.
 const PATIENCE: u32 = 3;
-
-/// A signal that asked for the end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Interruption(i32);
-
-impl Interruption {
-    fn name(self) -> &'static str {
-        match self.0 {
-            SIGHUP => "SIGHUP",
-            SIGINT => "SIGINT",
-            _ => "SIGTERM",
-        }
-    }
-
-    /// The exit code that shells report for a process that the signal ended.
-    pub(crate) fn status(self) -> Status {
-        match self.0 {
-            SIGHUP => Status::Hangup,
-            SIGINT => Status::Interrupt,
-            _ => Status::Terminated,
-        }
-    }
-}
-
-impl fmt::Display for Interruption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ended by {}", self.name())
-    }
-}
-
-impl std::error::Error for Interruption {}
 
 /// From now on signals end nothing by themselves: they are seen by [`check`] and by [`wait`].
 pub(crate) fn catch() -> Result<()> {
@@ -113,8 +81,8 @@ fn watch(signals: &mut Signals, writer: PipeWriter) {
 }
 
 fn end(signal: i32, why: &str) -> ! {
-    let _ = writeln!(io::stderr(), "bedload: {}; {why}", Interruption(signal));
-    process::exit(i32::from(Interruption(signal).status() as u8))
+    let _ = writeln!(io::stderr(), "bedload: {}; {why}", Interruption::by(signal));
+    process::exit(i32::from(Interruption::by(signal).status() as u8))
 }
 
 /// Those of the signals that the process was not told to ignore.
@@ -135,7 +103,7 @@ fn not_ignored(signals: &[i32]) -> Vec<i32> {
 pub(crate) fn caught() -> Option<Interruption> {
     match CAUGHT.load(Ordering::Acquire) {
         0 => None,
-        signal => Some(Interruption(signal)),
+        signal => Some(Interruption::by(signal)),
     }
 }
 
@@ -147,12 +115,6 @@ pub(crate) fn done() {
 /// Fails if a signal has asked for the end.
 pub(crate) fn check() -> Result<()> {
     caught().map_or(Ok(()), |signal| Err(signal.into()))
-}
-
-impl From<Interruption> for Failure {
-    fn from(signal: Interruption) -> Self {
-        Self::new(signal.status(), signal.to_string())
-    }
 }
 
 /// Waits until `fd` can be read or written without waiting, as `flags` say; an [`Interruption`] if a signal comes first.

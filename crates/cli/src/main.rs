@@ -14,8 +14,11 @@ mod input;
 mod interrupt;
 mod layout;
 mod output;
+mod partition;
 mod picture;
+mod printable;
 mod query;
+mod retention;
 mod salvage;
 mod schema;
 #[cfg(feature = "formats")]
@@ -83,6 +86,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Backup(args) | Command::Restore(args) => backup::copy(args),
         Command::Convert(args) => convert::run(args),
         Command::Delete(args) => delete::run(args),
+        Command::Retention(args) => retention::run(args),
         Command::Drop(args) => tables::drop(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {

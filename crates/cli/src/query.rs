@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
-use bedload::Table;
+use bedload::{Scan, Table};
 
 use crate::args::QueryArgs;
 use crate::condition::Condition;
 use crate::exit::{Failure, Result};
 use crate::interrupt;
 use crate::output::Answer;
+use crate::partition;
 use crate::store::{self, TickRange};
 
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
@@ -30,6 +31,9 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         reverse: args.reverse,
     };
     let schema = query.schema(&table)?;
+    if let (Some(_), Some(directory)) = (args.partition, &args.output) {
+        return partition::write(args, directory, (&table, &query, &schema));
+    }
     let answer = Answer::begin(args.format, args.output.as_deref(), &schema, &args.null)?;
     query.stream(&table, answer).map(drop)
 }
@@ -75,9 +79,9 @@ impl Query<'_> {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
-    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
-        let mut scan = table.range(self.range)?;
+    /// The rows of a range that lies within that of the query.
+    pub(crate) fn scan(&self, table: &Table, range: TickRange) -> Result<Scan> {
+        let mut scan = table.range(range)?;
         if let Some(columns) = self.columns {
             let names: Vec<&str> = columns.iter().map(String::as_str).collect();
             scan = scan.columns(&names)?;
@@ -85,6 +89,12 @@ impl Query<'_> {
         for condition in &self.conditions {
             scan = condition.apply(scan)?;
         }
+        Ok(scan)
+    }
+
+    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
+    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
+        let mut scan = self.scan(table, self.range)?;
         if self.reverse {
             scan = scan.rev();
         }

@@ -107,15 +107,20 @@ fn last(table: &Table, nanos: i128, unit: TimeUnit) -> Result<TickRange> {
     Ok((Bound::Included(from), Bound::Unbounded))
 }
 
+/// The first time of a table in a range.
+pub(crate) fn first_time(table: &Table, range: TickRange) -> Result<Option<i64>> {
+    let time = [time_name(table.schema())];
+    let first = table.range(range)?.columns(&time)?.limit(1).next();
+    first.transpose()?.as_ref().map(tick_in).transpose()
+}
+
 /// The first and the last time of a table.
 pub(crate) fn edges(table: &Table) -> Result<Option<(i64, i64)>> {
     let time = [time_name(table.schema())];
-    let first = table.range(..)?.columns(&time)?.limit(1).next();
+    let first = first_time(table, (Bound::Unbounded, Bound::Unbounded))?;
     let last = table.range(..)?.columns(&time)?.rev().limit(1).next();
-    match (first.transpose()?, last.transpose()?) {
-        (Some(first), Some(last)) => Ok(Some((tick_in(&first)?, tick_in(&last)?))),
-        _ => Ok(None),
-    }
+    let last = last.transpose()?.as_ref().map(tick_in).transpose()?;
+    Ok(first.zip(last))
 }
 
 /// The time in a batch of one row and one column.

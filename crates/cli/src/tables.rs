@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::args::{DropArgs, StoreArgs};
 use crate::exit::Result;
-use crate::figures::grouped;
+use crate::figures::rows_text;
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::store;
@@ -25,8 +25,7 @@ pub(crate) fn drop(args: &DropArgs) -> Result<()> {
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let rows = table.range(..)?.count()?;
-    let plural = if rows == 1 { "" } else { "s" };
-    let (name, described) = (table.name().to_owned(), format!("{} row{plural}", grouped(rows)));
+    let (name, described) = (table.name().to_owned(), rows_text(rows));
     std::mem::drop(table);
     // A signal is heard before the table is removed, and not after: it cannot be brought back.
     interrupt::check()?;

@@ -54,7 +54,7 @@ const RETIRED: u8 = 3;
 /// ```
 pub struct HeapPages {
     payload_len: usize,
-    segments: [OnceLock<Box<[Slot]>>; SEGMENTS],
+    segments: [OnceLock<Box<[HeapSlot]>>; SEGMENTS],
     allocator: Mutex<Allocator>,
     maintained: Mutex<HashSet<PageId>>,
 }
@@ -74,13 +74,13 @@ pub enum HeapPagesError {
     Full,
 }
 
-struct Slot {
-    latch: RwLock<Frame>,
+struct HeapSlot {
+    latch: RwLock<HeapFrame>,
     state: AtomicU8,
 }
 
 /// The payload of a page.
-pub(crate) enum Frame {
+pub(crate) enum HeapFrame {
     /// No life of the page has begun.
     Absent,
     /// Written by batches.
@@ -89,7 +89,7 @@ pub(crate) enum Frame {
     Run(Arc<[u8]>),
 }
 
-impl Frame {
+impl HeapFrame {
     fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Absent => None,
@@ -172,7 +172,7 @@ impl HeapPages {
             .is_ok_and(|slot| slot.state.load(Ordering::Acquire) == state)
     }
 
-    fn slot(&self, id: PageId) -> Result<&Slot> {
+    fn slot(&self, id: PageId) -> Result<&HeapSlot> {
         let index = id.get() - 1;
         let doubling = (index / FIRST_SEGMENT_PAGES + 1).ilog2();
         let first = FIRST_SEGMENT_PAGES * ((1 << doubling) - 1);
@@ -183,16 +183,16 @@ impl HeapPages {
     }
 
     /// The latch of the page, for stores built on this one.
-    pub(crate) fn latch(&self, id: PageId) -> Result<&RwLock<Frame>> {
+    pub(crate) fn latch(&self, id: PageId) -> Result<&RwLock<HeapFrame>> {
         self.slot(id).map(|slot| &slot.latch)
     }
 
     /// A guard on the payload behind a latch that was granted.
     pub(crate) fn guard<'s>(
         id: PageId,
-        granted: RwLockReadGuard<'s, Frame>,
+        granted: RwLockReadGuard<'s, HeapFrame>,
     ) -> Result<MappedRwLockReadGuard<'s, [u8]>> {
-        RwLockReadGuard::try_map(granted, Frame::bytes)
+        RwLockReadGuard::try_map(granted, HeapFrame::bytes)
             .map_err(|_| Error::store(HeapPagesError::NoSuchPage(id)))
     }
 
@@ -204,8 +204,8 @@ impl HeapPages {
         let doubling = (index / FIRST_SEGMENT_PAGES + 1).ilog2();
         self.segments[doubling as usize].get_or_init(|| {
             (0..FIRST_SEGMENT_PAGES << doubling)
-                .map(|_| Slot {
-                    latch: RwLock::new(Frame::Absent),
+                .map(|_| HeapSlot {
+                    latch: RwLock::new(HeapFrame::Absent),
                     state: AtomicU8::new(FREE),
                 })
                 .collect()
@@ -214,7 +214,7 @@ impl HeapPages {
         let generation = allocator.next_generation();
         drop(allocator);
         let slot = self.slot(id)?;
-        *slot.latch.write() = Frame::Owned(vec![0; self.payload_len].into());
+        *slot.latch.write() = HeapFrame::Owned(vec![0; self.payload_len].into());
         slot.state.store(RESERVED, Ordering::Release);
         Ok(Reserved { id, generation })
     }
@@ -238,7 +238,7 @@ impl HeapPages {
             .filter(|&id| self.is_in_state(id, LIVE) || self.is_in_state(id, RETIRED))
             .filter(|&id| {
                 self.latch(id)
-                    .is_ok_and(|latch| matches!(*latch.read(), Frame::Run(_)))
+                    .is_ok_and(|latch| matches!(*latch.read(), HeapFrame::Run(_)))
             })
             .collect()
     }
@@ -317,9 +317,9 @@ impl PageStore for HeapPages {
 
     fn pin(&self, id: PageId) -> Result<Self::Pin<'_>> {
         match &*self.slot(id)?.latch.read() {
-            Frame::Run(bytes) => Ok(Arc::clone(bytes)),
-            Frame::Owned(_) => Err(Error::store(HeapPagesError::NotInRun(id))),
-            Frame::Absent => Err(Error::store(HeapPagesError::NoSuchPage(id))),
+            HeapFrame::Run(bytes) => Ok(Arc::clone(bytes)),
+            HeapFrame::Owned(_) => Err(Error::store(HeapPagesError::NotInRun(id))),
+            HeapFrame::Absent => Err(Error::store(HeapPagesError::NoSuchPage(id))),
         }
     }
 
@@ -382,8 +382,8 @@ pub struct HeapBatch<'s> {
 
 struct Latched<'s> {
     id: PageId,
-    slot: &'s Slot,
-    frame: RwLockWriteGuard<'s, Frame>,
+    slot: &'s HeapSlot,
+    frame: RwLockWriteGuard<'s, HeapFrame>,
 }
 
 impl Latched<'_> {
@@ -394,7 +394,7 @@ impl Latched<'_> {
         }
         // It may have been a long page in an earlier life.
         if self.frame.bytes().is_some_and(|bytes| bytes.len() != payload_len) {
-            *self.frame = Frame::Owned(vec![0; payload_len].into());
+            *self.frame = HeapFrame::Owned(vec![0; payload_len].into());
         }
         self.frame.bytes_mut()
     }
@@ -413,7 +413,7 @@ impl<'s> HeapBatch<'s> {
     pub(crate) fn add_with(
         &mut self,
         id: PageId,
-        latch: impl FnOnce(&'s RwLock<Frame>) -> RwLockWriteGuard<'s, Frame>,
+        latch: impl FnOnce(&'s RwLock<HeapFrame>) -> RwLockWriteGuard<'s, HeapFrame>,
     ) -> Result<()> {
         let mut pages = self.first.iter().chain(&self.others);
         assert!(pages.all(|page| page.id != id), "a batch latches a page once");
@@ -487,7 +487,7 @@ impl RunWriter for HeapRunWriter<'_> {
         let mut padded = payload.to_vec();
         padded.resize(payload.len().max(self.store.payload_len), 0);
         let slot = self.store.slot(page.id)?;
-        *slot.latch.write() = Frame::Run(padded.into());
+        *slot.latch.write() = HeapFrame::Run(padded.into());
         slot.state.store(LIVE, Ordering::Release);
         Ok(())
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockWriteGuard};
 
 use super::error::Result;
-use super::heap_pages::Frame;
+use super::heap_pages::HeapFrame;
 use super::heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapRunWriter};
 use super::page_id::PageId;
 use super::page_store::{Batch, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
@@ -113,7 +113,7 @@ impl MimicPages {
 /// # Panics
 ///
 /// If the latch is not granted in time.
-fn latch_exclusively(latch: &RwLock<Frame>) -> RwLockWriteGuard<'_, Frame> {
+fn latch_exclusively(latch: &RwLock<HeapFrame>) -> RwLockWriteGuard<'_, HeapFrame> {
     latch
         .try_write_for(MimicPages::PATIENCE)
         .expect("an exclusive latch is granted in time: deadlock")

@@ -65,20 +65,55 @@ ALTER OPERATOR FAMILY float_ops USING bedload ADD
     OPERATOR 1 < (float8, float4), OPERATOR 2 <= (float8, float4), OPERATOR 3 = (float8, float4), OPERATOR 4 >= (float8, float4), OPERATOR 5 > (float8, float4),
     OPERATOR 1 < (float4, float8), OPERATOR 2 <= (float4, float8), OPERATOR 3 = (float4, float8), OPERATOR 4 >= (float4, float8), OPERATOR 5 > (float4, float8);
 
--- Entries have the first half of an identifier. Without the operator < the planner takes the index for one without order,
--- which it is where halves are equal; rows are looked at again.
+-- Types in the order of their B-tree comparison, which is support function 1. Text under a collation that compares bytes,
+-- text_pattern_ops and bytea are compared as bytes, without a call.
+CREATE OPERATOR CLASS text_ops DEFAULT FOR TYPE text USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 bttextcmp(text, text);
+
+CREATE OPERATOR CLASS text_pattern_ops FOR TYPE text USING bedload AS
+    OPERATOR 1 ~<~, OPERATOR 2 ~<=~, OPERATOR 3 =, OPERATOR 4 ~>=~, OPERATOR 5 ~>~, FUNCTION 1 bttext_pattern_cmp(text, text);
+
+CREATE OPERATOR CLASS bpchar_ops DEFAULT FOR TYPE bpchar USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 bpcharcmp(bpchar, bpchar);
+
+CREATE OPERATOR CLASS bytea_ops DEFAULT FOR TYPE bytea USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 byteacmp(bytea, bytea);
+
+CREATE OPERATOR CLASS numeric_ops DEFAULT FOR TYPE numeric USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 numeric_cmp(numeric, numeric);
+
+CREATE OPERATOR CLASS interval_ops DEFAULT FOR TYPE interval USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 interval_cmp(interval, interval);
+
+CREATE OPERATOR CLASS timetz_ops DEFAULT FOR TYPE timetz USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 timetz_cmp(timetz, timetz);
+
+CREATE OPERATOR CLASS inet_ops DEFAULT FOR TYPE inet USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 network_cmp(inet, inet);
+
+CREATE OPERATOR CLASS enum_ops DEFAULT FOR TYPE anyenum USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 enum_cmp(anyenum, anyenum);
+
+CREATE OPERATOR CLASS bool_ops DEFAULT FOR TYPE bool USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+
+-- Of uuid_ops entries of one column have the first half of an identifier: without the operator < the planner takes the index
+-- for one without order, which it is where halves are equal, and rows are looked at again. uuid_ordered_ops has all of it.
 CREATE OPERATOR CLASS uuid_ops DEFAULT FOR TYPE uuid USING bedload AS
     OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
 
--- Entries have a hash, which answers for equality alone; rows are looked at again. To be asked for by name.
+CREATE OPERATOR CLASS uuid_ordered_ops FOR TYPE uuid USING bedload AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 uuid_cmp(uuid, uuid);
+
+-- Entries have a hash (support function 7), which answers for equality alone; rows are looked at again. To be asked for by name.
 CREATE OPERATOR CLASS text_hash_ops FOR TYPE text USING bedload AS
-    OPERATOR 3 =, FUNCTION 1 hashtextextended(text, int8);
+    OPERATOR 3 =, FUNCTION 7 hashtextextended(text, int8);
 
 CREATE OPERATOR CLASS bytea_hash_ops FOR TYPE bytea USING bedload AS
-    OPERATOR 3 =, FUNCTION 1 hashvarlenaextended(internal, int8);
+    OPERATOR 3 =, FUNCTION 7 hashvarlenaextended(internal, int8);
 
 CREATE OPERATOR CLASS numeric_hash_ops FOR TYPE numeric USING bedload AS
-    OPERATOR 3 =, FUNCTION 1 hash_numeric_extended(numeric, int8);
+    OPERATOR 3 =, FUNCTION 7 hash_numeric_extended(numeric, int8);
 
 -- Everything that is wrong with an index, a line each. Writers wait meanwhile.
 CREATE FUNCTION bedload_check(index regclass) RETURNS SETOF text

@@ -85,30 +85,32 @@ fn check_rows(opened: &Opened, entries: &[Entry], problems: &mut Vec<String>) {
         let info = pg_sys::BuildIndexInfo(opened.index);
         // So that the build's scan takes the rows of a snapshot, and no others.
         (*info).ii_Concurrent = true;
-        for_each_row(opened.table, opened.index, info, &mut |row| rows.push(row));
+        let form = Index::open(opened.index).form();
+        for_each_row((opened.table, opened.index), form, info, &mut |row| {
+            rows.push(row)
+        });
     }
     rows.sort_unstable();
     for row in rows.iter().filter(|row| entries.binary_search(row).is_err()) {
-        problems.push(format!("{} has no entry", describe(*row)));
+        problems.push(format!("{} has no entry", describe(row)));
     }
-    let mut by_address: Vec<(u64, Entry)> = rows.iter().map(|row| (row.address_bits(), *row)).collect();
-    by_address.sort_unstable();
+    rows.sort_unstable_by_key(Entry::address_bits);
     for entry in entries {
-        let found = by_address.binary_search_by_key(&entry.address_bits(), |&(address, _)| address);
+        let found = rows.binary_search_by_key(&entry.address_bits(), Entry::address_bits);
         if let Ok(at) = found
-            && by_address[at].1 != *entry
+            && !rows[at].is_identical(entry)
         {
-            problems.push(format!("the entry of {} is of another row", describe(*entry)));
+            problems.push(format!("the entry of {} is of another row", describe(entry)));
         }
     }
 }
 
-fn describe(entry: Entry) -> String {
-    let address = entry.address();
-    let block = u32::from(address.ip_blkid.bi_hi) << 16 | u32::from(address.ip_blkid.bi_lo);
-    match entry.value() {
-        Some(value) => format!("row ({block},{}) with value {value}", address.ip_posid),
-        None => format!("row ({block},{}) with null", address.ip_posid),
+fn describe(entry: &Entry) -> String {
+    let row = format!("row ({},{})", entry.block(), entry.address().ip_posid);
+    match (entry.integer(), entry.len_bytes()) {
+        (Some(value), _) => format!("{row} with value {value}"),
+        (None, 0) => format!("{row} with null"),
+        (None, _) => row,
     }
 }
 

@@ -11,13 +11,15 @@ use bedload_pages::{PageId, PageStore, Result};
 use bedload_trees::be_tree::{
     BeTree, BeTreeOptions, BeTreeProblem, LeafTarget, Level, PageVisitor, Progress, Report, SealedBatch,
 };
-use bedload_trees::{I64Order, NoRow, Position, Row};
-use pgrx::{PgSqlErrorCode, pg_sys};
+use bedload_trees::{Position, Row};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 
+use crate::compat;
 use crate::error::{error_point, fail, fail_with, name_of};
 use crate::head::{Appended, Head};
-use crate::key::Entry;
-use crate::pages::{self, Life, Mode, Named, PAYLOAD, PgPages, State};
+use crate::key::{Entry, EntryOrder, EntryRow, Form};
+use crate::pages::{self, Life, Mode, Named, PAYLOAD, PAYLOAD_LEN, PgPages, State};
 
 /// The version of the format of pages that this code writes and reads.
 const FORMAT: u32 = 3;
@@ -38,12 +40,15 @@ fn config() -> BeTreeOptions {
     SETTINGS
 }
 
+/// The most bytes of an entry: pages have room for four.
+const ENTRY_LEN_MAX: usize = PAYLOAD_LEN / 4;
+
 /// Entries that are written, or looked at, between two looks for a cancelled statement.
 const INTERRUPT_ENTRIES: usize = 1024;
 /// Pages that VACUUM merges between two looks at its cost limit.
 const MAINTENANCE_PAGES: u64 = 64;
 
-pub(crate) type Tree<'p> = BeTree<I64Order, NoRow, &'p PgPages>;
+pub(crate) type Tree<'p> = BeTree<EntryOrder, EntryRow, &'p PgPages>;
 
 /// Which way a range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +70,7 @@ pub(crate) struct Index {
     /// The page that names the tree, which block 0 names, and the tree's root.
     tree: (PageId, PageId),
     head: Head,
+    form: Form,
 }
 
 /// The pages that a scan looks at before it returns an entry.
@@ -107,6 +113,7 @@ impl ScanShape {
 struct Remembered {
     tree: (PageId, PageId),
     head: Head,
+    form: Form,
     /// The length of the file when it was last asked for: to ask again costs a call into the system.
     blocks: u32,
 }
@@ -123,7 +130,12 @@ impl Index {
         // SAFETY: the relation is open; `rd_amcache` is ours alone, null or what is put there below.
         unsafe {
             let remembered = (*relation).rd_amcache.cast::<Remembered>();
-            let Remembered { tree, head, blocks } = match remembered.as_ref() {
+            let Remembered {
+                tree,
+                head,
+                form,
+                blocks,
+            } = match remembered.as_ref() {
                 Some(remembered) => *remembered,
                 None => {
                     let found = read_meta(&pages);
@@ -134,20 +146,25 @@ impl Index {
                 }
             };
             pages.expect_blocks(blocks);
-            Self { pages, tree, head }
+            Self {
+                pages,
+                tree,
+                head,
+                form,
+            }
         }
     }
 
     /// Creates an empty index in an empty fork.
-    pub(crate) fn create(pages: PgPages) -> Self {
+    pub(crate) fn create(pages: PgPages, form: Form) -> Self {
         let mut meta = pages.extend_block();
-        let tree = match BeTree::create(&pages, I64Order, NoRow, config()) {
+        let tree = match BeTree::create(&pages, form.order(), form.row(), config()) {
             Ok(tree) => tree,
             // SAFETY: the relation is open, as the pages are.
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
         };
         let tree = (tree.meta(), tree.root());
-        let head = match Head::create(&pages) {
+        let head = match Head::create(&pages, form) {
             Ok(head) => head,
             // SAFETY: as above.
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
@@ -165,7 +182,16 @@ impl Index {
         };
         pages.write_whole(&mut meta, life, &bytes);
         drop(meta);
-        Self { pages, tree, head }
+        Self {
+            pages,
+            tree,
+            head,
+            form,
+        }
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
     }
 
     /// Where the tree is: see [`tree_of`].
@@ -187,14 +213,14 @@ impl Index {
     }
 
     fn tree(&self) -> Tree<'_> {
-        tree_of(&self.pages, self.tree)
+        tree_of(&self.pages, self.tree, self.form)
     }
 
     /// Inserts entries that ascend strictly: few of them into the head, more as a run. Calls `published` as soon as they
     /// are there, then does what maintenance they have made due.
     pub(crate) fn insert(&self, entries: &[Entry], published: impl FnOnce()) {
-        if !Head::takes(entries.len()) {
-            return self.insert_sorted(entries.iter().copied(), published);
+        if !self.head.takes(entries) {
+            return self.insert_sorted(entries.iter().cloned(), published);
         }
         let mut published = Some(published);
         let mut publish = || {
@@ -277,7 +303,7 @@ impl Index {
 
     /// The entries of the head between two, inclusively and ascending, and how many bulk deletions had ended by then. To be
     /// called before the tree is read.
-    pub(crate) fn head_between(&self, from: Entry, to: Entry, dead: Dead) -> (Vec<Entry>, u64) {
+    pub(crate) fn head_between(&self, from: &Entry, to: &Entry, dead: Dead) -> (Vec<Entry>, u64) {
         let mut found = Vec::new();
         let deletions = self.done(self.head.between(&self.pages, from, to, dead, &mut found));
         found.sort_unstable();
@@ -297,9 +323,12 @@ impl Index {
         if in_tree.is_empty() {
             return;
         }
-        let keys: Vec<[u8; 8]> = in_tree.iter().map(|entry| entry.prefix.to_be_bytes()).collect();
-        let dead: Vec<Position<'_>> = (keys.iter().zip(in_tree))
-            .map(|(key, entry)| Position { key, tie: entry.tie })
+        let mut keys = vec![[0; 8]; in_tree.len()];
+        let dead: Vec<Position<'_>> = (keys.iter_mut().zip(in_tree))
+            .map(|(scratch, entry)| Position {
+                key: entry.key(scratch),
+                tie: entry.tie,
+            })
             .collect();
         let mut is_current = || Ok(self.head.deletions(&self.pages)? == deletions);
         self.done(self.tree().hint_dead(&dead, &mut is_current));
@@ -314,12 +343,17 @@ impl Index {
             if number % INTERRUPT_ENTRIES == INTERRUPT_ENTRIES - 1 {
                 interrupt_point();
             }
-            let key = entry.prefix.to_be_bytes();
-            let row = Row::default();
+            let mut scratch = [0; 8];
+            let payload = [entry.borrowed().payload];
+            let variable = if self.form.has_payload() {
+                &payload[..]
+            } else {
+                &[]
+            };
             self.done(batch.put(bedload_trees::Entry {
-                key: &key,
+                key: entry.key(&mut scratch),
                 tie: entry.tie,
-                row,
+                row: Row { fixed: &[], variable },
             }));
         }
         let batch = self.done(batch.seal());
@@ -329,7 +363,7 @@ impl Index {
     fn publish(
         &self,
         tree: &Tree<'_>,
-        mut batch: SealedBatch<'_, I64Order, NoRow, &PgPages>,
+        mut batch: SealedBatch<'_, EntryOrder, EntryRow, &PgPages>,
         published: impl FnOnce(),
     ) {
         let mut maintainer = tree.maintainer();
@@ -368,23 +402,20 @@ impl Index {
                 crate::harness::note(maintainer.done());
                 return;
             }
-            // SAFETY: no latch is held; may sleep, or be cancelled.
-            unsafe { pg_sys::vacuum_delay_point() };
+            compat::vacuum_delay_point();
         }
     }
 
     /// Shows all entries to `visit`, ascending.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
-        let (head, _) = self.head_between(Entry::FIRST, Entry::LAST, Dead::Shown);
+        let (first, last) = self.form.whole();
+        let (head, _) = self.head_between(&first, &last, Dead::Shown);
         let mut head = head.into_iter().peekable();
         let tree = self.tree();
         let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
         let mut count = 0;
         while let Some(entry) = self.done(cursor.next_entry()) {
-            let entry = Entry {
-                prefix: entry.prefix(),
-                tie: entry.tie(),
-            };
+            let entry = self.form.of_run(&entry);
             while let Some(before) = head.next_if(|head| *head < entry) {
                 visit(before);
             }
@@ -405,10 +436,9 @@ impl Index {
         self.seal_all();
         let tree = self.tree();
         let mut deletion = self.done(tree.begin_bulk_delete());
-        let mut is_dead = |tie| is_dead(Entry { prefix: 0, tie });
+        let mut is_dead = |tie| is_dead(Entry::at(0, tie));
         while self.done(deletion.step(&mut is_dead)) {
-            // SAFETY: no latch is held; may sleep, or be cancelled.
-            unsafe { pg_sys::vacuum_delay_point() };
+            compat::vacuum_delay_point();
         }
         self.done(self.head.count_deletion(&self.pages));
         deletion.deleted()
@@ -484,9 +514,45 @@ impl PageVisitor for Named {
     }
 
     fn pause(&mut self) {
-        // SAFETY: no latch is held; may sleep, or be cancelled.
-        unsafe { pg_sys::vacuum_delay_point() };
+        compat::vacuum_delay_point();
     }
+}
+
+/// Ends with an error if an entry is longer than entries may be, as a B-tree does.
+///
+/// # Safety
+///
+/// Both relations are open, and the entry is of the index.
+pub(crate) unsafe fn refuse_if_too_large(
+    index: pg_sys::Relation,
+    table: pg_sys::Relation,
+    form: Form,
+    entry: &Entry,
+) {
+    let (len, key_len) = (entry.len_bytes(), entry.borrowed().key.len());
+    // Whatever the settings are, keys up to this length were taken when the index was built.
+    let key_len_max = Tree::key_len_max(PAYLOAD_LEN, &form.order(), &SETTINGS);
+    let (what, len, limit) = match (key_len > key_len_max, len > ENTRY_LEN_MAX) {
+        (true, _) => ("key", key_len, key_len_max),
+        (false, true) => ("row", len, ENTRY_LEN_MAX),
+        _ => return,
+    };
+    let address = entry.address();
+    // SAFETY: the caller's.
+    let (index, table) = unsafe { (name_of(index), name_of(table)) };
+    let report = ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        format!("index {what} size {len} exceeds bedload maximum {limit} for index \"{index}\""),
+        "bedload",
+    );
+    let row = format!(
+        "Index row references tuple ({},{}) in relation \"{table}\".",
+        entry.block(),
+        address.ip_posid
+    );
+    let hint = "Longer values cannot be indexed.\nConsider an index of a hash of the value: an operator class such as \
+                text_hash_ops keeps one.";
+    report.set_detail(row).set_hint(hint).report(PgLogLevel::ERROR);
 }
 
 /// Ends with an error if the statement was cancelled.
@@ -529,23 +595,28 @@ fn read_meta(pages: &PgPages) -> Remembered {
             "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
         ));
     }
+    // SAFETY: the relation is open, as the pages are.
+    let Ok(form) = (unsafe { Form::of_index(pages.relation()) }) else {
+        damaged("it has a column of a type that this version of bedload does not keep")
+    };
     let (Some(meta), Some(head)) = (PageId::new(number(16)), PageId::new(number(20))) else {
         damaged("its meta page names no tree, or no head")
     };
     drop(latch);
-    let root = match BeTree::open(pages, meta, I64Order, NoRow, config()) {
+    let root = match BeTree::open(pages, meta, form.order(), form.row(), config()) {
         Ok(tree) => tree.root(),
         // SAFETY: the relation is open, as the pages are.
         Err(error) => unsafe { fail_with(pages.relation(), &error) },
     };
     Remembered {
         tree: (meta, root),
-        head: Head::at(head),
+        head: Head::at(head, form),
+        form,
         blocks: pages.known_blocks(),
     }
 }
 
 /// The tree of a meta page and a root, which were looked at when the index was opened first.
-pub(crate) fn tree_of(pages: &PgPages, at: (PageId, PageId)) -> Tree<'_> {
-    BeTree::reopen(pages, at, I64Order, NoRow, config())
+pub(crate) fn tree_of(pages: &PgPages, at: (PageId, PageId), form: Form) -> Tree<'_> {
+    BeTree::reopen(pages, at, form.order(), form.row(), config())
 }

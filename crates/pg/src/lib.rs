@@ -9,12 +9,14 @@
 //! | `head` | pages that collect the entries of small transactions until there are enough for a run |
 //! | `pages` | a page store on PostgreSQL's buffers and WAL |
 //! | `check` | functions for SQL: the check of an index, and what waits |
-//! | `key`, `error` | entries; errors of the server |
+//! | `key` | entries: keys of one column or several, payloads, addresses of rows |
+//! | `compat`, `error` | where versions of the server differ; its errors |
 
 #![expect(unsafe_code, reason = "symbols that the server looks up are exported by name")]
 
 mod am;
 mod check;
+mod compat;
 mod error;
 #[cfg(feature = "harness")]
 mod harness;

@@ -6,12 +6,12 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use bedload_pages::Result;
+use bedload_trees::Position;
 use bedload_trees::be_tree::Cursor;
-use bedload_trees::{I64Order, NoRow, Position};
 
 use crate::error::fail_with;
 use crate::index::{Dead, Index, Tree, Way, tree_of};
-use crate::key::Entry;
+use crate::key::{Entry, EntryOrder, EntryRow, Form};
 use crate::pages::PgPages;
 
 /// Reads ranges of an index window by window, for as long as its relation is open: a window goes on where the one before
@@ -22,11 +22,12 @@ pub(crate) struct Reader {
     /// It borrows `pages`, and is dropped before them.
     tree: Rc<Tree<'static>>,
     pages: Rc<PgPages>,
+    form: Form,
 }
 
 /// A range that is being read.
 struct Reading {
-    cursor: Cursor<'static, I64Order, NoRow, &'static PgPages>,
+    cursor: Cursor<'static, EntryOrder, EntryRow, &'static PgPages>,
     way: Way,
     /// The entry that was read last, if there was one.
     last: Option<Entry>,
@@ -38,16 +39,17 @@ impl Reader {
     ///
     /// The relation of the index stays open, and locked, as long as the result is used; it may be dropped later.
     pub(crate) unsafe fn new(index: Index) -> Self {
-        let at = index.tree_at();
+        let (at, form) = (index.tree_at(), index.form());
         // SAFETY: the caller's: the pages are of the relation that the index has open.
         let pages = Rc::new(unsafe { PgPages::new(index.pages().relation()) });
         pages.expect_blocks(index.pages().known_blocks());
         // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and `tree` is dropped before it.
-        let tree = Rc::new(tree_of(unsafe { &*Rc::as_ptr(&pages) }, at));
+        let tree = Rc::new(tree_of(unsafe { &*Rc::as_ptr(&pages) }, at, form));
         Self {
             cursor: None,
             tree,
             pages,
+            form,
         }
     }
 
@@ -57,12 +59,12 @@ impl Reader {
     }
 
     /// Whether it has read all that a range has in the given direction, `last` being the last of it.
-    pub(crate) fn is_over(&self, way: Way, last: Entry) -> bool {
+    pub(crate) fn is_over(&self, way: Way, last: &Entry) -> bool {
         self.is_at(way, last) && self.cursor.as_ref().is_some_and(|reading| reading.is_over)
     }
 
-    fn is_at(&self, way: Way, last: Entry) -> bool {
-        let at = |reading: &Reading| reading.way == way && reading.last == Some(last);
+    fn is_at(&self, way: Way, last: &Entry) -> bool {
+        let at = |reading: &Reading| reading.way == way && reading.last.as_ref() == Some(last);
         self.cursor.as_ref().is_some_and(at)
     }
 
@@ -71,8 +73,8 @@ impl Reader {
     /// that ends at the same place.
     pub(crate) fn window(
         &mut self,
-        range: (Bound<Entry>, Bound<Entry>),
-        (way, last): (Way, Option<Entry>),
+        range: (Bound<&Entry>, Bound<&Entry>),
+        (way, last): (Way, Option<&Entry>),
         dead: Dead,
         len: usize,
         window: &mut Vec<Entry>,
@@ -80,8 +82,8 @@ impl Reader {
         if !last.is_some_and(|last| self.is_at(way, last)) {
             self.cursor = None;
             let (from, to) = range;
-            let (from_key, to_key) = (key_of(from), key_of(to));
-            let (from, to) = (position(from, &from_key), position(to, &to_key));
+            let (mut from_key, mut to_key) = ([0; 8], [0; 8]);
+            let (from, to) = (position(from, &mut from_key), position(to, &mut to_key));
             // SAFETY: an `Rc` does not move what it holds, nothing borrows that mutably, and the cursor is dropped before
             // it.
             let tree: &'static Tree<'static> = unsafe { &*Rc::as_ptr(&self.tree) };
@@ -109,12 +111,9 @@ impl Reader {
                 reading.is_over = true;
                 break;
             };
-            window.push(Entry {
-                prefix: entry.prefix(),
-                tie: entry.tie(),
-            });
+            window.push(self.form.of_run(&entry));
         }
-        reading.last = window[start..].last().copied().or(last);
+        reading.last = window[start..].last().or(last).cloned();
         self.cursor = Some(reading);
         if way == Way::Down {
             window[start..].reverse();
@@ -130,13 +129,9 @@ impl Reader {
     }
 }
 
-fn key_of(bound: Bound<Entry>) -> [u8; 8] {
-    match bound {
-        Bound::Included(entry) | Bound::Excluded(entry) => entry.prefix.to_be_bytes(),
-        Bound::Unbounded => [0; 8],
-    }
-}
-
-fn position(bound: Bound<Entry>, key: &[u8; 8]) -> Bound<Position<'_>> {
-    bound.map(|entry| Position { key, tie: entry.tie })
+fn position<'k>(bound: Bound<&'k Entry>, scratch: &'k mut [u8; 8]) -> Bound<Position<'k>> {
+    bound.map(|entry| Position {
+        key: entry.key(scratch),
+        tie: entry.tie,
+    })
 }

@@ -87,6 +87,14 @@ impl Clock {
         })
     }
 
+    pub(crate) fn unit(&self) -> TimeUnit {
+        self.unit
+    }
+
+    pub(crate) fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
     fn not_a_time(&self, text: &str) -> Error {
         let unit = unit_name(self.unit);
         let remedy = match text.parse::<i128>() {

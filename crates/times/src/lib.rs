@@ -29,6 +29,7 @@
 mod clock;
 mod duration;
 mod error;
+mod period;
 mod unit;
 mod written;
 mod zone;
@@ -36,6 +37,7 @@ mod zone;
 pub use clock::{Clock, Point};
 pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Result};
+pub use period::Period;
 pub use unit::{nanos_per_tick, parse_unit, ticks_per_second, unit_for_digits, unit_name};
 pub use written::WrittenTime;
 pub use zone::Zone;

@@ -57,6 +57,27 @@ impl Zone {
         }
     }
 
+    /// Seconds by which the zone's clocks are ahead of UTC at an instant.
+    pub(crate) fn offset_at(&self, seconds: i64) -> Option<i32> {
+        let instant = DateTime::from_timestamp(seconds, 0)?.naive_utc();
+        Some(
+            self.zone
+                .offset_from_utc_datetime(&instant)
+                .fix()
+                .local_minus_utc(),
+        )
+    }
+
+    /// Seconds by which the zone's clocks are ahead of UTC when they show `local` for the last time; where they skip it,
+    /// before they do.
+    pub(crate) fn latest_offset_of(&self, local: NaiveDateTime) -> Option<i32> {
+        if let Some(offset) = self.zone.offset_from_local_datetime(&local).latest() {
+            return Some(offset.fix().local_minus_utc());
+        }
+        // Clocks are not changed twice within two days, and no zone is a day from UTC.
+        self.offset_at(local.and_utc().timestamp() - 36 * 3600)
+    }
+
     /// Ticks since 1970 in UTC of a reading of the zone's clocks that is `ticks` since their 1970.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The aims for tables, and the figures seen.
 
-use super::page::{ahead, number};
+use super::figures::{ahead, number};
 use super::results::Results;
 use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN};
 

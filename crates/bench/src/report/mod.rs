@@ -5,6 +5,7 @@
 //! edits a number by hand, and a test finds one that is not in the files.
 
 mod bars;
+mod figures;
 mod page;
 mod results;
 

@@ -4,13 +4,12 @@ use std::fmt::Write;
 use std::io;
 
 use super::bars;
+use super::figures::{ahead, distinct, number, subjects};
 use super::results::{Kept, Results};
-use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN};
+use crate::subjects::tables::TABLE_BASELINE;
 
 const BEGIN: &str = "<!-- table: ";
 const END: &str = "<!-- end -->";
-/// A bound, not a store: it is not among those that we are compared with.
-const FILE_SUBJECT: &str = "parquet";
 
 /// A document with all its tables written from results. A place reads
 ///
@@ -86,69 +85,6 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     Some(text)
 }
 
-/// Names in the order in which they come, each once.
-fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut found: Vec<&str> = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
-}
-
-/// The subjects of records: ours first, the bound last.
-fn subjects(records: &[Kept]) -> Vec<&str> {
-    let mut names = distinct(records.iter().map(|kept| kept.subject.as_str()));
-    names.sort_by_key(|&name| match name {
-        TABLE_BASELINE => (0, name),
-        TABLE_BASELINE_AGAIN => (1, name),
-        FILE_SUBJECT => (3, name),
-        _ => (2, name),
-    });
-    names
-}
-
-/// Whether more of a figure is better.
-fn is_rate(unit: &str) -> bool {
-    matches!(unit, "krows/s" | "times")
-}
-
-/// How far ahead of the best peer we are: above 1, ahead.
-pub(super) fn ahead(results: &Results, file: &str, degree: &str, metric: &str) -> Option<f64> {
-    let ours = results.figure(file, degree, metric, TABLE_BASELINE)?;
-    let (_, records) = results.file(file)?;
-    let peers = subjects(records).into_iter();
-    let peers = peers.filter(|name| ![TABLE_BASELINE, TABLE_BASELINE_AGAIN, FILE_SUBJECT].contains(name));
-    let of_peers = peers.filter_map(|peer| results.figure(file, degree, metric, peer));
-    let medians = of_peers.map(|kept| kept.median);
-    Some(if is_rate(&ours.unit) {
-        ours.median / medians.reduce(f64::max)?
-    } else {
-        medians.reduce(f64::min)? / ours.median
-    })
-}
-
-/// Three digits, or all before the point.
-pub(super) fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.digits$}");
-    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut grouped = String::new();
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) && !grouped.ends_with('-') {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped + rest
-}
-
 /// A line of cells: a name, the medians of subjects, and how far ahead we are.
 fn line(name: &str, metric: &str, file: &str, degree: &str, subjects: &[&str], results: &Results) -> String {
     let cell = |&subject: &&str| {
@@ -200,19 +136,4 @@ fn metrics_of(file: &str, degree: &str, metrics: &str, results: &Results) -> Opt
         );
     }
     Some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn numbers_have_three_digits() {
-        let all = [0.1234, 1.234, 12.34, 123.4, 1234.5, 1_234_567.0, -1234.0];
-        let texts = all.map(number);
-        assert_eq!(
-            texts,
-            ["0.123", "1.23", "12.3", "123", "1,234", "1,234,567", "-1,234"]
-        );
-    }
 }

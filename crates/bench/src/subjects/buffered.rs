@@ -16,13 +16,13 @@ use super::contract::{AnyKey, Subject, count_and_sum};
 const BUFFER_ENTRIES: usize = (512 << 10) / 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Late {
+enum OnLate {
     Flush,
     Insert,
 }
 
 struct Buffered {
-    late: Late,
+    late: OnLate,
     tree: BlinkTree<u64>,
     buffer: RwLock<HashMap<u64, u64>>,
     buffered: AtomicUsize,
@@ -32,7 +32,7 @@ struct Buffered {
 }
 
 impl Buffered {
-    fn new(late: Late) -> Self {
+    fn new(late: OnLate) -> Self {
         Self {
             late,
             tree: BlinkTree::new(),
@@ -71,7 +71,7 @@ impl Buffered {
 impl Subject for Buffered {
     fn insert(&self, key: u64, value: u64) {
         if key < self.greatest.load(Ordering::Relaxed) {
-            if self.late == Late::Flush && self.buffered.load(Ordering::Relaxed) > 0 {
+            if self.late == OnLate::Flush && self.buffered.load(Ordering::Relaxed) > 0 {
                 self.flush();
             }
             self.tree.insert(key, value);
@@ -108,9 +108,9 @@ impl Subject for Buffered {
 }
 
 pub(super) fn flush_on_late() -> Box<dyn Subject> {
-    Box::new(Buffered::new(Late::Flush))
+    Box::new(Buffered::new(OnLate::Flush))
 }
 
 pub(super) fn insert_late() -> Box<dyn Subject> {
-    Box::new(Buffered::new(Late::Insert))
+    Box::new(Buffered::new(OnLate::Insert))
 }

@@ -120,9 +120,6 @@ pub trait SerialSubject {
     }
 }
 
-/// Entries that engines write in one transaction, where those of one thread have transactions.
-pub(super) const TRANSACTION_ENTRIES: usize = 100_000;
-
 /// The value that is stored with a key.
 pub(crate) const fn value_of(key: u64) -> u64 {
     !key
@@ -164,12 +161,7 @@ pub(super) fn key_of_time(time: i64) -> [u8; 8] {
     (time.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// The time of such bytes.
+/// The time that such bytes begin with.
 pub(super) fn time_of_key(key: &[u8]) -> i64 {
-    (word(key) ^ (1 << 63)).cast_signed()
-}
-
-/// The word that these bytes, the highest first, begin with.
-pub(super) fn word(bytes: &[u8]) -> u64 {
-    u64::from_be_bytes(*bytes.first_chunk().expect("8 bytes"))
+    (u64::from_be_bytes(*key.first_chunk().expect("8 bytes")) ^ (1 << 63)).cast_signed()
 }

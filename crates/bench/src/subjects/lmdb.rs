@@ -1,31 +1,21 @@
-//! LMDB by way of heed 0.22: as a durable store of rows, and as a map of one thread.
-//!
-//! As a store it syncs each transaction, and has one for each batch. As a map it never syncs, and writes in long
-//! transactions within which its lookups read too: its tree is measured then, not the disk.
+//! LMDB by way of heed 0.22, as a durable store of rows: it syncs each transaction, and has one for each batch.
 
-#![expect(
-    unsafe_code,
-    reason = "an LMDB environment is opened by an unsafe call, and a transaction lives beside what it borrows"
-)]
+#![expect(unsafe_code, reason = "an LMDB environment is opened by an unsafe call")]
 
-use std::mem::ManuallyDrop;
 use std::ops::Bound;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
 use heed::types::Bytes;
-use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RwTxn};
-use tempfile::TempDir;
+use heed::{Database, Env, EnvOpenOptions, PutFlags};
 
-use super::contract::{
-    RowStore, SerialSubject, TRANSACTION_ENTRIES, add_entry, key_of_time, time_of_key, word,
-};
-use super::row_batches::{Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
+use super::contract::{RowStore, key_of_time, time_of_key};
+use super::row_batches::{ROW_BYTES, RowColumns, Rows, VALUE_BYTES, fold};
 
 /// Address space for the file.
 const MAP_BYTES: usize = 64 << 30;
 
-/// A database of bytes in an environment of its own; durable after each transaction, or without syncs.
+/// A database of bytes in an environment of its own.
 #[derive(Debug)]
 pub struct Lmdb {
     env: Env,
@@ -35,11 +25,11 @@ pub struct Lmdb {
 }
 
 impl Lmdb {
-    fn open(dir: &Path, flags: EnvFlags) -> Self {
+    /// An empty durable store in a directory.
+    #[must_use]
+    pub fn durable(dir: &Path) -> Self {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
-        // SAFETY: without syncs a crash may spoil the file, which is not read after this run.
-        unsafe { options.flags(flags) };
         // SAFETY: the file was just created in a directory of this run, and nobody else maps it.
         let env = unsafe { options.open(dir) }.expect("a fresh directory");
         let mut writing = env.write_txn().expect("begins");
@@ -50,12 +40,6 @@ impl Lmdb {
             entries,
             last: i64::MIN,
         }
-    }
-
-    /// An empty durable store in a directory.
-    #[must_use]
-    pub fn durable(dir: &Path) -> Self {
-        Self::open(dir, EnvFlags::empty())
     }
 
     pub(super) fn rows(dir: &Path) -> Box<dyn RowStore> {
@@ -104,7 +88,7 @@ impl RowStore for Lmdb {
 
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch)) {
         let reading = self.env.read_txn().expect("begins");
-        let mut columns = Columns::between(from, to);
+        let mut columns = RowColumns::between(from, to);
         let (from, to) = (key_of_time(from), key_of_time(to));
         let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
         for entry in self.entries.range(&reading, &bounds).expect("reads") {
@@ -114,86 +98,5 @@ impl RowStore for Lmdb {
             }
         }
         columns.finish().iter().for_each(show);
-    }
-}
-
-/// The same as a map of one thread.
-pub(crate) struct LmdbMap {
-    /// Borrows from the environment; there is one at all times, but while it is being replaced.
-    writing: ManuallyDrop<RwTxn<'static>>,
-    /// From a box, which is taken back when the transaction has ended.
-    database: *mut Lmdb,
-    entries: Database<Bytes, Bytes>,
-    pending: usize,
-    _dir: TempDir,
-}
-
-impl LmdbMap {
-    pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let database = Lmdb::open(dir.path(), EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP);
-        let entries = database.entries;
-        let database = Box::into_raw(Box::new(database));
-        Self {
-            writing: Self::begin(database),
-            database,
-            entries,
-            pending: 0,
-            _dir: dir,
-        }
-    }
-
-    /// Ends the transaction; the caller begins another, or drops everything.
-    fn commit(&mut self) {
-        // SAFETY: the field holds a transaction, and every caller replaces it, or is the destructor.
-        let writing = unsafe { ManuallyDrop::take(&mut self.writing) };
-        writing.commit().expect("commits");
-        self.pending = 0;
-    }
-
-    fn begin(database: *mut Lmdb) -> ManuallyDrop<RwTxn<'static>> {
-        // SAFETY: the pointer is that of a leaked box, which the destructor alone takes back, after the transaction ended.
-        let database: &'static Lmdb = unsafe { &*database };
-        ManuallyDrop::new(database.env.write_txn().expect("begins"))
-    }
-}
-
-impl Drop for LmdbMap {
-    fn drop(&mut self) {
-        self.commit();
-        // SAFETY: the pointer came from a box, and the only transaction that borrowed from it has ended.
-        drop(unsafe { Box::from_raw(self.database) });
-    }
-}
-
-impl SerialSubject for LmdbMap {
-    fn insert(&mut self, key: u64, value: u64) {
-        self.entries
-            .put(&mut self.writing, &key.to_be_bytes(), &value.to_be_bytes())
-            .expect("puts");
-        self.pending += 1;
-        if self.pending == TRANSACTION_ENTRIES {
-            self.drain();
-        }
-    }
-
-    fn get(&mut self, key: u64) -> Option<u64> {
-        let value = self.entries.get(&self.writing, &key.to_be_bytes());
-        value.expect("reads").map(word)
-    }
-
-    fn drain(&mut self) {
-        self.commit();
-        self.writing = Self::begin(self.database);
-    }
-
-    fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
-        let (lower, upper) = (lower.to_be_bytes(), upper.to_be_bytes());
-        let bounds = (Bound::Included(&lower[..]), Bound::Included(&upper[..]));
-        let entries = self.entries.range(&self.writing, &bounds).expect("reads");
-        let entries = entries.map(|entry| entry.expect("reads"));
-        entries.fold((0, 0), |all, (key, value)| {
-            add_entry(all, (word(key), word(value)))
-        })
     }
 }

@@ -1,14 +1,13 @@
 //! Everything that is measured: our indexes and stores, those of the registry, and bounds on them.
 //!
 //! [`contract`] says what a subject answers, in the three roles that scenarios know: an index that threads share
-//! ([`Subject`]), a map of one thread ([`SerialSubject`]), and a durable store of rows ([`RowStore`]). LMDB and RocksDB
-//! take two of them. [`catalogue`] lists who takes part in what.
+//! ([`Subject`]), a map of one thread ([`SerialSubject`]), and a durable store of rows ([`RowStore`]). [`catalogue`] lists who takes part
+//! in what; stores of tables are in [`tables`].
 
 mod bedload;
 mod buffered;
 mod catalogue;
 mod contract;
-mod engines;
 mod indexes;
 mod limits;
 mod lmdb;
@@ -34,10 +33,6 @@ pub use contract::{
     Address, Answers, AnyKey, CACHE_BYTES, Make, MakeRows, RowStore, SCAN_MAX, SerialSubject, Subject,
 };
 pub(crate) use contract::{add_entry, value_of};
-pub(crate) use engines::{Fjall, Redb};
 pub use lmdb::Lmdb;
-pub(crate) use lmdb::LmdbMap;
 pub(crate) use near_sorted::{get_sorting, sum_of_reads};
-#[cfg(feature = "rocksdb")]
-pub(crate) use rocksdb::RocksDbMap;
 pub use row_batches::{COLUMNS, ROW_BYTES, Rows, fold, row_of};

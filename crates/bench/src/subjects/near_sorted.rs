@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bedload_memory::ExclusiveMap;
-use bedload_memory::near_sorted::{BPlusTree, NearSortedTree};
+use bedload_memory::near_sorted::{NearSortedTree, PackedTree};
 use bedload_memory::swa_buffer::{BaseTree, SaTree};
 
 use super::contract::{SerialSubject, add_entry};
@@ -59,7 +59,7 @@ impl SerialSubject for NearSortedTree {
     }
 }
 
-impl SerialSubject for BPlusTree {
+impl SerialSubject for PackedTree {
     #[inline]
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);
@@ -81,7 +81,7 @@ impl SerialSubject for BPlusTree {
     }
 }
 
-impl SerialSubject for SaTree<BPlusTree> {
+impl SerialSubject for SaTree<PackedTree> {
     #[inline]
     fn insert(&mut self, key: u64, value: u64) {
         self.insert(key, value);

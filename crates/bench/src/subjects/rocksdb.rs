@@ -1,4 +1,4 @@
-//! RocksDB: as a durable store of rows, as a map of one thread without its log, and set up for tables. (Feature `rocksdb`.)
+//! RocksDB: as a durable store of rows, and set up for tables. (Feature `rocksdb`.)
 //!
 //! Through the C interface, as distributions ship it: `librocksdb-dev` of Debian 12 is 7.8.
 
@@ -13,13 +13,9 @@ use std::path::Path;
 use std::ptr::{null_mut, slice_from_raw_parts};
 
 use arrow_array::RecordBatch;
-use tempfile::TempDir;
 
-use super::contract::{CACHE_BYTES, RowStore, SerialSubject, add_entry, key_of_time, time_of_key, word};
-use super::row_batches::{Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
-
-/// Room for all blocks of a map, as the other engines have the system's.
-const MAP_CACHE_BYTES: usize = 2 << 30;
+use super::contract::{CACHE_BYTES, RowStore, key_of_time, time_of_key};
+use super::row_batches::{ROW_BYTES, RowColumns, Rows, VALUE_BYTES, fold};
 
 /// What C keeps to itself.
 #[repr(C)]
@@ -55,16 +51,6 @@ unsafe extern "C" {
     fn rocksdb_close(db: Handle);
     fn rocksdb_writeoptions_create() -> Handle;
     fn rocksdb_writeoptions_set_sync(options: Handle, is_set: c_uchar);
-    fn rocksdb_writeoptions_disable_WAL(options: Handle, is_set: c_int);
-    fn rocksdb_put(
-        db: Handle,
-        options: Handle,
-        key: Bytes,
-        key_len: usize,
-        value: Bytes,
-        value_len: usize,
-        error: *mut *mut c_char,
-    );
     fn rocksdb_writebatch_create() -> Handle;
     fn rocksdb_writebatch_put(batch: Handle, key: Bytes, key_len: usize, value: Bytes, value_len: usize);
     fn rocksdb_writebatch_delete_range(batch: Handle, from: Bytes, from_len: usize, to: Bytes, to_len: usize);
@@ -149,20 +135,19 @@ impl Drop for Batch {
 }
 
 impl RocksDb {
-    /// Makes a database in a directory. Each write is synced, or the log is left out.
-    fn create(dir: &Path, cache_bytes: usize, syncs: bool) -> Self {
+    /// Opens a database in a directory, or makes one, whose tables hold what `set` asks of them.
+    fn open(dir: &Path, cache_bytes: usize, syncs: bool, set: impl FnOnce(Handle, Handle)) -> Self {
         let name = CString::new(dir.to_str().expect("a path of this run")).expect("no zeros");
         let mut error = null_mut();
         // SAFETY: every handle was just made by RocksDB, and the name ends with a zero.
         let database = unsafe {
             let (options, table) = (rocksdb_options_create(), rocksdb_block_based_options_create());
             rocksdb_options_set_create_if_missing(options, 1);
-            rocksdb_options_set_compression(options, NO_COMPRESSION);
             rocksdb_block_based_options_set_block_cache(table, rocksdb_cache_create_lru(cache_bytes));
+            set(options, table);
             rocksdb_options_set_block_based_table_factory(options, table);
             let writing = rocksdb_writeoptions_create();
             rocksdb_writeoptions_set_sync(writing, syncs.into());
-            rocksdb_writeoptions_disable_WAL(writing, (!syncs).into());
             Self {
                 db: rocksdb_open(options, name.as_ptr(), &mut error),
                 writing,
@@ -173,43 +158,28 @@ impl RocksDb {
         database
     }
 
-    /// Opens a database in a directory, or makes one, set up as [Setup Options and Basic
-    /// Tuning](https://github.com/facebook/rocksdb/wiki/Setup-Options-and-Basic-Tuning) of RocksDB's wiki advises: blocks of
-    /// 16 KiB, Bloom filters of ten bits a key, dynamic levels, indexes and filters in the cache; LZ4, and ZSTD where
-    /// most data is ([Compression](https://github.com/facebook/rocksdb/wiki/Compression)).
+    /// Set up as [Setup Options and Basic Tuning](https://github.com/facebook/rocksdb/wiki/Setup-Options-and-Basic-Tuning)
+    /// of RocksDB's wiki advises: blocks of 16 KiB, Bloom filters of ten bits a key, dynamic levels, indexes and filters in
+    /// the cache; LZ4, and ZSTD where most data is
+    /// ([Compression](https://github.com/facebook/rocksdb/wiki/Compression)).
     pub(super) fn tuned(dir: &Path, cache_bytes: usize, buffer_bytes: usize, syncs: bool) -> Self {
-        let name = CString::new(dir.to_str().expect("a path of this run")).expect("no zeros");
-        let mut error = null_mut();
-        // SAFETY: every handle was just made by RocksDB, and the name ends with a zero.
-        let database = unsafe {
-            let (options, table) = (rocksdb_options_create(), rocksdb_block_based_options_create());
-            rocksdb_options_set_create_if_missing(options, 1);
-            rocksdb_options_set_compression(options, LZ4);
-            rocksdb_options_set_bottommost_compression(options, ZSTD);
-            rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
-            rocksdb_options_set_max_background_jobs(options, 6);
-            rocksdb_options_set_bytes_per_sync(options, 1 << 20);
-            rocksdb_options_set_write_buffer_size(options, buffer_bytes);
-            rocksdb_block_based_options_set_block_cache(table, rocksdb_cache_create_lru(cache_bytes));
-            rocksdb_block_based_options_set_block_size(table, 16 << 10);
-            rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
-            rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1);
-            rocksdb_block_based_options_set_format_version(table, 5);
-            rocksdb_block_based_options_set_filter_policy(
-                table,
-                rocksdb_filterpolicy_create_bloom_full(10.0),
-            );
-            rocksdb_options_set_block_based_table_factory(options, table);
-            let writing = rocksdb_writeoptions_create();
-            rocksdb_writeoptions_set_sync(writing, syncs.into());
-            Self {
-                db: rocksdb_open(options, name.as_ptr(), &mut error),
-                writing,
-                reading: rocksdb_readoptions_create(),
+        Self::open(dir, cache_bytes, syncs, |options, table| {
+            // SAFETY: both handles were just made by RocksDB.
+            unsafe {
+                rocksdb_options_set_compression(options, LZ4);
+                rocksdb_options_set_bottommost_compression(options, ZSTD);
+                rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
+                rocksdb_options_set_max_background_jobs(options, 6);
+                rocksdb_options_set_bytes_per_sync(options, 1 << 20);
+                rocksdb_options_set_write_buffer_size(options, buffer_bytes);
+                rocksdb_block_based_options_set_block_size(table, 16 << 10);
+                rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
+                rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1);
+                rocksdb_block_based_options_set_format_version(table, 5);
+                let filter = rocksdb_filterpolicy_create_bloom_full(10.0);
+                rocksdb_block_based_options_set_filter_policy(table, filter);
             }
-        };
-        check(error);
-        database
+        })
     }
 
     /// Writes a batch.
@@ -283,7 +253,10 @@ impl RocksDb {
 
     /// An empty durable store in a directory.
     pub(super) fn rows(dir: &Path) -> Box<dyn RowStore> {
-        Box::new(Self::create(&dir.join("rocks"), CACHE_BYTES, true))
+        Box::new(Self::open(&dir.join("rocks"), CACHE_BYTES, true, |options, _| {
+            // SAFETY: the handle was just made by RocksDB.
+            unsafe { rocksdb_options_set_compression(options, NO_COMPRESSION) };
+        }))
     }
 
     /// Writes what is in memory to its tables.
@@ -338,67 +311,12 @@ impl RowStore for RocksDb {
     }
 
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch)) {
-        let mut columns = Columns::between(from, to);
+        let mut columns = RowColumns::between(from, to);
         self.scan(&key_of_time(from), &key_of_time(to), |key, row| {
             if let Some(batch) = columns.push(time_of_key(key), row.chunks_exact(VALUE_BYTES)) {
                 show(&batch);
             }
         });
         columns.finish().iter().for_each(show);
-    }
-}
-
-/// The same as a map of one thread, in a directory that goes with it.
-#[derive(Debug)]
-pub(crate) struct RocksDbMap {
-    database: RocksDb,
-    _dir: TempDir,
-}
-
-impl RocksDbMap {
-    pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        Self {
-            database: RocksDb::create(dir.path(), MAP_CACHE_BYTES, false),
-            _dir: dir,
-        }
-    }
-}
-
-impl SerialSubject for RocksDbMap {
-    fn insert(&mut self, key: u64, value: u64) {
-        let (key, value, mut error) = (key.to_be_bytes(), value.to_be_bytes(), null_mut());
-        // SAFETY: the handles are those of the open database; key and value are copied by the call.
-        unsafe {
-            rocksdb_put(
-                self.database.db,
-                self.database.writing,
-                key.as_ptr().cast(),
-                key.len(),
-                value.as_ptr().cast(),
-                value.len(),
-                &mut error,
-            );
-        }
-        check(error);
-    }
-
-    fn get(&mut self, key: u64) -> Option<u64> {
-        self.database.read(&key.to_be_bytes(), word)
-    }
-
-    fn drain(&mut self) {
-        self.database.flush();
-    }
-
-    fn sum(&self, lower: u64, upper: u64) -> (usize, u64) {
-        let mut all = (0, 0);
-        // A key of nine bytes lies behind all of eight that do not exceed it.
-        let mut end = upper.to_be_bytes().to_vec();
-        end.push(0);
-        self.database.scan(&lower.to_be_bytes(), &end, |key, value| {
-            all = add_entry(all, (word(key), word(value)));
-        });
-        all
     }
 }

@@ -132,14 +132,14 @@ impl Rows {
 
 /// Columns in the making, for stores that give rows.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct RowColumns {
     times: Vec<i64>,
     values: Vec<Vec<u8>>,
     /// Rows that a batch is likely to have.
     rows: usize,
 }
 
-impl Columns {
+impl RowColumns {
     /// Rows of a batch: about as many as our store has in one.
     pub(super) const ROWS: usize = 2048;
 

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::contract::{CACHE_BYTES, RowStore};
-use super::row_batches::{COLUMNS, Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
+use super::row_batches::{COLUMNS, ROW_BYTES, RowColumns, Rows, VALUE_BYTES, fold};
 
 struct Sqlite(Connection);
 
@@ -70,7 +70,7 @@ impl RowStore for Sqlite {
         let sql = "SELECT * FROM t WHERE at >= ?1 AND at < ?2 ORDER BY at";
         let mut select = self.0.prepare_cached(sql).expect("prepares");
         let mut rows = select.query([from, to]).expect("reads");
-        let mut columns = Columns::between(from, to);
+        let mut columns = RowColumns::between(from, to);
         while let Some(row) = rows.next().expect("reads") {
             let value = |column| row.get_ref(column).expect("there").as_blob().expect("a blob");
             let time = row.get(0).expect("a time");

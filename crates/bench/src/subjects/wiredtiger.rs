@@ -17,7 +17,7 @@ use std::ptr::{null, null_mut, slice_from_raw_parts};
 use arrow_array::RecordBatch;
 
 use super::contract::{CACHE_BYTES, RowStore};
-use super::row_batches::{Columns, ROW_BYTES, Rows, VALUE_BYTES, fold};
+use super::row_batches::{ROW_BYTES, RowColumns, Rows, VALUE_BYTES, fold};
 
 /// Seconds of a bucket: about as many rows as a block of the sparse layout has.
 const SECONDS: i64 = 64;
@@ -154,7 +154,7 @@ impl RowStore for WiredTiger {
     }
 
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch)) {
-        let mut columns = Columns::between(from, to);
+        let mut columns = RowColumns::between(from, to);
         let (mut number, mut bytes, mut len) = (0, null(), 0);
         // SAFETY: as in `bucket`.
         unsafe {

@@ -23,8 +23,8 @@ use crate::args::IngestArgs;
 use crate::exit::{Failure, Result, Status};
 use crate::input::{Input, Rejects, Wanted, display_name};
 use crate::interrupt;
-use crate::output::printable;
 use crate::output::stdout::Stdout;
+use crate::printable::printable;
 
 /// Note for a failure after which nothing is undone.
 const STAYS: &str = "the rows are durable and stay in the table";

@@ -11,8 +11,8 @@ use super::target::Target;
 use crate::exit::Result;
 use crate::figures::{grouped, sortedness_json, sortedness_text};
 use crate::input::Rejects;
-use crate::output::printable;
 use crate::output::stdout::Stdout;
+use crate::printable::printable;
 
 /// What a run has done.
 pub(crate) struct Report {

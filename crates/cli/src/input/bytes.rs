@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read};
+#[cfg(feature = "formats")]
+use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -22,14 +24,25 @@ use crate::interrupt;
 const BUFFER_BYTES: usize = 256 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
+const ARROW_MAGIC: [u8; 6] = *b"ARROW1";
+/// A stream begins with a message, and each message since version 0.15 of Arrow with this.
+const ARROW_CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// What a file holds.
 pub(super) enum Content {
-    /// Text, decompressed if need be.
-    Text(Box<dyn BufRead>),
+    /// CSV, decompressed if need be.
+    Csv(Box<dyn BufRead>),
+    /// JSON, one object a line, decompressed if need be.
+    Json(Box<dyn BufRead>),
     /// A Parquet file.
     #[cfg(feature = "formats")]
     Parquet(File),
+    /// An Arrow IPC file.
+    #[cfg(feature = "formats")]
+    Arrow(Counting<File>),
+    /// An Arrow IPC stream.
+    #[cfg(feature = "formats")]
+    ArrowStream(Box<dyn BufRead>),
 }
 
 /// Opens a file or standard input and tells by its first bytes what it holds.
@@ -54,29 +67,48 @@ pub(super) fn open(path: &Path) -> Result<(Content, Progress)> {
     }
     let progress = Progress::of_bytes(metadata.len());
     #[cfg(feature = "formats")]
-    let for_parquet = file.try_clone().map_err(|error| Failure::io(path, &error))?;
+    let whole = file.try_clone().map_err(|error| Failure::io(path, &error))?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(file));
-    if leading(&name, &mut reader)? == Leading::Parquet {
+    let content = match leading(&name, &mut reader)? {
         #[cfg(feature = "formats")]
-        return Ok((Content::Parquet(for_parquet), progress));
-        #[cfg(not(feature = "formats"))]
-        return Err(Failure::input(format!(
-            "{name}: this build reads no Parquet: build the command with its default features"
-        )));
-    }
-    Ok((Content::Text(text(&name, reader)?), progress))
+        Leading::Parquet => Content::Parquet(whole),
+        #[cfg(feature = "formats")]
+        Leading::Arrow => Content::Arrow(progress.counting(whole)),
+        leading => sequential(&name, reader, &leading)?,
+    };
+    Ok((content, progress))
 }
 
 /// Input from a pipe, a terminal or a device.
 fn piped(name: &str, source: impl AsFd + 'static) -> Result<(Content, Progress)> {
     let progress = Progress::of_unknown();
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, progress.counting(Awaited(source)));
-    if leading(name, &mut reader)? == Leading::Parquet {
-        return Err(Failure::input(format!(
+    let leading = leading(name, &mut reader)?;
+    let content = match leading {
+        #[cfg(feature = "formats")]
+        Leading::Parquet => Err(Failure::input(format!(
             "{name}: Parquet is read from its end and cannot be piped in"
-        )));
+        ))),
+        #[cfg(feature = "formats")]
+        Leading::Arrow => Err(Failure::input(format!(
+            "{name}: an Arrow file is read from its end and cannot be piped in; an Arrow stream can"
+        ))),
+        leading => sequential(name, reader, &leading),
+    }?;
+    Ok((content, progress))
+}
+
+/// What can be read from front to back.
+fn sequential(name: &str, reader: impl BufRead + 'static, leading: &Leading) -> Result<Content> {
+    match leading {
+        #[cfg(not(feature = "formats"))]
+        Leading::Parquet | Leading::Arrow | Leading::ArrowStream => Err(Failure::input(format!(
+            "{name}: this build reads no Parquet and no Arrow: build the command with its default features"
+        ))),
+        #[cfg(feature = "formats")]
+        Leading::ArrowStream => Ok(Content::ArrowStream(Box::new(reader))),
+        _ => text(name, reader),
     }
-    Ok((Content::Text(text(name, reader)?), progress))
 }
 
 /// Reads what may keep its reader waiting, until a signal asks for the end.
@@ -98,6 +130,8 @@ impl<F: AsFd> Read for Awaited<F> {
 enum Leading {
     Gzip,
     Parquet,
+    Arrow,
+    ArrowStream,
     Other,
 }
 
@@ -107,38 +141,37 @@ fn leading(name: &str, reader: &mut impl BufRead) -> Result<Leading> {
         Leading::Gzip
     } else if head.starts_with(&PARQUET_MAGIC) {
         Leading::Parquet
+    } else if head.starts_with(&ARROW_MAGIC) {
+        Leading::Arrow
+    } else if head.starts_with(&ARROW_CONTINUATION) {
+        Leading::ArrowStream
     } else {
         Leading::Other
     })
 }
 
 /// The text, decompressed if need be.
-fn text(name: &str, mut reader: impl BufRead + 'static) -> Result<Box<dyn BufRead>> {
+fn text(name: &str, mut reader: impl BufRead + 'static) -> Result<Content> {
     let mut text: Box<dyn BufRead> = if leading(name, &mut reader)? == Leading::Gzip {
         Box::new(BufReader::with_capacity(BUFFER_BYTES, Members::new(reader)))
     } else {
         Box::new(reader)
     };
     let head = text.fill_buf().map_err(|error| text_failure(name, &error))?;
-    if is_json(head) {
-        return Err(Failure::input(format!(
-            "{name}: holds JSON, which is not read; convert it to CSV or Parquet first"
-        )));
+    match first_tokens(head) {
+        (Some(b'{'), Some(b'"' | b'}')) => Ok(Content::Json(text)),
+        (Some(b'['), Some(b'{')) => Err(Failure::input(format!(
+            "{name}: holds a JSON array; write one object a line, as `jq -c '.[]'` does"
+        ))),
+        _ => Ok(Content::Csv(text)),
     }
-    Ok(text)
 }
 
-/// Whether a text begins as JSON objects do, one a line or in an array, and no header of CSV.
-fn is_json(head: &[u8]) -> bool {
-    let mut tokens = head
-        .strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(head)
-        .iter()
-        .filter(|byte| !byte.is_ascii_whitespace());
-    matches!(
-        (tokens.next(), tokens.next()),
-        (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{'))
-    )
+/// The first two bytes of a text that are not blank, by which JSON objects and arrays are told from a header of CSV.
+fn first_tokens(head: &[u8]) -> (Option<u8>, Option<u8>) {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let mut tokens = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
+    (tokens.next(), tokens.next())
 }
 
 /// Why text could not be read: an end that comes too early is the input's fault, the rest the system's.
@@ -204,7 +237,8 @@ impl Progress {
     }
 }
 
-struct Counting<R> {
+/// A reader whose bytes are counted.
+pub(super) struct Counting<R> {
     inner: R,
     read: Arc<AtomicU64>,
 }
@@ -214,5 +248,12 @@ impl<R: Read> Read for Counting<R> {
         let read = self.inner.read(buffer)?;
         self.read.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
+    }
+}
+
+#[cfg(feature = "formats")]
+impl<R: Seek> Seek for Counting<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
     }
 }

@@ -1,13 +1,13 @@
-//! Files of rows: CSV, plain or compressed by gzip, and Parquet.
+//! Files of rows: CSV and JSON lines, plain or compressed by gzip, Parquet, and Arrow IPC.
 
 mod bytes;
-mod csv;
+#[cfg(feature = "formats")]
+mod columnar;
 #[cfg(feature = "formats")]
 mod guard;
 mod gzip;
-#[cfg(feature = "formats")]
-mod parquet;
 mod rejects;
+mod text;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,8 +18,11 @@ use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 use arrow_select::filter::filter;
 
 use self::bytes::{Content, Progress};
+#[cfg(feature = "formats")]
+use self::columnar::ColumnarRows;
 pub(crate) use self::rejects::{OnError, Rejects};
 use self::rejects::{Place, Reason, Reject};
+use self::text::TextRows;
 use crate::exit::{Failure, Result};
 
 /// Columns that are read from a file, at most: rows of more fit in no page.
@@ -173,9 +176,16 @@ impl Input {
         let (content, progress) = bytes::open(path)?;
         let name = display_name(path);
         let rows: Box<dyn Rows> = match content {
-            Content::Text(text) => Box::new(csv::CsvRows::open(name, text, wanted.clone())?),
+            Content::Csv(text) => Box::new(TextRows::open_csv(name, text, wanted.clone())?),
+            Content::Json(text) => Box::new(TextRows::open_json(name, text, wanted.clone())?),
             #[cfg(feature = "formats")]
-            Content::Parquet(file) => Box::new(parquet::ParquetRows::open(name, file, wanted, &progress)?),
+            Content::Parquet(file) => Box::new(ColumnarRows::open_parquet(name, file, wanted, &progress)?),
+            #[cfg(feature = "formats")]
+            Content::Arrow(file) => Box::new(ColumnarRows::open_arrow(name, file, wanted, &progress)?),
+            #[cfg(feature = "formats")]
+            Content::ArrowStream(stream) => {
+                Box::new(ColumnarRows::open_arrow_stream(name, stream, wanted, &progress)?)
+            }
         };
         Ok(Self { rows, progress })
     }

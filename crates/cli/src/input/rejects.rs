@@ -24,6 +24,8 @@ pub(crate) enum OnError {
 pub(crate) enum Place {
     /// A line of a text, counted from 1.
     Line(u64),
+    /// A line of a text and a column of that line, both counted from 1.
+    Column(u64, usize),
     /// A row of a file that has no lines, counted from 1.
     #[cfg(feature = "formats")]
     Row(u64),
@@ -33,6 +35,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "{line}"),
+            Self::Column(line, column) => write!(f, "{line}:{column}"),
             #[cfg(feature = "formats")]
             Self::Row(row) => write!(f, " row {row}"),
         }
@@ -55,6 +58,10 @@ pub(crate) enum Reason {
     FieldCount,
     /// A field is no UTF-8.
     NotUtf8,
+    /// The line is no JSON object.
+    NotAnObject,
+    /// A JSON object names a column that the first rows did not have.
+    UnknownColumn,
 }
 
 impl fmt::Display for Reason {
@@ -65,6 +72,8 @@ impl fmt::Display for Reason {
             Self::UnreadableValue { column } => write!(f, "unreadable value in {column}"),
             Self::FieldCount => f.write_str("wrong number of fields"),
             Self::NotUtf8 => f.write_str("not UTF-8"),
+            Self::NotAnObject => f.write_str("not a JSON object"),
+            Self::UnknownColumn => f.write_str("unknown column"),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod csv;
 mod destination;
-mod printable;
 pub(crate) mod stdout;
 mod table;
 
@@ -20,7 +19,6 @@ use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterPr
 
 use self::csv::CsvWriter;
 pub(crate) use self::destination::Destination;
-pub(crate) use self::printable::printable;
 use self::table::TableWriter;
 use crate::exit::{Failure, Result};
 #[cfg(feature = "formats")]
@@ -48,6 +46,23 @@ pub(crate) enum Format {
     /// Arrow IPC, stream
     #[cfg(feature = "formats")]
     ArrowStream,
+}
+
+impl Format {
+    /// How the names of its files end.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Table => "txt",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            #[cfg(feature = "formats")]
+            Self::Parquet => "parquet",
+            #[cfg(feature = "formats")]
+            Self::Arrow => "arrow",
+            #[cfg(feature = "formats")]
+            Self::ArrowStream => "arrows",
+        }
+    }
 }
 
 /// Writes an answer, batch by batch. A file appears under its name when the answer is whole, not before.

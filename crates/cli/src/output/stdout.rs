@@ -5,8 +5,8 @@ use std::io::{self, StdoutLock, Write};
 
 use serde_json::Value;
 
-use super::printable::{printable, printable_json};
 use crate::exit::{Failure, Result};
+use crate::printable::{printable, printable_json};
 
 /// Standard output. Unlike `println!`, a write that fails is an error and not a panic.
 pub(crate) struct Stdout(StdoutLock<'static>);

@@ -7,7 +7,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::ArrowError;
 use arrow_schema::SchemaRef;
 
-use super::printable::printable;
+use crate::printable::printable;
 
 /// Rows that are held back to find the widths of the columns.
 const MEASURED_ROWS: usize = 1000;

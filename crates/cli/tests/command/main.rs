@@ -8,10 +8,12 @@
 mod crash;
 mod demo;
 mod errors;
+mod formats;
 mod harness;
 mod hostile;
 mod ingest;
 mod query;
+mod retention;
 mod round_trip;
 mod signals;
 mod sortedness;

@@ -381,3 +381,71 @@ fn rows_that_meet_conditions() {
         assert!(message.contains(reason), "{condition}: {message}");
     }
 }
+
+#[test]
+fn a_file_for_each_day_or_month() {
+    let place = Place::new();
+    let row = |hour: i64| format!("{},{hour}\n", 1_362_000_000 + hour * 3600);
+    place.write(
+        "a.csv",
+        "t,n\n".to_owned() + &(0..72).map(row).collect::<String>(),
+    );
+    let schema = "--schema=t:timestamp(s, America/New_York),n:int64";
+    place
+        .run_with(&["ingest", "s", "t", "a.csv", "--time", "t", schema])
+        .succeeds();
+    let whole = place.output("query s t --format csv");
+    let said = place.output("query s t --format csv --partition day --output days");
+    assert_eq!(said, "72 rows in 4 files of days\n");
+    let mut names: Vec<String> = std::fs::read_dir(place.path("days"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let expected = [
+        "2013-02-27.csv",
+        "2013-02-28.csv",
+        "2013-03-01.csv",
+        "2013-03-02.csv",
+    ];
+    assert_eq!(names, expected);
+    let read = |file: &str| std::fs::read_to_string(place.path(file)).unwrap();
+    let mut joined = "t,n\n".to_owned();
+    for name in &names {
+        let part = read(&format!("days/{name}"));
+        let rows = part.strip_prefix("t,n\n").unwrap();
+        let day = name.strip_suffix(".csv").unwrap();
+        assert!(rows.lines().all(|row| row.starts_with(day)), "{part}");
+        joined += rows;
+    }
+    assert_eq!(joined, whole);
+
+    // Files for periods of which no row is in the answer are not written.
+    let said = place.output(
+        "query s t --format parquet --partition month --from 2013-02-28 --columns t --where n>=40 --output months",
+    );
+    assert_eq!(said, "32 rows in 1 file of months\n");
+    place.output("ingest march t months/2013-03.parquet --time t");
+    assert_eq!(place.json("info march --json")["tables"][0]["rows"], 32);
+    let said = place.output("query s t --format csv --partition day --to 2013 --output none");
+    assert_eq!(said, "0 rows in 0 files of none\n");
+}
+
+#[test]
+fn a_partition_that_makes_no_files_is_wrong_usage() {
+    let place = with_store();
+    for options in [
+        "--partition day --output d",
+        "--partition day --format csv",
+        "--partition week --format csv --output d",
+        "--partition day --format csv --output d --limit 1",
+        "--partition day --format csv --output d --reverse",
+    ] {
+        place.run(&format!("query s t {options}")).fails(2);
+    }
+    assert!(!place.path("d").exists());
+    // A file where the directory is to be.
+    place
+        .run("query s t --partition day --format csv --output a.csv")
+        .fails(5);
+}

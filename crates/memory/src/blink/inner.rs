@@ -22,7 +22,7 @@ pub(crate) const INNER_CAP: usize = if cfg!(any(test, miri, loom)) { 8 } else { 
 #[repr(C, align(64))]
 pub(crate) struct Inner<W: Words> {
     header: Header<W>,
-    separators: W::Columns<INNER_CAP>,
+    separators: W::KeyColumns<INNER_CAP>,
     first_child: AtomicPtr<Header<W>>,
     /// The child to the right of each separator.
     children: [AtomicPtr<Header<W>>; INNER_CAP],

@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 pub(crate) struct Header<W: Words> {
     pub(crate) latch: VersionLatch,
     right: AtomicPtr<Self>,
-    high: W::Columns<1>,
+    high: W::KeyColumns<1>,
     len: AtomicU32,
     kind: Kind,
     level: u8,

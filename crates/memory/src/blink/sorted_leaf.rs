@@ -25,7 +25,7 @@ pub(crate) const LEAF_CAP: usize = if cfg!(any(test, miri, loom)) { 8 } else { 6
 #[repr(C, align(64))]
 pub(crate) struct SortedLeaf<W: Words> {
     header: Header<W>,
-    keys: W::Columns<LEAF_CAP>,
+    keys: W::KeyColumns<LEAF_CAP>,
     values: [AtomicU64; LEAF_CAP],
 }
 

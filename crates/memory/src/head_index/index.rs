@@ -7,9 +7,9 @@ use crossbeam_epoch as epoch;
 
 use super::layout::{Home, Layout, Part};
 use super::maps::Maps;
-use super::measure::{WINDOW, Window};
+use super::measure::{WINDOW, WriteWindow};
 use super::options::{HeadIndexOptions, HeadKind, HeadWork};
-use super::presence::{Barrier, Present, Slot};
+use super::presence::{Barrier, Present, WriterSlot};
 use super::role::{Role, UNITED_FROM};
 use crate::map::key::Key;
 use crate::map::memory_use::MemoryUse;
@@ -54,7 +54,7 @@ const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
 pub struct HeadIndex<K: Key> {
     pub(super) layout: Layout<K::Words>,
     pub(super) maps: Maps<K>,
-    pub(super) slots: Box<[Slot<K::Words>]>,
+    pub(super) slots: Box<[WriterSlot<K::Words>]>,
     pub(super) barrier: Barrier,
     role: Mutex<Role<K::Words>>,
     /// Held while [`SHARED_SLOT`] is used.
@@ -83,7 +83,7 @@ impl<K: Key> HeadIndex<K> {
         Self {
             layout: Layout::new(options.first),
             maps,
-            slots: (0..WRITERS).map(|_| Slot::new()).collect(),
+            slots: (0..WRITERS).map(|_| WriterSlot::new()).collect(),
             barrier: Barrier::new(),
             role: Mutex::new(Role::new()),
             shared_slot: Mutex::new(()),
@@ -126,7 +126,7 @@ impl<K: Key> HeadIndex<K> {
 
     /// Inserts what the writer's log and lane have not taken.
     #[inline(never)]
-    fn insert_refused(&self, writer: usize, slot: &Slot<K::Words>, (key, value): (K, u64)) {
+    fn insert_refused(&self, writer: usize, slot: &WriterSlot<K::Words>, (key, value): (K, u64)) {
         let words = key.to_words();
         let present = slot.enter(self.barrier);
         if slot.leases(&words, self.layout.generation()) {
@@ -140,7 +140,7 @@ impl<K: Key> HeadIndex<K> {
     }
 
     #[cold]
-    fn with_shared_slot<T>(&self, write: impl FnOnce(&Slot<K::Words>) -> T) -> T {
+    fn with_shared_slot<T>(&self, write: impl FnOnce(&WriterSlot<K::Words>) -> T) -> T {
         let _writing = self.shared_slot.lock().unwrap_or_else(PoisonError::into_inner);
         write(&self.slots[SHARED_SLOT])
     }
@@ -149,7 +149,7 @@ impl<K: Key> HeadIndex<K> {
     fn insert_elsewhere<'s>(
         &self,
         writer: Option<usize>,
-        slot: &'s Slot<K::Words>,
+        slot: &'s WriterSlot<K::Words>,
         mut present: Present<'s, K::Words>,
         (key, value): (K, u64),
     ) {
@@ -189,7 +189,7 @@ impl<K: Key> HeadIndex<K> {
     }
 
     /// Counts an insert, and so many that went to a lane before it: they are late if it is.
-    fn note(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: &K::Words, before: u64) {
+    fn note(&self, writer: Option<usize>, slot: &WriterSlot<K::Words>, key: &K::Words, before: u64) {
         slot.note_late(key, before + 1);
         if slot.may_help() {
             self.help(writer, slot, key);
@@ -198,7 +198,7 @@ impl<K: Key> HeadIndex<K> {
 
     /// Looks at what the last window was, and moves a chunk, if there is anything to move and nobody else is at it.
     #[cold]
-    fn help(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: &K::Words) {
+    fn help(&self, writer: Option<usize>, slot: &WriterSlot<K::Words>, key: &K::Words) {
         slot.note_help();
         let Ok(mut role) = self.role.try_lock() else {
             return;
@@ -261,7 +261,7 @@ impl<K: Key> HeadIndex<K> {
         self.remove_in(Some(writer), &self.slots[writer], key)
     }
 
-    fn remove_in(&self, writer: Option<usize>, slot: &Slot<K::Words>, key: K) -> Option<u64> {
+    fn remove_in(&self, writer: Option<usize>, slot: &WriterSlot<K::Words>, key: K) -> Option<u64> {
         let words = key.to_words();
         let mut backoff = Backoff::default();
         let removed = loop {
@@ -391,7 +391,7 @@ impl<K: Key> HeadIndex<K> {
     }
 }
 
-impl<W: Words> Slot<W> {
+impl<W: Words> WriterSlot<W> {
     /// Whether the lease covers a key, if it is of this generation.
     #[inline]
     fn leases(&self, key: &W, generation: u64) -> bool {
@@ -458,9 +458,9 @@ impl<W: Words> Slot<W> {
     }
 
     /// Ends the window and begins another, if it is time.
-    fn end_window(&self, key: &W) -> Option<Window> {
+    fn end_window(&self, key: &W) -> Option<WriteWindow> {
         let writes = self.writes();
-        let window = Window {
+        let window = WriteWindow {
             writes: writes - self.window_at.load(Ordering::Relaxed),
             late: self.late.load(Ordering::Relaxed),
             removed: self.removed.load(Ordering::Relaxed),

@@ -32,9 +32,9 @@ pub(super) struct Layout<W: Words> {
     /// Low bits of a key that are filled for the limit.
     step_bits: AtomicU32,
     freeze: AtomicU32,
-    limits: W::Columns<PARTS>,
+    limits: W::KeyColumns<PARTS>,
     /// Keys above the first, up to the second, are frozen.
-    frozen: W::Columns<2>,
+    frozen: W::KeyColumns<2>,
     raises: AtomicU64,
     thawed: AtomicU64,
 }

@@ -5,7 +5,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::presence::{Barrier, Slot};
+use super::presence::{Barrier, WriterSlot};
 use super::{HeadIndex, HeadIndexOptions, HeadKind};
 use crate::sync::exploration::explore;
 use crate::sync::primitive::{AtomicU64, Ordering};
@@ -37,7 +37,11 @@ fn unite(index: &HeadIndex<u64>) {
 #[test]
 fn loom_who_is_present_is_seen_or_sees_the_change() {
     explore(3, || {
-        let shared = Arc::new((Slot::<[u64; 1]>::new(), AtomicU64::new(0), AtomicU64::new(0)));
+        let shared = Arc::new((
+            WriterSlot::<[u64; 1]>::new(),
+            AtomicU64::new(0),
+            AtomicU64::new(0),
+        ));
         let writer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {

@@ -32,13 +32,13 @@ pub(super) struct Maps<K: Key> {
 }
 
 /// What is done to whichever map it is.
-pub(super) trait Map<K: Key>: SharedMap<K> + Leaves<K::Words> {
+pub(super) trait HomeMap<K: Key>: SharedMap<K> + Leaves<K::Words> {
     fn add_memory_use(&self, memory: &mut MemoryUse);
 }
 
 macro_rules! maps {
     ($($map:ident)*) => {$(
-        impl<K: Key> Map<K> for $map<K> {
+        impl<K: Key> HomeMap<K> for $map<K> {
             fn add_memory_use(&self, memory: &mut MemoryUse) {
                 memory.add(&self.memory_use());
             }
@@ -118,7 +118,7 @@ impl<K: Key> Maps<K> {
     }
 
     /// The map of this kind, if there is one.
-    pub(super) fn map<'g>(&'g self, kind: HeadKind, guard: &'g Guard) -> Option<&'g dyn Map<K>> {
+    pub(super) fn map<'g>(&'g self, kind: HeadKind, guard: &'g Guard) -> Option<&'g dyn HomeMap<K>> {
         match kind {
             HeadKind::SbTree => Some(&self.sb_tree),
             HeadKind::BlinkHash => get(&self.blink_hash, guard).map(|map| map as _),

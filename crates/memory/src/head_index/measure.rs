@@ -21,7 +21,7 @@ const COUNTED: u32 = 64;
 
 /// What the writes of a thread were since the last window ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(super) struct WriteWindow {
     pub(super) writes: u64,
     /// Inserts of late keys.
     pub(super) late: u64,
@@ -66,7 +66,7 @@ impl Gauge {
     pub(super) fn take(
         &mut self,
         slot: usize,
-        window: &Window,
+        window: &WriteWindow,
         head: HeadKind,
         options: &HeadIndexOptions,
     ) -> Option<HeadKind> {
@@ -123,7 +123,7 @@ mod tests {
         let options = HeadIndexOptions::new();
         let mut head = HeadKind::SbTree;
         let next = |(number, share): (usize, u64)| {
-            let window = Window {
+            let window = WriteWindow {
                 writes: WINDOW,
                 late: share * WINDOW / 100,
                 removed: 0,

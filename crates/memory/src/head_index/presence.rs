@@ -21,18 +21,18 @@ use crate::sync::primitive::{AtomicU64, Ordering, fence};
 /// What a writer keeps for itself. See the [module](self).
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub(super) struct Slot<W: Words> {
+pub(super) struct WriterSlot<W: Words> {
     turn: AtomicU64,
     /// The least and the greatest key of the SB-tree's head, as the layout had it in this generation: who inserts one of these
     /// need not look at the layout.
     pub(super) lease_generation: AtomicU64,
-    pub(super) lease: W::Columns<2>,
+    pub(super) lease: W::KeyColumns<2>,
     /// Keys below this one are late.
-    pub(super) mark: W::Columns<1>,
+    pub(super) mark: W::KeyColumns<1>,
     /// Of the present window.
     pub(super) late: AtomicU64,
     /// The mark of the next window.
-    pub(super) next_mark: W::Columns<1>,
+    pub(super) next_mark: W::KeyColumns<1>,
     pub(super) removed: AtomicU64,
     /// Entries appended without being present.
     pub(super) appended: AtomicU64,
@@ -48,11 +48,11 @@ pub(super) struct Slot<W: Words> {
 /// The slot's thread is present until this is dropped.
 #[derive(Debug)]
 pub(super) struct Present<'s, W: Words> {
-    slot: &'s Slot<W>,
+    slot: &'s WriterSlot<W>,
     turn: u64,
 }
 
-impl<W: Words> Slot<W> {
+impl<W: Words> WriterSlot<W> {
     pub(super) fn new() -> Self {
         let (mark, next_mark) = (W::new_columns(), W::new_columns());
         W::MIN.store(&mark, 0);

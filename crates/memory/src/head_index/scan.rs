@@ -6,8 +6,7 @@ use crossbeam_epoch as epoch;
 
 use super::index::HeadIndex;
 use crate::map::key::Key;
-use crate::map::range::{End, Leaves, words_of};
-use crate::sb_tree::inclusive;
+use crate::map::range::{End, Leaves, inclusive, words_of};
 use crate::search::columns::Words;
 
 impl<K: Key> HeadIndex<K> {

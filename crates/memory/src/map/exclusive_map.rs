@@ -1,17 +1,18 @@
-//! What the trees of this room have in common, and what lets several threads use one.
+//! What maps of one writer have in common, and what lets several threads use one.
 
 use std::ops::{Bound, RangeBounds};
 
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
-use super::range::{End, Leaves, Range};
+use super::range;
+use super::range::{End, Leaves, Range, words_of};
 use super::shared_map::SharedMap;
 
 /// An ordered map from `u64` to `u64` for one writer, or several readers, at a time.
 ///
 /// ```
 /// use bedload_memory::ExclusiveMap;
-/// use bedload_memory::near_sorted::{BPlusTree, NearSortedTree};
+/// use bedload_memory::near_sorted::{PackedTree, NearSortedTree};
 ///
 /// fn newest(map: &impl ExclusiveMap) -> Option<(u64, u64)> {
 ///     let (mut entries, mut to) = (Vec::new(), Some(u64::MAX));
@@ -131,17 +132,7 @@ impl<M: ExclusiveMap> SharedMap<u64> for Locked<M> {
 
 /// The least and the greatest key within the bounds; none if no key can be.
 pub(crate) fn inclusive(bounds: impl RangeBounds<u64>) -> Option<(u64, u64)> {
-    let lower = match bounds.start_bound() {
-        Bound::Unbounded => 0,
-        Bound::Included(&key) => key,
-        Bound::Excluded(&key) => key.checked_add(1)?,
-    };
-    let upper = match bounds.end_bound() {
-        Bound::Unbounded => u64::MAX,
-        Bound::Included(&key) => key,
-        Bound::Excluded(&key) => key.checked_sub(1)?,
-    };
-    (lower <= upper).then_some((lower, upper))
+    range::inclusive(words_of(bounds)).map(|([lower], [upper])| (lower, upper))
 }
 
 /// Bounds as the indexes in memory have them.
@@ -149,23 +140,42 @@ pub(crate) type Bounds = (Bound<[u64; 1]>, Bound<[u64; 1]>);
 
 impl<M: ExclusiveMap> Leaves<[u64; 1]> for Locked<M> {
     fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
-        self.read(|map| OneAtATime(map).read(from, bounds, entries))
+        self.read(|map| Leaves::read(map, from, bounds, entries))
     }
 }
 
-/// Any map of this room, as the iterator of the indexes in memory reads it.
-#[derive(Debug)]
-pub(crate) struct OneAtATime<'m, M>(pub(crate) &'m M);
-
-impl<M: ExclusiveMap> Leaves<[u64; 1]> for OneAtATime<'_, M> {
+impl<M: ExclusiveMap> Leaves<[u64; 1]> for M {
     fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
         let (lower, upper) = inclusive((bounds.0.map(|[key]| key), bounds.1.map(|[key]| key)))?;
         let mut read = Vec::new();
         let next = match from {
-            End::Least => self.0.read_up(lower, upper, &mut read),
-            End::Greatest => self.0.read_down(lower, upper, &mut read).map(|key| key + 1),
+            End::Least => self.read_up(lower, upper, &mut read),
+            End::Greatest => self.read_down(lower, upper, &mut read).map(|key| key + 1),
         };
         entries.extend(read.into_iter().map(|(key, value)| ([key], value)));
         next.map(|key| [key])
     }
 }
+
+/// The operations of [`ExclusiveMap`] that a map has by the same names.
+macro_rules! exclusive_operations {
+    () => {
+        fn insert(&mut self, key: u64, value: u64) {
+            self.insert(key, value);
+        }
+
+        fn get(&self, key: u64) -> Option<u64> {
+            self.get(key)
+        }
+
+        fn remove(&mut self, key: u64) -> Option<u64> {
+            self.remove(key)
+        }
+
+        fn check_structure(&self) -> Result<(), String> {
+            self.check_structure()
+        }
+    };
+}
+
+pub(crate) use exclusive_operations;

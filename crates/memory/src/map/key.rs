@@ -35,7 +35,7 @@ pub(crate) mod sealed {
         /// Copies `count` keys of columns, from place `from` on, to the beginning of `target`: fewer if either ends
         /// before.
         fn copy_keys<const CAP: usize>(
-            columns: &<Self::Words as Words>::Columns<CAP>,
+            columns: &<Self::Words as Words>::KeyColumns<CAP>,
             from: usize,
             count: usize,
             target: &mut [Self],

@@ -51,7 +51,7 @@ impl<'s, K: Key> Output<'s, K> {
     #[inline]
     pub(crate) fn copy<const CAP: usize>(
         &mut self,
-        keys: &<K::Words as Words>::Columns<CAP>,
+        keys: &<K::Words as Words>::KeyColumns<CAP>,
         values: &[AtomicU64; CAP],
         from: usize,
         count: usize,

@@ -106,6 +106,21 @@ pub(crate) fn words_of<K: Key>(bounds: impl RangeBounds<K>) -> (Bound<K::Words>,
     )
 }
 
+/// The least and the greatest key between the bounds; none if there is none.
+pub(crate) fn inclusive<W: Words>((lower, upper): (Bound<W>, Bound<W>)) -> Option<(W, W)> {
+    let start = match lower {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.successor()?,
+        Bound::Unbounded => W::MIN,
+    };
+    let end = match upper {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.predecessor()?,
+        Bound::Unbounded => W::MAX,
+    };
+    (start <= end).then_some((start, end))
+}
+
 /// Whether no key lies between the bounds, whatever the keys.
 pub(crate) fn is_empty<W: Words>(lower: Bound<W>, upper: Bound<W>) -> bool {
     match (lower, upper) {

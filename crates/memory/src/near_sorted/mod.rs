@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | [`NearSortedTree`] | takes keys in any order at little more than the cost of sorting them |
-//! | [`BPlusTree`] | the plain tree of packed leaves, which inserts each entry where it belongs |
+//! | [`PackedTree`] | the plain tree of packed leaves, which inserts each entry where it belongs |
 //!
 //! A [`NearSortedTree`] is the same packed leaves (`tree/`), a layer of pending entries on top (`pending/`, `join/`), and a tail of
 //! the newest keys (`tail/`). Arrows between the folders point one way: `tail` → `pending` → `join` → `tree`.
@@ -38,4 +38,4 @@ mod tree;
 
 pub use near_sorted_tree::{ArrivalCounts, NearSortedTree};
 pub use options::TreeOptions;
-pub use tree::bplus_tree::BPlusTree;
+pub use tree::packed_tree::PackedTree;

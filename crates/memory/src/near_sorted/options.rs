@@ -26,9 +26,9 @@ const MOST_WAITING: usize = LEAF_WAITING - 1;
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
 ///
 /// ```
-/// use bedload_memory::near_sorted::{BPlusTree, TreeOptions};
+/// use bedload_memory::near_sorted::{PackedTree, TreeOptions};
 ///
-/// let mut tree = BPlusTree::with_options(TreeOptions::new().split_percent(80));
+/// let mut tree = PackedTree::with_options(TreeOptions::new().split_percent(80));
 /// tree.insert(1, 10);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl TreeOptions {
         }
     }
 
-    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`BPlusTree`](super::BPlusTree)
+    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`PackedTree`](super::PackedTree)
     /// has none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {

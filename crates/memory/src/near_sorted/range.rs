@@ -5,8 +5,8 @@ use std::ops::RangeBounds;
 use super::near_sorted_tree::NearSortedTree;
 use super::options::LEAF_ENTRIES;
 use super::pending::scan::PASSES;
-use crate::map::exclusive_map::{Bounds, ExclusiveMap, OneAtATime, inclusive};
-use crate::map::range::{End, Leaves};
+use crate::map::exclusive_map::{ExclusiveMap, exclusive_operations, inclusive};
+use crate::map::range::Range;
 use crate::near_sorted::run::collecting;
 use crate::search::keys::NO_KEY;
 
@@ -59,14 +59,14 @@ impl NearSortedTree {
         }
         let ahead = (lower.max(self.tail.end), upper.min(NO_KEY - 1));
         self.ahead.scan(ahead, passes, visit);
-        self.visit_greatest(upper, visit);
+        self.tree.packed.visit_greatest(upper, visit);
     }
 }
 
 impl NearSortedTree {
     /// The entries of a range of keys, from either end.
-    pub fn range(&self, bounds: impl RangeBounds<u64>) -> crate::map::range::Range<'_, u64> {
-        crate::map::range::Range::new(self, bounds)
+    pub fn range(&self, bounds: impl RangeBounds<u64>) -> Range<'_, u64> {
+        Range::new(self, bounds)
     }
 
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time. Faster than
@@ -82,35 +82,12 @@ impl NearSortedTree {
         self.tail.visit(lower, upper, &mut visit);
         self.ahead
             .visit(lower.max(self.tail.end), upper.min(NO_KEY - 1), &mut visit);
-        self.visit_greatest(upper, &mut visit);
-    }
-
-    /// Visits the greatest of all keys, if it is there and the bound admits it.
-    pub(crate) fn visit_greatest(&self, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
-        if upper == NO_KEY
-            && let Some(value) = self.tree.packed.greatest
-        {
-            visit(&[NO_KEY], &[value]);
-        }
+        self.tree.packed.visit_greatest(upper, &mut visit);
     }
 }
 
 impl ExclusiveMap for NearSortedTree {
-    fn insert(&mut self, key: u64, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(key)
-    }
-
-    fn remove(&mut self, key: u64) -> Option<u64> {
-        self.remove(key)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.check_structure()
-    }
+    exclusive_operations!();
 
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if lower < self.tail.fence {
@@ -145,11 +122,5 @@ impl ExclusiveMap for NearSortedTree {
             return (lower < from).then(|| from - 1);
         }
         self.tree.read_down_below(lower, upper, entries)
-    }
-}
-
-impl Leaves<[u64; 1]> for NearSortedTree {
-    fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
-        OneAtATime(self).read(from, bounds, entries)
     }
 }

@@ -76,14 +76,5 @@ pub use options::{SbTreeOptions, SbTreeWork};
 pub use tree::SbTree;
 
 // What an index of several maps shares with the one of them that it asks in most cases.
-pub(super) use scan::inclusive;
 pub(crate) use segments::writer_number::{WRITERS, writer_number};
 pub(super) use tree::Appended;
-
-/// Asks for the cache line in which something begins, if it is there.
-#[inline]
-fn prefetch<T>(what: Option<&T>) {
-    if let Some(what) = what {
-        super::search::prefetch::prefetch(what);
-    }
-}

@@ -7,27 +7,12 @@ use super::data::scan::Scanned;
 use super::segments::convert::Home;
 use crate::map::key::Key;
 use crate::map::output::Output;
-use crate::map::range::{End, Leaves, words_of};
+use crate::map::range::{End, Leaves, inclusive, words_of};
 use crate::search::columns::Words;
 use crate::sync::primitive::Backoff;
 
 /// Entries that an iterator takes from a segment at once.
 const CHUNK: usize = 256;
-
-/// The least and the greatest key between the bounds; none if there is none.
-pub(crate) fn inclusive<W: Words>((lower, upper): (Bound<W>, Bound<W>)) -> Option<(W, W)> {
-    let start = match lower {
-        Bound::Included(key) => key,
-        Bound::Excluded(key) => key.successor()?,
-        Bound::Unbounded => W::MIN,
-    };
-    let end = match upper {
-        Bound::Included(key) => key,
-        Bound::Excluded(key) => key.predecessor()?,
-        Bound::Unbounded => W::MAX,
-    };
-    (start <= end).then_some((start, end))
-}
 
 /// What was read of a segment.
 struct ScanPiece<W> {

@@ -20,7 +20,7 @@ const EACH_LANE: u64 = 0x0101_0101_0101_0101;
 
 /// The slots that were seen at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct SeenSlots {
     /// The slots with the byte that was sought.
     pub(crate) matching: Slots,
     /// The slots that hold an entry.
@@ -29,7 +29,7 @@ pub(crate) struct Seen {
 
 /// Looks at up to 32 bytes, eight a word, whose lowest bit tells an entry from a free slot.
 #[inline]
-pub(crate) fn look_for(words: &[AtomicU64], byte: u8) -> Seen {
+pub(crate) fn look_for(words: &[AtomicU64], byte: u8) -> SeenSlots {
     // A model of cache lines sees no vector loads.
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if !cfg!(feature = "coherence")
@@ -41,10 +41,10 @@ pub(crate) fn look_for(words: &[AtomicU64], byte: u8) -> Seen {
     look_by_words(words, byte)
 }
 
-fn look_by_words(words: &[AtomicU64], byte: u8) -> Seen {
+fn look_by_words(words: &[AtomicU64], byte: u8) -> SeenSlots {
     const LOW_BITS: u64 = 0x7f * EACH_LANE;
     let pattern = u64::from(byte) * EACH_LANE;
-    let nothing = Seen {
+    let nothing = SeenSlots {
         matching: 0,
         occupied: 0,
     };
@@ -53,7 +53,7 @@ fn look_by_words(words: &[AtomicU64], byte: u8) -> Seen {
         // Bit 7 of a lane is set if any bit of the lane differs.
         let differs = word ^ pattern;
         let differs = ((differs & LOW_BITS) + LOW_BITS) | differs;
-        Seen {
+        SeenSlots {
             matching: seen.matching | gather(!differs >> 7) << (LANES * index),
             occupied: seen.occupied | gather(word) << (LANES * index),
         }
@@ -72,12 +72,12 @@ mod x86_64 {
     use std::arch::asm;
     use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8, _mm_slli_epi16};
 
-    use super::{AtomicU64, Seen};
+    use super::{AtomicU64, SeenSlots};
 
     /// With two vectors of 16 bytes: no feature has to be told at run time, and the code goes where it is called.
     #[inline]
     #[target_feature(enable = "sse2")]
-    pub(super) fn look_sse2(words: &[AtomicU64; 4], byte: u8) -> Seen {
+    pub(super) fn look_sse2(words: &[AtomicU64; 4], byte: u8) -> SeenSlots {
         let (low, high): (__m128i, __m128i);
         // SAFETY: the array is four words long.
         unsafe {
@@ -94,7 +94,7 @@ mod x86_64 {
         let bits = |low, high| {
             _mm_movemask_epi8(low).cast_unsigned() | _mm_movemask_epi8(high).cast_unsigned() << 16
         };
-        Seen {
+        SeenSlots {
             matching: bits(_mm_cmpeq_epi8(low, sought), _mm_cmpeq_epi8(high, sought)),
             // The lowest bit of each lane comes to be the highest.
             occupied: bits(_mm_slli_epi16::<7>(low), _mm_slli_epi16::<7>(high)),

@@ -13,7 +13,7 @@ use crate::sync::primitive::{AtomicU64, Ordering};
 /// The words of a key: an array of one to four.
 pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// Room for `CAP` keys.
-    type Columns<const CAP: usize>: Debug + Send + Sync;
+    type KeyColumns<const CAP: usize>: Debug + Send + Sync;
 
     /// The least key.
     const MIN: Self;
@@ -43,25 +43,25 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     fn hash(&self, seed: u64) -> u64;
 
     /// Columns of zeros.
-    fn new_columns<const CAP: usize>() -> Self::Columns<CAP>;
+    fn new_columns<const CAP: usize>() -> Self::KeyColumns<CAP>;
 
     /// The column, where keys have one word.
-    fn only_column<const CAP: usize>(columns: &Self::Columns<CAP>) -> Option<&[AtomicU64; CAP]>;
+    fn only_column<const CAP: usize>(columns: &Self::KeyColumns<CAP>) -> Option<&[AtomicU64; CAP]>;
 
     /// The key at `index`.
-    fn load<const CAP: usize>(columns: &Self::Columns<CAP>, index: usize) -> Self;
+    fn load<const CAP: usize>(columns: &Self::KeyColumns<CAP>, index: usize) -> Self;
 
     /// Puts this key at `index`.
-    fn store<const CAP: usize>(self, columns: &Self::Columns<CAP>, index: usize);
+    fn store<const CAP: usize>(self, columns: &Self::KeyColumns<CAP>, index: usize);
 
     /// Moves the keys at places `from` to `end` one place up; nobody else may be writing.
-    fn move_up<const CAP: usize>(columns: &Self::Columns<CAP>, from: usize, end: usize);
+    fn move_up<const CAP: usize>(columns: &Self::KeyColumns<CAP>, from: usize, end: usize);
 
     /// Moves the keys behind place `to`, up to place `end`, one place down, likewise.
-    fn move_down<const CAP: usize>(columns: &Self::Columns<CAP>, to: usize, end: usize);
+    fn move_down<const CAP: usize>(columns: &Self::KeyColumns<CAP>, to: usize, end: usize);
 
     /// How many of the first `len` keys, which ascend, lie below this one, and whether the next is this one.
-    fn search<const CAP: usize>(&self, columns: &Self::Columns<CAP>, len: usize) -> (usize, bool) {
+    fn search<const CAP: usize>(&self, columns: &Self::KeyColumns<CAP>, len: usize) -> (usize, bool) {
         self.search_from(columns, 0, len)
     }
 
@@ -69,7 +69,7 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// the keys from `start` on ascend.
     fn search_from<const CAP: usize>(
         &self,
-        columns: &Self::Columns<CAP>,
+        columns: &Self::KeyColumns<CAP>,
         start: usize,
         end: usize,
     ) -> (usize, bool);
@@ -78,22 +78,22 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     /// What lies behind need not ascend.
     fn rank_in_group<const CAP: usize, const GROUP: usize>(
         &self,
-        columns: &Self::Columns<CAP>,
+        columns: &Self::KeyColumns<CAP>,
         group: usize,
-        lanes: VectorUnit,
+        unit: VectorUnit,
     ) -> usize;
 
     /// How many of the first `end` keys are not above this one.
     fn rank_above<const CAP: usize>(
         &self,
-        columns: &Self::Columns<CAP>,
+        columns: &Self::KeyColumns<CAP>,
         end: usize,
-        lanes: VectorUnit,
+        unit: VectorUnit,
     ) -> usize;
 }
 
 impl<const W: usize> Words for [u64; W] {
-    type Columns<const CAP: usize> = [[AtomicU64; CAP]; W];
+    type KeyColumns<const CAP: usize> = [[AtomicU64; CAP]; W];
 
     const MIN: Self = [0; W];
     const MAX: Self = [u64::MAX; W];
@@ -145,41 +145,41 @@ impl<const W: usize> Words for [u64; W] {
         self.iter().fold(seed, |state, word| mix(state ^ word))
     }
 
-    fn new_columns<const CAP: usize>() -> Self::Columns<CAP> {
+    fn new_columns<const CAP: usize>() -> Self::KeyColumns<CAP> {
         std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
     #[inline]
-    fn only_column<const CAP: usize>(columns: &Self::Columns<CAP>) -> Option<&[AtomicU64; CAP]> {
+    fn only_column<const CAP: usize>(columns: &Self::KeyColumns<CAP>) -> Option<&[AtomicU64; CAP]> {
         if W == 1 { columns.first() } else { None }
     }
 
     #[inline]
-    fn load<const CAP: usize>(columns: &Self::Columns<CAP>, index: usize) -> Self {
+    fn load<const CAP: usize>(columns: &Self::KeyColumns<CAP>, index: usize) -> Self {
         std::array::from_fn(|word| columns[word][index].load(Ordering::Relaxed))
     }
 
     #[inline]
-    fn store<const CAP: usize>(self, columns: &Self::Columns<CAP>, index: usize) {
+    fn store<const CAP: usize>(self, columns: &Self::KeyColumns<CAP>, index: usize) {
         for (column, word) in columns.iter().zip(self) {
             column[index].store(word, Ordering::Relaxed);
         }
     }
 
     #[inline]
-    fn move_up<const CAP: usize>(columns: &Self::Columns<CAP>, from: usize, end: usize) {
+    fn move_up<const CAP: usize>(columns: &Self::KeyColumns<CAP>, from: usize, end: usize) {
         columns.iter().for_each(|column| move_up(column, from, end));
     }
 
     #[inline]
-    fn move_down<const CAP: usize>(columns: &Self::Columns<CAP>, to: usize, end: usize) {
+    fn move_down<const CAP: usize>(columns: &Self::KeyColumns<CAP>, to: usize, end: usize) {
         columns.iter().for_each(|column| move_down(column, to, end));
     }
 
     #[inline]
     fn search_from<const CAP: usize>(
         &self,
-        columns: &Self::Columns<CAP>,
+        columns: &Self::KeyColumns<CAP>,
         start: usize,
         end: usize,
     ) -> (usize, bool) {
@@ -212,17 +212,17 @@ impl<const W: usize> Words for [u64; W] {
     #[inline]
     fn rank_in_group<const CAP: usize, const GROUP: usize>(
         &self,
-        columns: &Self::Columns<CAP>,
+        columns: &Self::KeyColumns<CAP>,
         group: usize,
-        lanes: VectorUnit,
+        unit: VectorUnit,
     ) -> usize {
         if W == 1 && GROUP == 8 {
             let (groups, _) = columns[0].as_chunks();
-            return rank_of_8(&groups[group % (CAP / 8)], self[0], lanes);
+            return rank_of_8(&groups[group % (CAP / 8)], self[0], unit);
         }
         if W == 1 && GROUP == 16 {
             let (groups, _) = columns[0].as_chunks();
-            return rank_of_16(&groups[group % (CAP / 16)], self[0], lanes);
+            return rank_of_16(&groups[group % (CAP / 16)], self[0], unit);
         }
         let start = group * GROUP;
         (0..GROUP)
@@ -233,15 +233,15 @@ impl<const W: usize> Words for [u64; W] {
     #[inline]
     fn rank_above<const CAP: usize>(
         &self,
-        columns: &Self::Columns<CAP>,
+        columns: &Self::KeyColumns<CAP>,
         end: usize,
-        lanes: VectorUnit,
+        unit: VectorUnit,
     ) -> usize {
         if W == 1
             && CAP == 16
             && let Some(words) = columns[0].first_chunk()
         {
-            return rank_above_of_16(words, self[0], lanes).min(end);
+            return rank_above_of_16(words, self[0], unit).min(end);
         }
         match self.successor() {
             Some(next) => next.search_from(columns, 0, end).0,

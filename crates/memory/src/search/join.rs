@@ -58,7 +58,7 @@ pub(crate) struct Unsorted<'w> {
 }
 
 /// Where what waits stands among the joined entries.
-struct Places {
+struct JoinedPlaces {
     /// By order of arrival.
     of_waiting: [usize; LATE],
     /// For each eight places which of them these are.
@@ -105,7 +105,7 @@ fn join_with_vectors<const N: usize>(
     target: EntryColumnsMut<'_>,
 ) -> Option<usize> {
     const { assert!(N + LATE <= PLACES, "every place has a bit") };
-    let mut places = Places {
+    let mut places = JoinedPlaces {
         of_waiting: [0; LATE],
         masks: [0; PLACES / LANES],
     };
@@ -124,7 +124,7 @@ fn join_with_vectors<const N: usize>(
     Some(len)
 }
 
-impl Places {
+impl JoinedPlaces {
     /// Finds the places of what waits in a stretch of a leaf from this rank on; says whether no entry replaces another one, and
     /// samples tell all of them apart. Asks for the next lines meanwhile.
     #[inline]

@@ -15,6 +15,14 @@ pub(crate) fn prefetch<T>(_what: &T) {
     }
 }
 
+/// Asks for it if it is there.
+#[inline]
+pub(crate) fn prefetch_some<T>(what: Option<&T>) {
+    if let Some(what) = what {
+        prefetch(what);
+    }
+}
+
 /// Asks for the cache line in which something begins, so that it may be written: other processors give it up at once, not
 /// only their sole right to it.
 #[inline]

@@ -123,9 +123,9 @@ macro_rules! mask_of {
 /// words that are changing: some number up to 16. Unlike [`lower_bound`] it is a few instructions where it is called, without
 /// a branch that depends on the words, where the processor has AVX-512.
 #[inline]
-pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUnit) -> usize {
+pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _unit: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if _lanes.avx512 {
+    if _unit.avx512 {
         return (mask_of!(16, "vpcmpleuq", words, probe) | 1 << 16).trailing_zeros() as usize;
     }
     first_that(words, |word| word >= probe)
@@ -133,9 +133,9 @@ pub(crate) fn rank_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUnit
 
 /// The place of the first of 16 words that is above `probe`, likewise.
 #[inline]
-pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUnit) -> usize {
+pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _unit: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if _lanes.avx512 {
+    if _unit.avx512 {
         return (mask_of!(16, "vpcmpltuq", words, probe) | 1 << 16).trailing_zeros() as usize;
     }
     first_that(words, |word| word > probe)
@@ -143,9 +143,9 @@ pub(crate) fn rank_above_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: Vect
 
 /// A mask of those of 16 words, in whatever order, that lie below `probe`.
 #[inline]
-pub(crate) fn below_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUnit) -> u32 {
+pub(crate) fn below_of_16(words: &[AtomicU64; 16], probe: u64, _unit: VectorUnit) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if _lanes.avx512 {
+    if _unit.avx512 {
         return mask_of!(16, "vpcmpnleuq", words, probe);
     }
     words.iter().rev().fold(0, |mask, word| {
@@ -155,9 +155,9 @@ pub(crate) fn below_of_16(words: &[AtomicU64; 16], probe: u64, _lanes: VectorUni
 
 /// The place of the first of 8 words that is not below `probe`, likewise.
 #[inline]
-pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64, _lanes: VectorUnit) -> usize {
+pub(crate) fn rank_of_8(words: &[AtomicU64; 8], probe: u64, _unit: VectorUnit) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if _lanes.avx512 {
+    if _unit.avx512 {
         return (mask_of!(8, "vpcmpleuq", words, probe) | 1 << 8).trailing_zeros() as usize;
     }
     first_that(words, |word| word >= probe)

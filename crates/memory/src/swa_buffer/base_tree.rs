@@ -1,9 +1,9 @@
 //! The plain tree below a buffer.
 
 use super::BaseTree;
-use crate::near_sorted::BPlusTree;
+use crate::near_sorted::PackedTree;
 
-impl BaseTree for BPlusTree {
+impl BaseTree for PackedTree {
     fn max_key(&self) -> Option<u64> {
         self.max_key()
     }

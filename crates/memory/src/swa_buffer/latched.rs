@@ -40,10 +40,10 @@ use crate::map::shared_map::SharedMap;
 /// use std::ops::Bound;
 ///
 /// use bedload_memory::SharedMap;
-/// use bedload_memory::near_sorted::BPlusTree;
+/// use bedload_memory::near_sorted::PackedTree;
 /// use bedload_memory::swa_buffer::{BufferOptions, LatchedSaTree};
 ///
-/// let map = LatchedSaTree::new(BPlusTree::new(), BufferOptions::new(1_000));
+/// let map = LatchedSaTree::new(PackedTree::new(), BufferOptions::new(1_000));
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| (0..5_000).for_each(|key| map.insert(2 * key, key)));
 ///     scope.spawn(|| (0..5_000).for_each(|key| map.insert(2 * key + 1, key)));
@@ -59,7 +59,7 @@ pub struct LatchedSaTree<T> {
 #[derive(Debug)]
 struct Inner<T> {
     tree: SaTree<T>,
-    pages: Box<[RwLock<Page>]>,
+    pages: Box<[RwLock<ArrivalPage>]>,
     /// The first page that may have room.
     open: AtomicUsize,
     /// Entries of a page.
@@ -69,13 +69,13 @@ struct Inner<T> {
 
 /// A page of arrivals.
 #[derive(Debug)]
-struct Page {
+struct ArrivalPage {
     entries: Vec<Buffered>,
     zone: Zone,
     filter: Option<Filter>,
 }
 
-impl Page {
+impl ArrivalPage {
     fn new(options: &BufferOptions) -> Self {
         Self {
             entries: Vec::with_capacity(options.page_entries),
@@ -125,7 +125,7 @@ impl<T: BaseTree> Inner<T> {
     }
 
     /// The pages that may have entries, the newest first.
-    fn newest_first(&self) -> impl Iterator<Item = &RwLock<Page>> {
+    fn newest_first(&self) -> impl Iterator<Item = &RwLock<ArrivalPage>> {
         let end = self.open.load(Ordering::Acquire) + 1;
         self.pages[..end.min(self.pages.len())].iter().rev()
     }
@@ -185,7 +185,9 @@ impl<T: BaseTree> LatchedSaTree<T> {
         Self {
             inner: RwLock::new(Inner {
                 tree: SaTree::new(base, options),
-                pages: (0..pages).map(|_| RwLock::new(Page::new(&options))).collect(),
+                pages: (0..pages)
+                    .map(|_| RwLock::new(ArrivalPage::new(&options)))
+                    .collect(),
                 open: AtomicUsize::new(0),
                 page_entries: options.page_entries,
                 zone_maps: options.zone_maps,

@@ -15,10 +15,10 @@ pub enum Filters {
 /// 1 % of the data.
 ///
 /// ```
-/// use bedload_memory::near_sorted::BPlusTree;
+/// use bedload_memory::near_sorted::PackedTree;
 /// use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 ///
-/// let mut tree = SaTree::new(BPlusTree::new(), BufferOptions::new(50_000).drain_percent(75));
+/// let mut tree = SaTree::new(PackedTree::new(), BufferOptions::new(50_000).drain_percent(75));
 /// tree.insert(1, 10);
 /// assert_eq!(tree.get(1), Some(10));
 /// ```

@@ -46,9 +46,9 @@ impl<S: PageStore> PagedTree<S> {
     /// # Errors
     ///
     /// As for [`BPlusTree::create`].
-    pub fn create(store: S, config: BPlusTreeOptions) -> Result<Self> {
+    pub fn create(store: S, options: BPlusTreeOptions) -> Result<Self> {
         Ok(Self {
-            tree: BPlusTree::create(store, U64Order, FixedRow, config.ties(false))?,
+            tree: BPlusTree::create(store, U64Order, FixedRow, options.ties(false))?,
             max: None,
             failure: OnceLock::new(),
         })

@@ -36,13 +36,13 @@ pub struct Drained {
 }
 
 /// A tree `T` made aware of sortedness by a SWARE buffer (Raman et al., ICDE 2023, §IV): with a
-/// [`BPlusTree`](crate::near_sorted::BPlusTree) below it is the SA B+-tree.
+/// [`PackedTree`](crate::near_sorted::PackedTree) below it is the SA B+-tree.
 ///
 /// ```
-/// use bedload_memory::near_sorted::BPlusTree;
+/// use bedload_memory::near_sorted::PackedTree;
 /// use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 ///
-/// let mut tree = SaTree::new(BPlusTree::new(), BufferOptions::new(100));
+/// let mut tree = SaTree::new(PackedTree::new(), BufferOptions::new(100));
 /// for key in 0..1000 {
 ///     tree.insert(key ^ 3, key);
 /// }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bedload_memory::SharedMap;
 use bedload_memory::contract::Subject;
-use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
+use bedload_memory::near_sorted::{NearSortedTree, PackedTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, Filters, PagedTree, SaTree};
 use bedload_memory::{ExclusiveMap, Locked};
 use bedload_pages::{Fault, FaultyPages, HeapPages, MimicPages, PageStore};
@@ -104,8 +104,8 @@ fn locked_suite<M: ExclusiveMap>(new: impl Fn() -> M) {
 
 #[test]
 fn plain_trees() {
-    locked_suite(BPlusTree::new);
-    locked_suite(|| BPlusTree::with_options(small()));
+    locked_suite(PackedTree::new);
+    locked_suite(|| PackedTree::with_options(small()));
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn near_sorted_trees() {
 
 #[test]
 fn sa_trees() {
-    locked_suite(|| SaTree::new(BPlusTree::new(), BufferOptions::new(300)));
+    locked_suite(|| SaTree::new(PackedTree::new(), BufferOptions::new(300)));
     locked_suite(|| {
         SaTree::new(
-            BPlusTree::with_options(small()),
+            PackedTree::with_options(small()),
             BufferOptions::new(10).page_entries(3),
         )
     });
@@ -174,7 +174,7 @@ fn every_combination_of_settings_of_a_buffer() {
         };
         let on_pages = || SaTree::new(paged(HeapPages::new(256), BPlusTreeOptions::new()), options);
         check(|| OneThread(Subject(Locked::new(on_pages()), U64Keys)), plan);
-        let tree = || SaTree::new(BPlusTree::with_options(small()), options);
+        let tree = || SaTree::new(PackedTree::with_options(small()), options);
         check(|| OneThread(Subject(Locked::new(tree()), U64Keys)), plan);
     }
 }
@@ -186,7 +186,7 @@ fn every_combination_of_settings() {
             operations: 3_000,
             ..PLAN
         };
-        let plain = || OneThread(Subject(Locked::new(BPlusTree::with_options(options)), U64Keys));
+        let plain = || OneThread(Subject(Locked::new(PackedTree::with_options(options)), U64Keys));
         check(plain, plan);
         let near_sorted = || {
             OneThread(Subject(
@@ -317,13 +317,13 @@ fn nothing_is_lost_at_any_degree_of_order() {
     for ranks in arrivals(30_000) {
         for keys_each in [1, 3] {
             verify(NearSortedTree::with_options(medium()), &ranks, keys_each);
-            verify(BPlusTree::with_options(medium()), &ranks, keys_each);
+            verify(PackedTree::with_options(medium()), &ranks, keys_each);
         }
         verify(NearSortedTree::new(), &ranks, 1);
         let buffer = BufferOptions::new(300).page_entries(16);
-        verify(SaTree::new(BPlusTree::with_options(medium()), buffer), &ranks, 3);
+        verify(SaTree::new(PackedTree::with_options(medium()), buffer), &ranks, 3);
         verify(
-            SaTree::new(BPlusTree::new(), buffer.query_sorting_percent(100)),
+            SaTree::new(PackedTree::new(), buffer.query_sorting_percent(100)),
             &ranks,
             1,
         );
@@ -333,7 +333,7 @@ fn nothing_is_lost_at_any_degree_of_order() {
 #[test]
 fn a_buffer_packs_what_is_in_order_and_inserts_what_overlaps() {
     let drained = |ranks: Vec<u64>| {
-        let mut tree = SaTree::new(BPlusTree::new(), BufferOptions::new(600).page_entries(16));
+        let mut tree = SaTree::new(PackedTree::new(), BufferOptions::new(600).page_entries(16));
         for &rank in &ranks {
             tree.insert(rank, rank);
         }
@@ -385,7 +385,7 @@ fn what_overlaps_is_held_back_until_it_is_much() {
 #[test]
 fn what_is_measured_decides_how_a_buffer_is_sorted() {
     let drained = |ranks: &[u64]| {
-        let mut tree = SaTree::new(BPlusTree::new(), BufferOptions::new(1_000).page_entries(16));
+        let mut tree = SaTree::new(PackedTree::new(), BufferOptions::new(1_000).page_entries(16));
         ranks.iter().for_each(|&rank| tree.insert(rank, rank));
         tree.drain();
         let exact = Sortedness::of_keys(ranks);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bedload_memory::Locked;
 use bedload_memory::SharedMap;
-use bedload_memory::near_sorted::BPlusTree;
+use bedload_memory::near_sorted::PackedTree;
 use bedload_memory::swa_buffer::{BufferOptions, LatchedSaTree, SaTree};
 use bedload_pages::HeapPages;
 use bedload_testkit::Rng;
@@ -18,9 +18,9 @@ use crate::sware::{buffers, paged, small, suite};
 #[test]
 fn sa_trees_with_latches_of_two_levels() {
     let buffer = BufferOptions::new(300).page_entries(8);
-    suite(|| LatchedSaTree::new(BPlusTree::new(), buffer));
+    suite(|| LatchedSaTree::new(PackedTree::new(), buffer));
     let few = BufferOptions::new(10).page_entries(3);
-    suite(|| LatchedSaTree::new(BPlusTree::with_options(small()), few));
+    suite(|| LatchedSaTree::new(PackedTree::with_options(small()), few));
     let held = BufferOptions::new(50).page_entries(4).held_percent(50);
     let on_pages = || paged(HeapPages::new(512), BPlusTreeOptions::new().max_entries(4));
     suite(|| LatchedSaTree::new(on_pages(), held));
@@ -147,10 +147,10 @@ fn inserts_and_queries_at_once_with_every_pair_of_settings_at_every_degree_of_or
     for ranks in arrivals(3_000) {
         for &options in &pairwise {
             insert_and_query(
-                &LatchedSaTree::new(BPlusTree::with_options(small()), options),
+                &LatchedSaTree::new(PackedTree::with_options(small()), options),
                 &ranks,
             );
-            insert_and_query(&Locked::new(SaTree::new(BPlusTree::new(), options)), &ranks);
+            insert_and_query(&Locked::new(SaTree::new(PackedTree::new(), options)), &ranks);
         }
         let on_pages = || paged(HeapPages::new(512), BPlusTreeOptions::new().split_percent(80));
         let options = BufferOptions::new(100).page_entries(4);

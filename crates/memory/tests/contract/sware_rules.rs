@@ -1,15 +1,15 @@
 //! The rules of the SWARE buffer (Raman et al., ICDE 2023, §IV), one by one, counted.
 
 use bedload_memory::ExclusiveMap;
-use bedload_memory::near_sorted::{BPlusTree, TreeOptions};
+use bedload_memory::near_sorted::{PackedTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, Filters, SaTree};
 use bedload_testkit::workload::scrambled;
 
-fn buffered(options: BufferOptions) -> SaTree<BPlusTree> {
-    SaTree::new(BPlusTree::new(), options)
+fn buffered(options: BufferOptions) -> SaTree<PackedTree> {
+    SaTree::new(PackedTree::new(), options)
 }
 
-fn insert_all(tree: &mut SaTree<BPlusTree>, keys: impl IntoIterator<Item = u64>) {
+fn insert_all(tree: &mut SaTree<PackedTree>, keys: impl IntoIterator<Item = u64>) {
     keys.into_iter().for_each(|key| tree.insert(key, !key));
 }
 
@@ -171,7 +171,7 @@ fn of_equal_keys_the_last_counts_in_every_part_of_the_buffer() {
 fn splits_at_80_percent_leave_leaves_fuller_than_splits_in_half() {
     let fill = |split: usize, tail_leaf: bool| {
         let options = TreeOptions::new().split_percent(split).tail_leaf(tail_leaf);
-        let mut tree = BPlusTree::with_options(options);
+        let mut tree = PackedTree::with_options(options);
         (0..100_000).for_each(|key| tree.insert(key, key));
         tree.check_structure().unwrap();
         tree.fill()

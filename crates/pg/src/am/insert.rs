@@ -4,7 +4,7 @@
 
 use pgrx::{pg_guard, pg_sys};
 
-use crate::key::entry_of;
+use crate::index::{Index, refuse_if_too_large};
 use crate::pending;
 
 #[pg_guard]
@@ -19,9 +19,13 @@ pub(super) unsafe extern "C-unwind" fn aminsert(
     _index_unchanged: bool,
     _info: *mut pg_sys::IndexInfo,
 ) -> bool {
-    // SAFETY: PostgreSQL passes the values of the index's columns, of which there is one.
-    let entry = unsafe { entry_of(index, values, nulls, address) };
-    // SAFETY: PostgreSQL has both relations open and locked, and the row was just inserted.
-    unsafe { pending::insert(index, table, entry) };
+    // SAFETY: PostgreSQL has both relations open and locked, passes the values of the index's columns, and the row was
+    // just inserted.
+    unsafe {
+        let form = Index::open(index).form();
+        let entry = form.entry_of(index, values, nulls, address);
+        refuse_if_too_large(index, table, form, &entry);
+        pending::insert(index, table, entry);
+    }
     false
 }

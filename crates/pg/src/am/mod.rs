@@ -19,19 +19,24 @@ use pgrx::{PgBox, pg_sys};
 
 pub(crate) use build::for_each_row;
 
+use crate::key::SUPPORT_FUNCTIONS;
+
 /// What the access method can do, and the functions by which it does it; allocated in the current memory context.
 pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     // SAFETY: the node is allocated with this tag and zeroed; zero is "no", or "none", for every field.
     let mut am = unsafe { PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine) };
     // Those of the B-tree.
     am.amstrategies = 5;
-    // The extended hash function of a class whose entries are hashes.
-    am.amsupport = 1;
+    am.amsupport = SUPPORT_FUNCTIONS;
     am.amcanorder = true;
     am.amcanbackward = true;
+    am.amcanmulticol = true;
+    am.amcaninclude = true;
     am.amoptionalkey = true;
+    am.amsearcharray = true;
     am.amsearchnulls = true;
     am.amclusterable = true;
+    crate::compat::set_strategies(&mut am);
     am.ambuild = Some(build::ambuild);
     am.ambuildempty = Some(build::ambuildempty);
     am.aminsert = Some(insert::aminsert);

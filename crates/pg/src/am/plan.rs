@@ -9,7 +9,7 @@ use pgrx::{PgSqlErrorCode, pg_guard};
 
 use crate::error::fail;
 use crate::index::Index;
-use crate::key::Kind;
+use crate::key::{COMPARE_FUNCTION, HASH_FUNCTION, Kind};
 
 /// The server's charge for work on a page of an index that is in memory, in `cpu_operator_cost`s: `selfuncs.c` has no
 /// name for it that others could use.
@@ -84,9 +84,11 @@ unsafe fn add_costs_of_runs(
             return;
         }
         let index = pg_sys::index_open(info.indexoid, pg_sys::NoLock.cast_signed());
-        let shape = Index::open(index).scan_shape();
+        let opened = Index::open(index);
+        let (shape, filtered) = (opened.scan_shape(), opened.form().filtered_columns());
+        drop(opened);
         pg_sys::index_close(index, pg_sys::NoLock.cast_signed());
-        let (pages, read) = shape.pages(is_about_one_key(path));
+        let (pages, read) = shape.pages(filtered.is_some_and(|columns| is_about_one_key(path, columns)));
         let mut page_cost = 0.0;
         pg_sys::get_tablespace_page_costs(info.reltablespace, &raw mut page_cost, std::ptr::null_mut());
         let (index_pages, cached_pages) = (f64::from(info.pages), f64::from(pg_sys::effective_cache_size));
@@ -98,23 +100,28 @@ unsafe fn add_costs_of_runs(
     }
 }
 
-/// Whether a path asks for one key, so that filters are asked.
+/// Whether a path asks for one value of each of so many columns, so that filters are asked.
 ///
 /// # Safety
 ///
 /// The path is one of the planner's.
-unsafe fn is_about_one_key(path: *mut pg_sys::IndexPath) -> bool {
+unsafe fn is_about_one_key(path: *mut pg_sys::IndexPath, columns: usize) -> bool {
     // SAFETY: the caller's; the lists hold clauses, and these conditions.
     unsafe {
-        let family = *(*(*path).indexinfo).opfamily;
-        elements((*path).indexclauses).any(|clause| {
+        let families = (*(*path).indexinfo).opfamily;
+        let mut is_equal = vec![false; columns];
+        for clause in elements((*path).indexclauses) {
             let clause = &*clause.cast::<pg_sys::IndexClause>();
-            elements(clause.indexquals).any(|condition| {
+            let column = usize::try_from(clause.indexcol).unwrap_or(0);
+            let Some(is_equal) = is_equal.get_mut(column) else {
+                continue;
+            };
+            *is_equal |= elements(clause.indexquals).any(|condition| {
                 let condition = (*condition.cast::<pg_sys::RestrictInfo>()).clause;
                 match (*condition).type_ {
                     pg_sys::NodeTag::T_OpExpr => {
                         let operator = (*condition.cast::<pg_sys::OpExpr>()).opno;
-                        let strategy = pg_sys::get_op_opfamily_strategy(operator, family);
+                        let strategy = pg_sys::get_op_opfamily_strategy(operator, *families.add(column));
                         strategy.cast_unsigned() == pg_sys::BTEqualStrategyNumber
                     }
                     // Nulls have one key in common.
@@ -124,8 +131,9 @@ unsafe fn is_about_one_key(path: *mut pg_sys::IndexPath) -> bool {
                     }
                     _ => false,
                 }
-            })
-        })
+            });
+        }
+        is_equal.into_iter().all(|is_equal| is_equal)
     }
 }
 
@@ -143,9 +151,12 @@ unsafe fn elements(list: *mut pg_sys::List) -> impl Iterator<Item = *mut c_void>
 
 /// Index-only scans return a column whose entries have the value as it is in the table.
 #[pg_guard]
-pub(super) unsafe extern "C-unwind" fn amcanreturn(index: pg_sys::Relation, _column: c_int) -> bool {
+pub(super) unsafe extern "C-unwind" fn amcanreturn(index: pg_sys::Relation, column: c_int) -> bool {
     // SAFETY: PostgreSQL has the index open.
-    unsafe { Kind::of_index(index) }.is_some_and(Kind::is_returnable)
+    unsafe {
+        let at = usize::try_from(column - 1).unwrap_or(0);
+        Index::open(index).form().returns(at)
+    }
 }
 
 /// There are no storage parameters.
@@ -174,7 +185,10 @@ pub(super) unsafe extern "C-unwind" fn amvalidate(class: pg_sys::Oid) -> bool {
         let class = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>();
         let (of, family) = (class.opcintype, class.opcfamily);
         pg_sys::ReleaseSysCache(tuple);
-        let hash = pg_sys::get_opfamily_proc(family, of, of, 1);
-        hash != pg_sys::InvalidOid || Kind::of_type(of).is_some()
+        let has = |function: u16| {
+            let number = i16::try_from(function).unwrap_or(0);
+            pg_sys::get_opfamily_proc(family, of, of, number) != pg_sys::InvalidOid
+        };
+        has(HASH_FUNCTION) || has(COMPARE_FUNCTION) || Kind::of_type(of).is_some()
     }
 }

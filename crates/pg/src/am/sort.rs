@@ -1,7 +1,7 @@
 //! Sorting more entries than memory has room for.
 //!
 //! Stretches of `maintenance_work_mem` are sorted and written to temporary files, which are then merged: 16 bytes an
-//! entry, written and read once. The files are PostgreSQL's, so they count against `temp_file_limit` and go with the
+//! integer, or 12 and those of key and payload, written and read once. The files are PostgreSQL's, so they count against `temp_file_limit` and go with the
 //! transaction.
 
 #![expect(unsafe_code, reason = "temporary files are PostgreSQL's")]
@@ -12,42 +12,51 @@ use std::iter::Peekable;
 
 use pgrx::pg_sys;
 
-use crate::key::Entry;
+use crate::key::{Entry, Form};
 
-const ENTRY_LEN: usize = 16;
-/// Entries that are read from a file at once.
-const READ_ENTRIES: usize = 4096;
+/// Bytes that are written or read at once.
+const CHUNK_BYTES: usize = 1 << 16;
 
 /// Collects entries and gives them back in order.
 pub(super) struct Sorter {
+    form: Form,
     entries: Vec<Entry>,
-    entries_max: usize,
+    /// Of the entries in memory.
+    bytes: usize,
+    bytes_max: usize,
     stretches: Vec<Stretch>,
+    len: usize,
 }
 
 impl Sorter {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(form: Form) -> Self {
         // SAFETY: a setting of this process, in KiB, at least 1 MiB.
         let kibibytes = unsafe { pg_sys::maintenance_work_mem };
         Self {
+            form,
             entries: Vec::new(),
-            entries_max: usize::try_from(kibibytes).unwrap_or(1024) * 1024 / ENTRY_LEN,
+            bytes: 0,
+            bytes_max: usize::try_from(kibibytes).unwrap_or(1024) * 1024,
             stretches: Vec::new(),
+            len: 0,
         }
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
-        if self.entries.len() == self.entries_max {
+        if self.bytes >= self.bytes_max {
             self.sort();
-            self.stretches.push(Stretch::write(&self.entries));
+            self.stretches.push(Stretch::write(self.form, &self.entries));
             self.entries.clear();
+            self.bytes = 0;
         }
+        self.bytes += entry.weight() * size_of::<Entry>();
         self.entries.push(entry);
+        self.len += 1;
     }
 
     /// How many entries were collected.
     pub(super) fn len(&self) -> usize {
-        self.entries.len() + self.stretches.len() * self.entries_max
+        self.len
     }
 
     fn sort(&mut self) {
@@ -72,49 +81,66 @@ impl Sorter {
         let mut heads: BinaryHeap<_> = heads.collect();
         std::iter::from_fn(move || {
             let mut least = heads.peek_mut()?;
-            let Reverse((entry, at)) = *least;
+            let at = least.0.1;
             parts[at].next();
-            match head(at, &mut parts[at]) {
-                Some(next) => *least = next,
-                None => {
-                    std::collections::binary_heap::PeekMut::pop(least);
-                }
-            }
+            let Reverse((entry, _)) = match head(at, &mut parts[at]) {
+                Some(next) => std::mem::replace(&mut *least, next),
+                None => std::collections::binary_heap::PeekMut::pop(least),
+            };
             Some(entry)
         })
     }
 }
 
 fn head(at: usize, part: &mut Peekable<impl Iterator<Item = Entry>>) -> Option<Reverse<(Entry, usize)>> {
-    part.peek().map(|&entry| Reverse((entry, at)))
+    part.peek().map(|entry| Reverse((entry.clone(), at)))
 }
 
 /// Entries in a temporary file, ascending.
 struct Stretch {
+    form: Form,
     file: *mut pg_sys::BufFile,
-    read: std::vec::IntoIter<Entry>,
+    /// What was read, from the next entry's record on at `next`.
+    read: Vec<u8>,
+    next: usize,
 }
 
 impl Stretch {
-    fn write(entries: &[Entry]) -> Self {
+    fn write(form: Form, entries: &[Entry]) -> Self {
         // SAFETY: the file is closed with `self`, or by the end of the transaction.
         let file = unsafe { pg_sys::BufFileCreateTemp(false) };
-        let mut bytes = Vec::with_capacity(READ_ENTRIES * ENTRY_LEN);
-        for chunk in entries.chunks(READ_ENTRIES) {
-            bytes.clear();
-            for entry in chunk {
-                bytes.extend_from_slice(&entry.prefix.to_ne_bytes());
-                bytes.extend_from_slice(&entry.tie.to_ne_bytes());
+        let mut bytes = Vec::with_capacity(CHUNK_BYTES);
+        for (number, entry) in entries.iter().enumerate() {
+            let begin = bytes.len();
+            bytes.resize(begin + form.record_len(entry), 0);
+            form.put_record(entry, &mut bytes[begin..]);
+            if bytes.len() >= CHUNK_BYTES || number + 1 == entries.len() {
+                // SAFETY: the file is open, and the bytes are there.
+                unsafe { pg_sys::BufFileWrite(file, bytes.as_mut_ptr().cast(), bytes.len()) };
+                bytes.clear();
             }
-            // SAFETY: the file is open, and the bytes are there.
-            unsafe { pg_sys::BufFileWrite(file, bytes.as_mut_ptr().cast(), bytes.len()) };
         }
         // SAFETY: the file is open; its beginning is a place in it.
         unsafe { pg_sys::BufFileSeek(file, 0, 0, SEEK_SET) };
         Self {
+            form,
             file,
-            read: Vec::new().into_iter(),
+            read: Vec::new(),
+            next: 0,
         }
+    }
+
+    /// Reads more, behind what is left of what was read; `false` at the end of the file.
+    fn read_more(&mut self) -> bool {
+        self.read.drain(..self.next);
+        self.next = 0;
+        let begin = self.read.len();
+        self.read.resize(begin + CHUNK_BYTES, 0);
+        // SAFETY: the file is open, and there is so much room.
+        let len =
+            unsafe { pg_sys::BufFileRead(self.file, self.read[begin..].as_mut_ptr().cast(), CHUNK_BYTES) };
+        self.read.truncate(begin + len);
+        len > 0
     }
 }
 
@@ -125,19 +151,20 @@ impl Iterator for Stretch {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
-        if let Some(entry) = self.read.next() {
-            return Some(entry);
+        loop {
+            let rest = &self.read[self.next..];
+            let record = self.form.first_record_len(rest).and_then(|len| rest.get(..len));
+            if let Some(record) = record {
+                self.next += record.len();
+                return self
+                    .form
+                    .entry_of_record(record)
+                    .map(|entry| self.form.owned(entry));
+            }
+            if !self.read_more() {
+                return None;
+            }
         }
-        let mut bytes = vec![0_u8; READ_ENTRIES * ENTRY_LEN];
-        // SAFETY: the file is open, and there is so much room.
-        let len = unsafe { pg_sys::BufFileRead(self.file, bytes.as_mut_ptr().cast(), bytes.len()) };
-        let (chunks, _) = bytes[..len].as_chunks::<8>();
-        let entries = chunks.chunks_exact(2).map(|pair| Entry {
-            prefix: u64::from_ne_bytes(pair[0]),
-            tie: u64::from_ne_bytes(pair[1]),
-        });
-        self.read = entries.collect::<Vec<_>>().into_iter();
-        self.read.next()
     }
 }
 

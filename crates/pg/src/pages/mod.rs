@@ -50,8 +50,7 @@ use pgrx::pg_sys;
 use batch::PgBatch;
 pub(crate) use buffer::Mode;
 use buffer::{Latch, Pin};
-use header::PAYLOAD_LEN;
-pub(crate) use header::{Life, PAYLOAD, State, life};
+pub(crate) use header::{Life, PAYLOAD, PAYLOAD_LEN, State, life};
 pub(crate) use recycle::Named;
 use run_writer::PgRunWriter;
 
@@ -174,7 +173,7 @@ impl PgPages {
         // SAFETY: the relation is open, so its descriptor and its `pg_class` row are valid.
         let (relation, class) = unsafe { (&*self.relation, &*(*self.relation).rd_rel) };
         let is_new = relation.rd_createSubid != INVALID_SUBTRANSACTION
-            || relation.rd_firstRelfilenodeSubid != INVALID_SUBTRANSACTION;
+            || crate::compat::subtransaction_of_file(relation) != INVALID_SUBTRANSACTION;
         // SAFETY: set when the server started.
         let wal_level = unsafe { pg_sys::wal_level };
         class.relpersistence.cast_unsigned() == pg_sys::RELPERSISTENCE_PERMANENT

@@ -296,8 +296,7 @@ impl PgPages {
             {
                 suspects.push((id, life));
             }
-            // SAFETY: no latch is held; may sleep, or be cancelled.
-            unsafe { pg_sys::vacuum_delay_point() };
+            crate::compat::vacuum_delay_point();
         }
         if !suspects.is_empty() {
             let maintained = named.into_iter().flat_map(|named| &named.maintained);

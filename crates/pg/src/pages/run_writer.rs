@@ -9,6 +9,7 @@ use super::buffer::Latch;
 use super::header::{PAYLOAD, PAYLOAD_LEN, State, set_life, set_used};
 use super::recycle::init;
 use super::{Life, PgPages, next_transaction};
+use crate::compat;
 use crate::error::error_point;
 
 /// Pages to a WAL record. A record holds 32; so many content locks are held while it is made.
@@ -69,7 +70,7 @@ impl<'s> PgRunWriter<'s> {
             // SAFETY: all pages are those of the blocks, in buffers locked exclusively; headers are standard, and
             // what lies between lower and upper is zero.
             unsafe {
-                let node = &raw mut (*self.store.relation()).rd_node;
+                let node = compat::locator(self.store.relation());
                 let (blocks, pages) = (blocks.as_mut_ptr(), pages.as_mut_ptr());
                 pg_sys::log_newpages(node, self.store.fork, count, blocks, pages, true);
             }

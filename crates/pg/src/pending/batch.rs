@@ -2,36 +2,34 @@
 
 use pgrx::pg_sys;
 
+use crate::compat::FileName;
 use crate::key::Entry;
 
 /// Entries behind the sorted ones of a view up to this many are looked through one by one.
 const UNSORTED_MAX: usize = 64;
 
-/// Whether two names are of one file.
-pub(super) fn is_same(a: pg_sys::RelFileNode, b: pg_sys::RelFileNode) -> bool {
-    (a.spcNode, a.dbNode, a.relNode) == (b.spcNode, b.dbNode, b.relNode)
-}
-
 /// Entries in the order of their arrival.
 pub(super) struct Batch {
     index: pg_sys::Oid,
-    file: pg_sys::RelFileNode,
+    file: FileName,
     entries: Vec<Entry>,
     /// Subtransactions, and where the entries of each begin. One that is open is behind its parent, so its entries
     /// are the last.
     owners: Vec<(pg_sys::SubTransactionId, usize)>,
     /// The first entries, sorted, for scans.
     view: Vec<Entry>,
+    weight: usize,
 }
 
 impl Batch {
-    pub(super) fn new(index: pg_sys::Oid, file: pg_sys::RelFileNode) -> Self {
+    pub(super) fn new(index: pg_sys::Oid, file: FileName) -> Self {
         Self {
             index,
             file,
             entries: Vec::new(),
             owners: Vec::new(),
             view: Vec::new(),
+            weight: 0,
         }
     }
 
@@ -39,8 +37,8 @@ impl Batch {
         self.index
     }
 
-    pub(super) fn is_of(&self, index: pg_sys::Oid, file: pg_sys::RelFileNode) -> bool {
-        self.index == index && is_same(self.file, file)
+    pub(super) fn is_of(&self, index: pg_sys::Oid, file: FileName) -> bool {
+        self.index == index && self.file == file
     }
 
     pub(super) fn len(&self) -> usize {
@@ -51,10 +49,16 @@ impl Batch {
         if self.owners.last().is_none_or(|&(last, _)| last != owner) {
             self.owners.push((owner, self.entries.len()));
         }
+        self.weight += entry.weight();
         self.entries.push(entry);
     }
 
-    pub(super) fn file(&self) -> pg_sys::RelFileNode {
+    /// That of all entries.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    pub(super) fn file(&self) -> FileName {
         self.file
     }
 
@@ -72,6 +76,7 @@ impl Batch {
         self.owners.clear();
         self.view = Vec::new();
         self.entries = Vec::new();
+        self.weight = 0;
     }
 
     /// Hands the entries of a subtransaction to its parent.
@@ -89,7 +94,11 @@ impl Batch {
         if let Some(at) = self.owners.iter().position(|&(owner, _)| owner == subtransaction) {
             let (_, start) = self.owners[at];
             self.owners.truncate(at);
-            self.entries.truncate(start);
+            self.weight -= self
+                .entries
+                .drain(start..)
+                .map(|entry| entry.weight())
+                .sum::<usize>();
             if self.view.len() > start {
                 self.view.clear();
             }
@@ -99,19 +108,19 @@ impl Batch {
 
     /// Entries between two, inclusively and ascending. O(log n) and what it returns, but for what was pushed since
     /// the last call.
-    pub(super) fn between(&mut self, from: Entry, to: Entry) -> Vec<Entry> {
+    pub(super) fn between(&mut self, from: &Entry, to: &Entry) -> Vec<Entry> {
         if self.entries.len() - self.view.len() > UNSORTED_MAX {
             self.view.extend_from_slice(&self.entries[self.view.len()..]);
             // Stable sorting finds the sorted part and merges the rest into it.
             self.view.sort();
         }
-        let is_between = |entry: &Entry| (from..=to).contains(entry);
-        let start = self.view.partition_point(|entry| *entry < from);
+        let is_between = |entry: &Entry| (from..=to).contains(&entry);
+        let start = self.view.partition_point(|entry| entry < from);
         let sorted = self.view[start..].iter().take_while(|entry| is_between(entry));
         let unsorted = self.entries[self.view.len()..]
             .iter()
             .filter(|entry| is_between(entry));
-        let mut found: Vec<Entry> = sorted.chain(unsorted).copied().collect();
+        let mut found: Vec<Entry> = sorted.chain(unsorted).cloned().collect();
         found.sort();
         found
     }

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use pgrx::pg_sys::{self, panic::pgrx_extern_c_guard};
 
 use super::{PENDING, flush_all};
+use crate::compat;
 use crate::key::Entry;
 
 /// The hook that was there before ours.
@@ -99,7 +100,7 @@ const SPECULATIVE_OFFSET: u16 = 0xfffe;
 /// # Safety
 ///
 /// The table is open, and has the row.
-pub(super) unsafe fn may_be_taken_back(table: pg_sys::Relation, entry: Entry) -> bool {
+pub(super) unsafe fn may_be_taken_back(table: pg_sys::Relation, entry: &Entry) -> bool {
     // SAFETY: the table is open; the comparison is of addresses.
     let is_heap = unsafe { std::ptr::eq((*table).rd_tableam, pg_sys::GetHeapamTableAmRoutine()) };
     if !is_heap {
@@ -113,8 +114,7 @@ pub(super) unsafe fn may_be_taken_back(table: pg_sys::Relation, entry: Entry) ->
         let buffer = pg_sys::ReadBuffer(table, block);
         pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE.cast_signed());
         let page = pg_sys::BufferGetPage(buffer);
-        let item = pg_sys::PageGetItemId(page, address.ip_posid);
-        let row = pg_sys::PageGetItem(page, item).cast::<pg_sys::HeapTupleHeaderData>();
+        let row = compat::row_on_page(page, address.ip_posid);
         let is_speculative = (*row).t_ctid.ip_posid == SPECULATIVE_OFFSET;
         pg_sys::UnlockReleaseBuffer(buffer);
         is_speculative

@@ -45,10 +45,11 @@ use std::cell::RefCell;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
 
+use crate::compat::{self, FileName};
 use crate::error::{fail, name_of};
 use crate::index::Index;
 use crate::key::Entry;
-use batch::{Batch, is_same};
+use batch::Batch;
 
 /// The most entries that wait in a session, over all its indexes; 0: none does.
 static BATCH_ENTRIES: GucSetting<i32> = GucSetting::<i32>::new(256 * 1024);
@@ -62,10 +63,10 @@ thread_local! {
 /// What waits in this process.
 struct Pending {
     batches: Vec<Batch>,
-    /// The entries of all batches.
-    len: usize,
+    /// Of all batches.
+    weight: usize,
     /// Indexes that were built within the transaction, and in which files.
-    built: Vec<(pg_sys::Oid, pg_sys::RelFileNode)>,
+    built: Vec<(pg_sys::Oid, FileName)>,
     subtransaction: pg_sys::SubTransactionId,
     /// Whether nothing may wait any more (rules 1 and 3).
     writes_through: bool,
@@ -78,7 +79,7 @@ impl Pending {
     const fn new() -> Self {
         Self {
             batches: Vec::new(),
-            len: 0,
+            weight: 0,
             built: Vec::new(),
             subtransaction: TOP_SUBTRANSACTION,
             writes_through: false,
@@ -89,7 +90,7 @@ impl Pending {
     /// The batch for the index's present file.
     fn position(&self, index: pg_sys::Relation) -> Option<usize> {
         // SAFETY: whoever asks has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
         self.batches.iter().rposition(|batch| batch.is_of(id, file))
     }
 
@@ -97,9 +98,9 @@ impl Pending {
     /// transaction, those of the files that it was copied from (rule 7).
     fn positions(&self, index: pg_sys::Relation) -> Vec<usize> {
         // SAFETY: the caller has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
         let is_built = self.built.iter().any(|&(built, _)| built == id);
-        let belongs = |batch: &Batch| batch.index() == id && (!is_built || is_same(batch.file(), file));
+        let belongs = |batch: &Batch| batch.index() == id && (!is_built || batch.file() == file);
         let batches = self.batches.iter().enumerate();
         batches
             .filter(|(_, batch)| belongs(batch))
@@ -111,16 +112,16 @@ impl Pending {
     /// copied within the transaction (rule 7).
     fn is_ambiguous(&self, index: pg_sys::Relation) -> bool {
         // SAFETY: the caller has the index open.
-        let (id, file) = unsafe { ((*index).rd_id, (*index).rd_node) };
+        let (id, file) = unsafe { ((*index).rd_id, compat::file_of(index)) };
         let mut builds = self.built.iter().filter(|&&(built, _)| built == id).peekable();
         builds.peek().is_some()
-            && builds.all(|&(_, built)| !is_same(built, file))
+            && builds.all(|&(_, built)| built != file)
             && self.position(index).is_none()
             && (self.batches.iter()).any(|batch| batch.index() == id && batch.len() > 0)
     }
 
     fn count(&mut self) {
-        self.len = self.batches.iter().map(Batch::len).sum();
+        self.weight = self.batches.iter().map(Batch::weight).sum();
     }
 }
 
@@ -129,7 +130,7 @@ pub(crate) fn init() {
     GucRegistry::define_int_guc(
         c"bedload.batch_entries",
         c"The most entries of all bedload indexes that wait in a session for the end of their transaction.",
-        c"16 bytes each, and as much again while a scan or a publication has them sorted. 0 writes each entry to the index at once.",
+        c"24 bytes each, and as much again while a scan or a publication has them sorted. Entries of several columns count more, by their bytes. 0 writes each entry to the index at once.",
         &BATCH_ENTRIES,
         0,
         16 * 1024 * 1024,
@@ -150,29 +151,29 @@ pub(crate) fn init() {
 /// `index` and `table` are open, and locked for writing; the entry's row was just inserted into `table`.
 pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, entry: Entry) {
     let limit = usize::try_from(BATCH_ENTRIES.get()).unwrap_or(0);
-    let (waits, is_over) = PENDING.with_borrow_mut(|pending| {
+    let (direct, is_over) = PENDING.with_borrow_mut(|pending| {
         if pending.writes_through || limit == 0 {
-            return (false, false);
+            return (Some(entry), false);
         }
         // SAFETY: the caller's.
-        if pending.is_first_transaction && unsafe { executor::may_be_taken_back(table, entry) } {
+        if pending.is_first_transaction && unsafe { executor::may_be_taken_back(table, &entry) } {
             pending.writes_through = true;
-            return (false, false);
+            return (Some(entry), false);
         }
         let at = pending.position(index).unwrap_or_else(|| {
             // SAFETY: the index is open. Rule 8.
             let (id, file) = unsafe {
                 pg_sys::LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock.cast_signed());
-                ((*index).rd_id, (*index).rd_node)
+                ((*index).rd_id, compat::file_of(index))
             };
             pending.batches.push(Batch::new(id, file));
             pending.batches.len() - 1
         });
+        pending.weight += entry.weight();
         pending.batches[at].push(pending.subtransaction, entry);
-        pending.len += 1;
-        (true, pending.len >= limit)
+        (None, pending.weight >= limit)
     });
-    if !waits {
+    if let Some(entry) = direct {
         // SAFETY: the caller's.
         unsafe { publish(index, &[entry], || {}) };
     } else if is_over {
@@ -210,10 +211,13 @@ unsafe fn flush_batch(index: pg_sys::Relation, find: impl Fn(&Pending) -> Option
 /// Publishes the largest batch of an index's present file (rule 9).
 fn flush_largest() {
     let mut batches = PENDING.with_borrow(|pending| {
-        let sizes = pending.batches.iter().map(|batch| (batch.len(), batch.index()));
+        let sizes = pending
+            .batches
+            .iter()
+            .map(|batch| (batch.weight(), batch.index()));
         sizes.collect::<Vec<_>>()
     });
-    batches.sort_unstable_by_key(|&(len, _)| std::cmp::Reverse(len));
+    batches.sort_unstable_by_key(|&(weight, _)| std::cmp::Reverse(weight));
     for (_, id) in batches {
         let is_published = with_open(id, |index| {
             let has_some = len(index) > 0;
@@ -243,7 +247,7 @@ fn with_open<T>(id: pg_sys::Oid, call: impl FnOnce(pg_sys::Relation) -> T) -> Op
 
 /// Publishes all that waits for the present files of indexes.
 fn flush_all() {
-    if PENDING.with_borrow(|pending| pending.len == 0) {
+    if PENDING.with_borrow(|pending| pending.weight == 0) {
         return;
     }
     let indexes = PENDING.with_borrow(|pending| pending.batches.iter().map(Batch::index).collect::<Vec<_>>());
@@ -323,7 +327,7 @@ unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
 }
 
 /// What waits for the index between two entries, inclusively and ascending (rule 5).
-pub(crate) fn between(index: pg_sys::Relation, from: Entry, to: Entry) -> Vec<Entry> {
+pub(crate) fn between(index: pg_sys::Relation, from: &Entry, to: &Entry) -> Vec<Entry> {
     PENDING.with_borrow_mut(|pending| {
         let mut found = Vec::new();
         for at in pending.positions(index) {
@@ -350,6 +354,8 @@ pub(crate) fn forget(index: pg_sys::Relation) {
             pending.count();
         }
         // SAFETY: the caller has the index open.
-        pending.built.push(unsafe { ((*index).rd_id, (*index).rd_node) });
+        pending
+            .built
+            .push(unsafe { ((*index).rd_id, compat::file_of(index)) });
     });
 }

@@ -89,9 +89,12 @@ impl Installation {
             "--username=postgres",
             "--no-sync",
             "--encoding=UTF8",
-            "--pgdata",
         ]);
-        run(initdb.arg(&template));
+        if major_version() >= 18 {
+            // The tests of damage change bytes of pages.
+            initdb.arg("--no-data-checksums");
+        }
+        run(initdb.arg("--pgdata").arg(&template));
         installation
     }
 
@@ -138,6 +141,14 @@ fn module() -> PathBuf {
 fn pg_config(question: &str) -> PathBuf {
     let pg_config = std::env::var("PGRX_PG_CONFIG_PATH").unwrap_or_else(|_| "pg_config".to_owned());
     output(Command::new(pg_config).arg(question)).into()
+}
+
+/// The server's major version.
+fn major_version() -> u32 {
+    let version = pg_config("--version");
+    let version = version.to_str().and_then(|version| version.split(' ').nth(1));
+    let major = version.and_then(|version| version.split(|c: char| !c.is_ascii_digit()).next());
+    major.and_then(|major| major.parse().ok()).expect("a version")
 }
 
 fn common_ancestor(paths: &[&Path]) -> PathBuf {

@@ -5,6 +5,7 @@
 
 mod cancel;
 mod cluster;
+mod columns;
 mod contract;
 mod costs;
 mod crash;

@@ -1,7 +1,7 @@
 //! What the access method refuses, and what it says then.
 
 use crate::cluster::Cluster;
-use crate::rows::execute;
+use crate::rows::{check, execute, number};
 
 #[test]
 fn what_is_missing_is_refused_with_a_reason() {
@@ -9,7 +9,9 @@ fn what_is_missing_is_refused_with_a_reason() {
     let mut client = cluster.client();
     execute(
         &mut client,
-        "CREATE TABLE t (k int8, id int8, note text, m numeric)",
+        "CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         CREATE TABLE t (k int8, id int8, note text COLLATE ci, spot point);
+         INSERT INTO t (note) VALUES ('a'), ('b')",
     );
     for (statement, reason) in [
         (
@@ -17,25 +19,12 @@ fn what_is_missing_is_refused_with_a_reason() {
             "does not support unique indexes",
         ),
         (
-            "CREATE INDEX ON t USING bedload (k, id)",
-            "does not support multicolumn indexes",
-        ),
-        (
-            "CREATE INDEX ON t USING bedload (k) INCLUDE (id)",
-            "does not support included columns",
-        ),
-        (
-            "CREATE INDEX ON t USING bedload (note)",
+            "CREATE INDEX ON t USING bedload (spot)",
             "no default operator class",
         ),
-        ("CREATE INDEX ON t USING bedload (m)", "no default operator class"),
         (
-            "CREATE INDEX ON t USING bedload (k NULLS FIRST)",
-            "keeps nulls behind all values",
-        ),
-        (
-            "CREATE INDEX ON t USING bedload (k DESC NULLS LAST)",
-            "keeps nulls behind all values",
+            "CREATE INDEX ON t USING bedload (note text_pattern_ops)",
+            "does not support a nondeterministic collation",
         ),
         (
             "CREATE INDEX ON t USING bedload (k) WITH (fillfactor = 70)",
@@ -66,4 +55,50 @@ fn what_is_missing_is_refused_with_a_reason() {
         &mut client,
         "INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; DROP EXTENSION bedload CASCADE",
     );
+}
+
+/// As a B-tree does it: with the limit, the row, and a way out.
+#[test]
+fn entries_that_are_too_long_are_refused() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute(
+        &mut client,
+        "CREATE TABLE t (k text, v text, n int4);
+         CREATE INDEX t_k ON t USING bedload (k, n) INCLUDE (v);
+         INSERT INTO t SELECT repeat('x', 650), repeat('y', 1300), i FROM generate_series(1, 500) i",
+    );
+    let long = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 100) i)";
+    for (row, reason) in [
+        (
+            format!("{long}, '', 1"),
+            "index key size 3208 exceeds bedload maximum 675 for index \"t_k\"",
+        ),
+        (
+            format!("'x', {long}, 1"),
+            "index row size 3212 exceeds bedload maximum 2036 for index \"t_k\"",
+        ),
+    ] {
+        let error = client
+            .batch_execute(&format!("INSERT INTO t VALUES ({row})"))
+            .expect_err(&row);
+        let error = error.as_db_error().expect("of the server");
+        assert!(error.message().contains(reason), "{}", error.message());
+        assert_eq!(error.code().code(), "54000");
+        let detail = error.detail().unwrap_or_default();
+        assert!(detail.contains("in relation \"t\""), "{detail}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("text_hash_ops")));
+    }
+    check(&mut client, "t_k");
+    execute(&mut client, "REINDEX INDEX t_k");
+    execute(
+        &mut client,
+        &format!("DROP INDEX t_k; INSERT INTO t VALUES ({long})"),
+    );
+    let error = client
+        .batch_execute("CREATE INDEX ON t USING bedload (k)")
+        .expect_err("too long");
+    let message = error.as_db_error().map_or("", postgres::error::DbError::message);
+    assert!(message.contains("exceeds bedload maximum"), "{message}");
+    assert_eq!(number(&mut client, "SELECT count(*) FROM t"), 501);
 }

@@ -312,6 +312,29 @@ fn index_only_scans_return_what_the_table_has() {
 }
 
 /// A scan goes on where its last window ended, without another descent.
+/// The index does not know of a version that is in the same page as the one before it.
+#[test]
+fn index_only_scans_return_rows_that_were_updated_in_their_page() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    execute_each(
+        &mut client,
+        &[
+            "CREATE TABLE t (k int8, n int4) WITH (fillfactor = 50)",
+            "CREATE INDEX t_k ON t USING bedload (k)",
+            "INSERT INTO t SELECT i, 0 FROM generate_series(1, 1000) i",
+            "UPDATE t SET n = 1",
+            "SET enable_seqscan = off; SET enable_bitmapscan = off",
+        ],
+    );
+    let query = "SELECT count(*) FROM t WHERE k > 0";
+    assert!(plan(&mut client, query).contains("Index Only Scan"));
+    assert_eq!(number(&mut client, query), 1000);
+    // Nor are they taken for dead.
+    execute(&mut client, "SET enable_indexonlyscan = off");
+    assert_eq!(number(&mut client, query), 1000);
+}
+
 #[test]
 fn a_scan_descends_once() {
     let cluster = Cluster::start_with("bedload.shrunk = 1");

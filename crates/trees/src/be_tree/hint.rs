@@ -5,7 +5,7 @@ use super::tree::BeTree;
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
 use crate::point::Point;
-use bedload_pages::{Error, Result, VacuumStore};
+use bedload_pages::{Result, VacuumStore};
 
 /// Up to so many positions, the filters of runs are asked about each.
 const FILTERED_MAX: usize = 8;
@@ -20,7 +20,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
     ///
     /// # Errors
     ///
-    /// The store failed, or a node is damaged. A damaged page of a run is left to its readers.
+    /// The store failed, or a page is damaged.
     ///
     /// ```
     /// use std::ops::Bound;
@@ -85,11 +85,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BeTree<O, L, S> {
                         held.push(position);
                     }
                 }
-                match reader.hint_dead(&held) {
-                    // It may have been merged into another since.
-                    Ok(()) | Err(Error::Corrupt { .. }) => {}
-                    Err(error) => return Err(error),
-                }
+                reader.hint_dead(&held)?;
             }
             rest = later;
         }

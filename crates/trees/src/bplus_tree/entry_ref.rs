@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::node::Node;
 use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
-use crate::point::PointBuf;
 use bedload_pages::Result;
 
 /// The columns of one row, owned.
@@ -48,14 +47,6 @@ impl<'c, O: KeyOrder, L: RowLayout> EntryRef<'c, O, L> {
     pub(super) fn new(order: &'c O, node: Node<'c, L>, index: usize) -> Result<Self> {
         node.check_slots(index..index + 1)?;
         Ok(Self { order, node, index })
-    }
-
-    pub(super) fn to_point(self) -> PointBuf {
-        PointBuf {
-            prefix: self.prefix(),
-            tie: self.tie(),
-            key: self.node.key(self.index).unwrap_or_default().to_vec(),
-        }
     }
 
     /// The prefix of the key.

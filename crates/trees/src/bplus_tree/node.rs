@@ -73,8 +73,24 @@ type Header = [u8; HEADER_LEN];
 /// A branch node.
 pub(super) type Branch<'p> = Node<'p, ChildRow>;
 
-/// The root of the tree that the node on a page says it belongs to; none if there is no node on it.
-pub(super) fn tree_of(page: &[u8]) -> Option<PageId> {
+/// The root of the tree that the node on a page says it belongs to; none if there is no node on it. So pages can be told
+/// apart by tree where the way to them is damaged.
+///
+/// ```
+/// use bedload_pages::{HeapPages, PageRead};
+/// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions, tree_of};
+/// use bedload_trees::{NoRow, U64Order};
+///
+/// # fn main() -> bedload_pages::Result<()> {
+/// let pages = HeapPages::new(4096);
+/// let tree = BPlusTree::create(&pages, U64Order, NoRow, BPlusTreeOptions::new())?;
+/// assert_eq!(tree_of(&pages.read(tree.root())?), Some(tree.root()));
+/// assert_eq!(tree_of(&[0; 4096]), None);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn tree_of(page: &[u8]) -> Option<PageId> {
     let header: &Header = page.first_chunk()?;
     PageId::new(u32_at(header, AT_TREE)).filter(|_| u16_at(header, 0) == MAGIC)
 }

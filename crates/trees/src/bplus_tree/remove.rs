@@ -11,6 +11,20 @@ use bedload_pages::{Batch, PageStore, Result};
 impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// Removes the entry with this key and tie; tells whether there was one. Atomic. O(log n) pages.
     ///
+    /// ```
+    /// use bedload_pages::HeapPages;
+    /// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
+    /// use bedload_trees::{Entry, NoRow, Row, U64Order};
+    ///
+    /// # fn main() -> bedload_pages::Result<()> {
+    /// let tree = BPlusTree::create(HeapPages::new(4096), U64Order, NoRow, BPlusTreeOptions::new())?;
+    /// tree.insert(Entry { key: &U64Order::key(7), tie: 1, row: Row::default() })?;
+    /// assert!(!tree.remove(&U64Order::key(7), 2)?);
+    /// assert!(tree.remove(&U64Order::key(7), 1)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The key has not the order's width, the store failed, or a page on the way is damaged.

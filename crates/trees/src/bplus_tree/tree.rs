@@ -87,14 +87,6 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         })
     }
 
-    /// The most bytes that the columns of a row may have, fixed and variable together, in a tree over pages of
-    /// `payload_len` bytes. Where pages keep key bytes, those of the row's key count too.
-    pub fn row_len_max(payload_len: usize, order: &O, layout: L, config: &BPlusTreeOptions) -> usize {
-        let leaf = Shape::new(layout, order, payload_len, config);
-        leaf.entry_len_max()
-            .saturating_sub(leaf.entry_len - leaf.layout.fixed_len())
-    }
-
     /// The page that names the tree, for life.
     pub fn root(&self) -> PageId {
         self.root

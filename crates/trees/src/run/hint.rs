@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::page::{HintMap, RunPage};
+use super::page::{HintMap, PageHeader, RunPage};
 use super::reader::{RunReader, child_at};
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
@@ -18,11 +18,11 @@ type Share = (PageId, usize, usize);
 
 impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
     /// Sets the hints of the entries at some positions, which ascend. Positions at which the run has no entry are passed
-    /// over.
+    /// over, and so are pages that are not the run's any more: it may have been merged into another.
     ///
     /// # Errors
     ///
-    /// The store failed, or a page is damaged, or belongs to another run by now.
+    /// The store failed, or a page of the run is damaged.
     pub fn hint_dead(&self, dead: &[Position<'_>]) -> Result<()> {
         if !dead.is_empty() {
             self.hint_below(self.run.root, self.top()?, dead)?;
@@ -65,6 +65,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
         if level == 0 {
             return self.hint_entries(id, dead);
         }
+        // None of a page that is not the run's any more.
         let mut slots = Vec::new();
         let mut begin = 0;
         for (child, end, slot) in self.shares(id, level, dead)? {
@@ -79,8 +80,11 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
     /// Which positions lie below which child.
     fn shares(&self, id: PageId, level: u8, dead: &[Position<'_>]) -> Result<Vec<Share>> {
         let guard = self.store.read(id)?;
-        let page = RunPage::parse(&guard, &self.child_shape, id, &self.name(), level)?;
         let mut shares: Vec<Share> = Vec::new();
+        if !self.has(&guard) {
+            return Ok(shares);
+        }
+        let page = RunPage::parse(&guard, &self.child_shape, id, &self.name(), level)?;
         for (index, &position) in dead.iter().enumerate() {
             let (rank, found) = self.rank(&page, Point::new(&self.order, position)?)?;
             let slot = if found { rank } else { rank.saturating_sub(1) };
@@ -122,10 +126,18 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {
         })
     }
 
-    /// Puts the map that `hints` makes into a page, and returns what else it says.
+    /// Whether a page says that it is one of the run's.
+    fn has(&self, page: &[u8]) -> bool {
+        PageHeader::read(page).is_some_and(|header| header.run == self.name())
+    }
+
+    /// Puts the map that `hints` makes into a page of the run, and returns what else it says.
     fn change(&self, id: PageId, hints: impl Fn(&[u8]) -> Result<(Option<HintMap>, bool)>) -> Result<bool> {
         let mut is_all_dead = false;
         self.store.hint_in_run(id, &mut |bytes| {
+            if !self.has(bytes) {
+                return Ok(false);
+            }
             let (map, is_all) = hints(bytes)?;
             is_all_dead = is_all;
             if let Some(map) = &map {

@@ -1,4 +1,4 @@
-//! Whole runs inserted and ranges removed by threads, under cursors that go both ways.
+//! Whole runs inserted and ranges removed, entry by entry, by threads, under cursors that go both ways.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,12 @@ use std::thread;
 
 use bedload_pages::{HeapPages, MimicPages, PageStore};
 use bedload_testkit::Rng;
-use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
+use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions, EntryRef};
 use bedload_trees::{Entries, Entry, FixedRow, KeyOrder, Position, Row, U64Order};
 
 use bedload_trees::contract::CarelessOrder;
+
+use super::removal::remove_between;
 
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 150;
@@ -31,6 +33,10 @@ fn entry<'a>(key: &'a [u8], value: &'a [u8; 8]) -> Entry<'a> {
     }
 }
 
+fn value_of<O: KeyOrder>(entry: &EntryRef<'_, O, FixedRow<8>>) -> u64 {
+    u64::from_le_bytes(entry.fixed(0).try_into().expect("8 bytes"))
+}
+
 /// Ascending or descending without repetition, and nothing that should be there is missing.
 fn check_pass<O: KeyOrder, S: PageStore>(tree: &BPlusTree<O, FixedRow<8>, S>, is_backward: bool) {
     let cursor = if is_backward {
@@ -41,13 +47,7 @@ fn check_pass<O: KeyOrder, S: PageStore>(tree: &BPlusTree<O, FixedRow<8>, S>, is
     let mut cursor = cursor.expect("a cursor");
     let mut keys = Vec::new();
     while let Some(entry) = cursor.next_entry().expect("an entry") {
-        keys.push(
-            entry
-                .fixed(0)
-                .try_into()
-                .map(u64::from_le_bytes)
-                .expect("8 bytes"),
-        );
+        keys.push(value_of(&entry));
     }
     if is_backward {
         keys.reverse();
@@ -91,35 +91,19 @@ fn come_and_go<O: KeyOrder, S: PageStore + Sync>(
                             continue;
                         }
                         let (from, to) = (key_of(start), key_of(end));
-                        let removed = tree.remove_range_with(
+                        let removed = remove_between(
+                            tree,
                             Bound::Included(Position::of_key(&from)),
                             Bound::Excluded(Position::of_key(&to)),
-                            |entry| {
-                                entry
-                                    .fixed(0)
-                                    .try_into()
-                                    .map(u64::from_le_bytes)
-                                    .is_ok_and(|key| is_own(&key))
-                            },
-                            |_| {},
+                            |entry| is_own(&value_of(entry)),
                         );
                         assert!(
-                            removed.expect("removed") <= present,
+                            removed.expect("removed").len() as u64 <= present,
                             "nobody else removes this thread's entries"
                         );
                     }
-                    let own = tree.remove_range_with(
-                        Bound::Unbounded,
-                        Bound::Unbounded,
-                        |entry| {
-                            entry
-                                .fixed(0)
-                                .try_into()
-                                .map(u64::from_le_bytes)
-                                .is_ok_and(|key| is_own(&key))
-                        },
-                        |_| {},
-                    );
+                    let all = Bound::Unbounded;
+                    let own = remove_between(tree, all, all, |entry| is_own(&value_of(entry)));
                     own.expect("removed");
                 })
             })
@@ -205,7 +189,8 @@ fn two_handles<S: PageStore>(pages: &S) {
             let from = U64Order::key((round * 100).saturating_sub(rng.below(2000)));
             let tree = if rng.below(2) == 0 { &one } else { &other };
             let from = Bound::Included(Position::of_key(&from));
-            expected -= tree.remove_range(from, Bound::Unbounded).expect("removed");
+            let removed = remove_between(tree, from, Bound::Unbounded, |_| true).expect("removed");
+            expected -= removed.len() as u64;
         }
     }
     let report = one.verify().expect("verified");

@@ -6,6 +6,8 @@ use bedload_pages::{Calls, Error, FaultyPages, HeapPages};
 use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
 use bedload_trees::{Entries, Entry, FixedRow, KeyOrder, Position, Row, U64Order};
 
+use super::removal::remove_between;
+
 type Pages = FaultyPages<HeapPages>;
 type Tree<'s> = BPlusTree<U64Order, FixedRow<8>, &'s Pages>;
 
@@ -108,22 +110,21 @@ fn a_sorted_run_touches_each_leaf_once() {
 }
 
 #[test]
-fn removing_a_range_touches_its_leaves_only() {
+fn removing_an_entry_touches_its_leaf_and_now_and_then_merges_it() {
     let pages = pages();
     let tree = tree(&pages);
     let keys = keys(1);
     tree.insert_sorted(&mut Entries::new(keys.iter().map(entry)))
         .expect("inserted");
     let report = tree.verify().expect("verified");
-    let (from, to) = (U64Order::key(N / 2), U64Order::key(N / 2 + N / 10));
     let calls = calls(&pages, || {
-        let from = Bound::Included(Position::of_key(&from));
-        let removed = tree.remove_range(from, Bound::Excluded(Position::of_key(&to)));
-        assert_eq!(removed.expect("removed"), N / 10);
+        for key in N / 2..N / 2 + N / 10 {
+            assert!(tree.remove(&U64Order::key(key), 0).expect("removed"));
+        }
     });
     let touched = report.leaves as u64 / 10 + 2;
     assert!(
-        calls.commits <= 3 * touched,
+        calls.commits <= N / 10 + 3 * touched,
         "{calls:?}, {touched} leaves of {}",
         report.leaves
     );
@@ -183,12 +184,9 @@ fn exact_prefixes_are_never_compared() {
         tree.insert(entry(&key)).expect("replaced");
     }
     let (from, to) = (U64Order::key(50), U64Order::key(5000));
-    let from = Bound::Included(Position::of_key(&from));
-    assert_eq!(
-        tree.remove_range(from, Bound::Included(Position::of_key(&to)))
-            .expect("removed"),
-        50
-    );
+    let (from, to) = (Position::of_key(&from), Position::of_key(&to));
+    let removed = remove_between(&tree, Bound::Included(from), Bound::Included(to), |_| true);
+    assert_eq!(removed.expect("removed").len(), 50);
     assert!(
         tree.first()
             .expect("read")

@@ -81,12 +81,11 @@ fn fuzz<O: Supply, L: RowLayout>(order: &O, layout: &L, config: BPlusTreeOptions
             let entry = entry(&tree, rng.below(NUMBERS), rng.next_u64());
             let (key, tie) = (entry.key.clone(), entry.tie);
             let position = Position { key: &key, tie };
-            match rng.index(7) {
+            match rng.index(6) {
                 0 => drop(tree.get(&key, tie)),
                 1 | 2 => drop(tree.remove(&key, tie)),
                 3 => drain(&tree, rng.chance(), Bound::Excluded(position)),
-                4 => drop(tree.remove_range(Bound::Included(position), Bound::Unbounded)),
-                5 => {
+                4 => {
                     let entries: Vec<_> = std::iter::once(entry).collect();
                     drop(borrowed(&entries, |entries| {
                         tree.insert_sorted(&mut Entries::new(entries))

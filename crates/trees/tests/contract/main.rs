@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod model;
 mod read_ahead;
+mod removal;
 mod run;
 mod snapshot;
 mod suite;

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use bedload_pages::{Error, FaultyPages, HeapPages, MimicPages, PageId, PageRead, PageStore};
+use bedload_pages::{Error, FaultyPages, HeapPages, MimicPages, PageId, PageRead, PageStore, VacuumStore};
 use bedload_testkit::Rng;
 use bedload_trees::bplus_tree::{OwnedEntry, OwnedRow};
 use bedload_trees::contract::CarelessOrder;
 use bedload_trees::run::{Merge, Run, RunBuilder, RunCursor, RunEntry, RunOptions, RunReader, merge};
-use bedload_trees::{ByteOrder, Columns, I64Order, KeyOrder, NoRow, Position, RowLayout, U64Order};
+use bedload_trees::{
+    ByteOrder, Columns, Entry, I64Order, KeyOrder, NoRow, Position, Row, RowLayout, U64Order,
+};
 use proptest::prelude::*;
 
 use crate::model::{Supply, borrowed, row};
@@ -509,4 +511,59 @@ fn flipped_bits_do_no_more_than_harm() {
         );
         let _ = merge(&pages, &runs, order, layout, config, true);
     }
+}
+
+#[test]
+fn hints_pass_over_pages_of_others_and_not_over_damage() {
+    let pages = HeapPages::new(512);
+    let config = RunOptions::new();
+    let write = || {
+        let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
+        for number in 0..2000 {
+            let key = U64Order::key(number * number);
+            builder.push(borrowed_key(&key, 1)).expect("it ascends");
+        }
+        builder.finish().expect("finished").expect("entries")
+    };
+    let gone = write();
+    let reader = RunReader::new(&pages, U64Order, NoRow, config, gone);
+    assert!(gone.height > 1, "there are nodes above the leaves");
+    let keys: Vec<_> = (0..2000_u64)
+        .map(|number| U64Order::key(number * number))
+        .collect();
+    let all: Vec<Position<'_>> = keys.iter().map(|key| Position { key, tie: 1 }).collect();
+    pages.retire(&reader.pages().expect("its pages").iter().collect::<Vec<_>>());
+    pages.reclaim().expect("free pages");
+    // Another run has taken some of its pages over.
+    let other = RunReader::new(&pages, U64Order, NoRow, config, write());
+    reader.hint_dead(&all).expect("nothing to be marked");
+    let count = || {
+        let mut cursor = other
+            .range(Bound::Unbounded, Bound::Unbounded)
+            .expect("unbounded");
+        cursor.skip_dead();
+        let mut entries = 0;
+        while cursor.next_entry().expect("sound pages").is_some() {
+            entries += 1;
+        }
+        entries
+    };
+    assert_eq!(count(), 2000);
+    other.hint_dead(&all[..500]).expect("sound pages");
+    assert_eq!(count(), 1500);
+    // The number of entries of its first leaf, beyond what a page holds.
+    let mut damage = |page: &mut [u8]| {
+        page[5] ^= 0x40;
+        Ok(true)
+    };
+    pages
+        .delete_in_run(other.run().first_page, &mut damage)
+        .expect("it is there");
+    let error = other.hint_dead(&all[..1]).expect_err("a damaged page");
+    assert!(matches!(error, Error::Corrupt { page, .. } if page == other.run().first_page));
+}
+
+fn borrowed_key(key: &[u8], tie: u64) -> Entry<'_> {
+    let row = Row::default();
+    Entry { key, tie, row }
 }

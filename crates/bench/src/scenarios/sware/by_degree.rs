@@ -3,7 +3,7 @@
 //! A run of all degrees takes hours at full scale; `--degrees` (such as `0/0,scrambled`) chooses among them, as `--only` does
 //! among subjects.
 
-use bedload_memory::near_sorted::{BPlusTree, NearSortedTree, TreeOptions};
+use bedload_memory::near_sorted::{NearSortedTree, PackedTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 use bedload_testkit::Rng;
 
@@ -28,7 +28,7 @@ pub(super) type Turn = Box<dyn Fn(&Input, &mut Rng) -> Vec<Figure>>;
 
 /// The work of a turn.
 #[derive(Clone, Copy)]
-pub(super) enum Work {
+pub(super) enum TurnWork {
     /// Ingest, drained within the clock.
     Ingest,
     /// Lookups, with all that is buffered left where it is.
@@ -46,26 +46,26 @@ pub(super) enum Work {
 /// An entrant: a map, made for so many entries, and what is done with it.
 pub(super) fn entrant<S: SerialSubject + 'static>(
     name: &'static str,
-    work: Work,
+    work: TurnWork,
     make: fn(usize) -> S,
 ) -> Entrant<Turn> {
     let turn = move |input: &Input, rng: &mut Rng| match work {
-        Work::Ingest => turns::ingest(make, input),
-        Work::Lookup => turns::lookup(make, input, rng),
-        Work::Scan => turns::scan(make, input, rng),
-        Work::Mixed => {
+        TurnWork::Ingest => turns::ingest(make, input),
+        TurnWork::Lookup => turns::lookup(make, input, rng),
+        TurnWork::Scan => turns::scan(make, input, rng),
+        TurnWork::Mixed => {
             let mut map = make(input.keys.len());
             let figures = turns::mixed(&mut map, input, rng);
             turns::verify(&mut map, input);
             figures
         }
-        Work::MixedSampled => {
+        TurnWork::MixedSampled => {
             let mut map = make(input.keys.len());
             let figures = turns::mixed(&mut map, input, rng);
             turns::verify_some(&mut map, input);
             with_top_inserts(figures, &map)
         }
-        Work::IngestThenLookup => {
+        TurnWork::IngestThenLookup => {
             let mut map = make(input.keys.len());
             let figures = turns::ingest_then_lookup(&mut map, input, rng);
             with_top_inserts(figures, &map)
@@ -85,8 +85,8 @@ fn with_top_inserts(mut figures: Vec<Figure>, map: &impl SerialSubject) -> Vec<F
 }
 
 /// Our B+-tree, each entry inserted from the root.
-pub(super) fn tree(split_percent: usize) -> BPlusTree {
-    BPlusTree::with_options(TreeOptions::new().tail_leaf(false).split_percent(split_percent))
+pub(super) fn tree(split_percent: usize) -> PackedTree {
+    PackedTree::with_options(TreeOptions::new().tail_leaf(false).split_percent(split_percent))
 }
 
 /// The paper's buffer: 1 % of the data.
@@ -95,19 +95,19 @@ pub(super) fn paper(entries: usize) -> BufferOptions {
 }
 
 /// The buffer before a tree with the paper's splits.
-pub(super) fn buffered(options: BufferOptions) -> SaTree<BPlusTree> {
+pub(super) fn buffered(options: BufferOptions) -> SaTree<PackedTree> {
     SaTree::new(tree(80), options)
 }
 
-pub(super) fn plain(work: Work) -> Entrant<Turn> {
+pub(super) fn plain(work: TurnWork) -> Entrant<Turn> {
     entrant(PLAIN, work, |_| tree(50))
 }
 
-pub(super) fn plain_again(work: Work) -> Entrant<Turn> {
+pub(super) fn plain_again(work: TurnWork) -> Entrant<Turn> {
     entrant(PLAIN_AGAIN, work, |_| tree(50))
 }
 
-pub(super) fn near_sorted(work: Work) -> Entrant<Turn> {
+pub(super) fn near_sorted(work: TurnWork) -> Entrant<Turn> {
     entrant(NEAR_SORTED, work, |_| NearSortedTree::new())
 }
 

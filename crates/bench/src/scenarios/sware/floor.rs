@@ -7,7 +7,7 @@ use crate::subjects::value_of;
 const LEAF_ENTRIES: usize = 256;
 
 /// Keys and values of a leaf, each by themselves.
-type Leaf = ([u64; LEAF_ENTRIES], [u64; LEAF_ENTRIES]);
+type FloorLeaf = ([u64; LEAF_ENTRIES], [u64; LEAF_ENTRIES]);
 
 /// The seconds that each way takes, with its name; allocation counted.
 ///
@@ -36,14 +36,14 @@ fn timed(keys: &[u64], sort: impl Fn(&mut Vec<(u64, u64)>)) -> f64 {
         entries.push((key, value_of(key)));
     }
     sort(&mut entries);
-    let leaves: Vec<Box<Leaf>> = entries.chunks(LEAF_ENTRIES).map(pack).collect();
+    let leaves: Vec<Box<FloorLeaf>> = entries.chunks(LEAF_ENTRIES).map(pack).collect();
     let seconds = start.elapsed().as_secs_f64();
     let firsts = leaves.iter().map(|leaf| leaf.0[0]);
     assert!(firsts.is_sorted(), "the floor is not sorted");
     seconds
 }
 
-fn pack(entries: &[(u64, u64)]) -> Box<Leaf> {
+fn pack(entries: &[(u64, u64)]) -> Box<FloorLeaf> {
     let mut leaf = Box::new(([0; LEAF_ENTRIES], [0; LEAF_ENTRIES]));
     for (place, &(key, value)) in entries.iter().enumerate() {
         leaf.0[place] = key;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bedload_memory::near_sorted::{BPlusTree, TreeOptions};
+use bedload_memory::near_sorted::{PackedTree, TreeOptions};
 use bedload_testkit::Rng;
 
 use super::by_degree::{
-    ByDegree, PLAIN, Turn, Work, buffered, entrant, near_sorted, paper, plain, plain_again,
+    ByDegree, PLAIN, Turn, TurnWork, buffered, entrant, near_sorted, paper, plain, plain_again,
 };
 use super::floor;
 use super::input::{DEGREES, Input};
@@ -14,28 +14,21 @@ use super::turns::{INGEST, per_entry};
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::Entrant;
-#[cfg(feature = "rocksdb")]
-use crate::subjects::RocksDbMap;
-use crate::subjects::{Fjall, LmdbMap, Redb, names};
+use crate::subjects::names;
 
 /// The fastest way to sort everything and pack it.
 const FLOOR: &str = "floor";
 
-fn entrants(work: Work) -> Vec<Entrant<Turn>> {
+fn entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     vec![
         near_sorted(work),
         plain(work),
         plain_again(work),
         entrant("fast path", work, |_| {
-            BPlusTree::with_options(TreeOptions::new().split_percent(80))
+            PackedTree::with_options(TreeOptions::new().split_percent(80))
         }),
         entrant("sware", work, |entries| buffered(paper(entries))),
         entrant("btree-map", work, |_| BTreeMap::<u64, u64>::new()),
-        entrant("lmdb", work, |_| LmdbMap::new()),
-        entrant("redb", work, |_| Redb::new()),
-        entrant("fjall", work, |_| Fjall::new()),
-        #[cfg(feature = "rocksdb")]
-        entrant("rocksdb", work, |_| RocksDbMap::new()),
     ]
 }
 
@@ -62,7 +55,7 @@ fn floor_figures(input: &Input) -> Vec<Figure> {
 
 /// The subjects of these scenarios; ingest has [`FLOOR`] too.
 pub(super) fn subjects() -> Vec<&'static str> {
-    names(&entrants(Work::Ingest))
+    names(&entrants(TurnWork::Ingest))
 }
 
 /// Rounds of all subjects at every degree of order. Before the first one counts one has run, so that every subject finds memory that the process has used before.
@@ -97,19 +90,19 @@ fn run(
 }
 
 pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
-    let mut all = entrants(Work::Ingest);
+    let mut all = entrants(TurnWork::Ingest);
     all.push(floor_entrant());
     run("near-sorted-ingest", plan, FLOOR, all)
 }
 
 pub(super) fn lookup(plan: &Plan) -> Vec<Record> {
-    run("near-sorted-lookup", plan, PLAIN, entrants(Work::Lookup))
+    run("near-sorted-lookup", plan, PLAIN, entrants(TurnWork::Lookup))
 }
 
 pub(super) fn scan(plan: &Plan) -> Vec<Record> {
-    run("near-sorted-scan", plan, PLAIN, entrants(Work::Scan))
+    run("near-sorted-scan", plan, PLAIN, entrants(TurnWork::Scan))
 }
 
 pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
-    run("near-sorted-mixed", plan, PLAIN, entrants(Work::Mixed))
+    run("near-sorted-mixed", plan, PLAIN, entrants(TurnWork::Mixed))
 }

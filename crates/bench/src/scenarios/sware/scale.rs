@@ -1,11 +1,11 @@
 //! The published buffer by the amount of data (Fig. 19, Table II of the paper): the largest size is the scale's.
 
 use bedload_memory::ExclusiveMap;
-use bedload_memory::near_sorted::BPlusTree;
+use bedload_memory::near_sorted::PackedTree;
 use bedload_memory::swa_buffer::{BufferOptions, SaTree};
 use bedload_testkit::Rng;
 
-use super::by_degree::{ByDegree, PLAIN, Work, buffered, near_sorted, plain};
+use super::by_degree::{ByDegree, PLAIN, TurnWork, buffered, near_sorted, plain};
 use super::input::{Degree, Input};
 use super::turns;
 use crate::plan::Plan;
@@ -20,11 +20,12 @@ const SIZES: u32 = 6;
 type Turn = Box<dyn Fn(&Input, usize, &mut Rng) -> Vec<Figure>>;
 
 fn entrants() -> Vec<Entrant<Turn>> {
-    let unbuffered = [plain(Work::MixedSampled), near_sorted(Work::MixedSampled)].map(|entrant| Entrant {
-        name: entrant.name,
-        is_peer: false,
-        make: Box::new(move |input: &Input, _, rng: &mut Rng| (entrant.make)(input, rng)) as Turn,
-    });
+    let unbuffered =
+        [plain(TurnWork::MixedSampled), near_sorted(TurnWork::MixedSampled)].map(|entrant| Entrant {
+            name: entrant.name,
+            is_peer: false,
+            make: Box::new(move |input: &Input, _, rng: &mut Rng| (entrant.make)(input, rng)) as Turn,
+        });
     let paper = Entrant {
         name: "paper",
         is_peer: false,
@@ -48,7 +49,7 @@ fn with_buffer(input: &Input, buffer: usize, rng: &mut Rng) -> Vec<Figure> {
 }
 
 /// Table II: how much of the data is in the buffer, and how many of its pages a lookup scans.
-fn buffer_figures(tree: &mut SaTree<BPlusTree>, input: &Input, rng: &mut Rng) -> [Figure; 2] {
+fn buffer_figures(tree: &mut SaTree<PackedTree>, input: &Input, rng: &mut Rng) -> [Figure; 2] {
     let len = input.keys.len();
     if tree.wants_preparation() {
         tree.prepare_reads();

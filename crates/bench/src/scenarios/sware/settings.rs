@@ -4,7 +4,7 @@ use bedload_memory::swa_buffer::{BufferOptions, Filters, SaTree};
 use bedload_sortedness::Sortedness;
 
 use super::by_degree::{
-    ByDegree, PLAIN, Turn, Work, buffered, entrant, near_sorted, paper, plain, plain_again, tree,
+    ByDegree, PLAIN, Turn, TurnWork, buffered, entrant, near_sorted, paper, plain, plain_again, tree,
 };
 use super::input::Degree;
 use crate::plan::Plan;
@@ -14,7 +14,7 @@ use crate::subjects::names;
 
 const PAPER: &str = "paper";
 
-fn grid_entrants(work: Work) -> Vec<Entrant<Turn>> {
+fn grid_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     vec![
         plain(work),
         entrant(PAPER, work, |entries| buffered(paper(entries))),
@@ -23,7 +23,7 @@ fn grid_entrants(work: Work) -> Vec<Entrant<Turn>> {
 
 /// One thing changed in each: filters (Fig. 17), zone maps, query-driven sorting (Fig. 16), the part that is drained,
 /// splits (Table I).
-fn ablation_entrants(work: Work) -> Vec<Entrant<Turn>> {
+fn ablation_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     vec![
         plain(work),
         entrant(PAPER, work, |entries| buffered(paper(entries))),
@@ -60,7 +60,7 @@ fn ablation_entrants(work: Work) -> Vec<Entrant<Turn>> {
     ]
 }
 
-fn buffer_size_entrants(work: Work) -> Vec<Entrant<Turn>> {
+fn buffer_size_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     vec![
         plain(work),
         entrant("0.5 % buffer", work, |entries| {
@@ -77,7 +77,7 @@ fn buffer_size_entrants(work: Work) -> Vec<Entrant<Turn>> {
 }
 
 /// Buffers of 0.05 to 1 % (Table III, Fig. 21).
-fn receipt_date_entrants(work: Work) -> Vec<Entrant<Turn>> {
+fn receipt_date_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     vec![
         plain(work),
         entrant("0.05 % buffer", work, |entries| {
@@ -99,19 +99,19 @@ fn receipt_date_entrants(work: Work) -> Vec<Entrant<Turn>> {
 }
 
 pub(super) fn grid_subjects() -> Vec<&'static str> {
-    names(&grid_entrants(Work::IngestThenLookup))
+    names(&grid_entrants(TurnWork::IngestThenLookup))
 }
 
 pub(super) fn ablation_subjects() -> Vec<&'static str> {
-    names(&ablation_entrants(Work::IngestThenLookup))
+    names(&ablation_entrants(TurnWork::IngestThenLookup))
 }
 
 pub(super) fn buffer_size_subjects() -> Vec<&'static str> {
-    names(&buffer_size_entrants(Work::IngestThenLookup))
+    names(&buffer_size_entrants(TurnWork::IngestThenLookup))
 }
 
 pub(super) fn receipt_date_subjects() -> Vec<&'static str> {
-    names(&receipt_date_entrants(Work::MixedSampled))
+    names(&receipt_date_entrants(TurnWork::MixedSampled))
 }
 
 fn run(scenario: &'static str, plan: &Plan, degrees: &[Degree], entrants: &[Entrant<Turn>]) -> Vec<Record> {
@@ -149,7 +149,7 @@ pub(super) fn grid(plan: &Plan) -> Vec<Record> {
         "sware-grid",
         plan,
         &degrees,
-        &grid_entrants(Work::IngestThenLookup),
+        &grid_entrants(TurnWork::IngestThenLookup),
     )
 }
 
@@ -163,7 +163,7 @@ pub(super) fn ablation(plan: &Plan) -> Vec<Record> {
         "sware-ablation",
         plan,
         &degrees,
-        &ablation_entrants(Work::IngestThenLookup),
+        &ablation_entrants(TurnWork::IngestThenLookup),
     )
 }
 
@@ -172,7 +172,7 @@ pub(super) fn buffer_size(plan: &Plan) -> Vec<Record> {
         "sware-buffer-size",
         plan,
         &[Degree::Nearly(10.0, 5.0)],
-        &buffer_size_entrants(Work::IngestThenLookup),
+        &buffer_size_entrants(TurnWork::IngestThenLookup),
     )
 }
 
@@ -188,6 +188,6 @@ pub(super) fn receipt_dates(plan: &Plan) -> Vec<Record> {
         "tpch-receiptdate",
         plan,
         &degrees,
-        &receipt_date_entrants(Work::MixedSampled),
+        &receipt_date_entrants(TurnWork::MixedSampled),
     )
 }

@@ -2,7 +2,7 @@
 
 use super::arrival::{Arrival, Input};
 use super::case::{BATCH_ROWS, Case};
-use super::stage::{Failed, Stage, Turns, ask_all};
+use super::stage::{Failed, TableStage, Turns, ask_all};
 use super::worker::Request;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
@@ -138,7 +138,7 @@ fn load(
     rows: usize,
     round: u64,
     samples: &mut Samples,
-) -> Option<(Stage, tempfile::TempDir)> {
+) -> Option<(TableStage, tempfile::TempDir)> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let request = Request::Load {
         input: Input {
@@ -150,8 +150,8 @@ fn load(
         writers: case.writers,
         flushes: true,
     };
-    let measure = || -> Result<(Stage, Vec<Figure>), Failed> {
-        let (mut stage, _) = Stage::open(plan, entrant, &dir, options, None)?;
+    let measure = || -> Result<(TableStage, Vec<Figure>), Failed> {
+        let (mut stage, _) = TableStage::open(plan, entrant, &dir, options, None)?;
         let figures = stage.ask(&request)?;
         stage.ask(&Request::Check)?;
         Ok((stage, figures))
@@ -162,7 +162,7 @@ fn load(
 }
 
 /// Reads from a store that was loaded.
-fn read(plan: &Plan, stage: Stage, rows: usize, samples: &mut Samples) {
+fn read(plan: &Plan, stage: TableStage, rows: usize, samples: &mut Samples) {
     let (ranges, points) = (plan.tiny_or(2, RANGES), plan.tiny_or(2, POINTS));
     let mut stages = vec![stage];
     let once = || Turns { turns: 1, warm: 1 };

@@ -3,7 +3,7 @@
 use super::arrival::{Arrival, Input};
 use super::case::Case;
 use super::ingest::by_turns;
-use super::stage::{Failed, Stage, Turns, ask_all};
+use super::stage::{Failed, TableStage, Turns, ask_all};
 use super::worker::Request;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
@@ -41,7 +41,7 @@ pub(super) fn read(plan: &Plan) -> Vec<Record> {
             let stage = load(plan, entrant, &case, &dir, input, true).ok()?;
             Some((stage, dir))
         });
-        let (mut stages, _dirs): (Vec<Stage>, Vec<_>) = loaded.unzip();
+        let (mut stages, _dirs): (Vec<TableStage>, Vec<_>) = loaded.unzip();
         read_all(plan, &mut stages, rows, samples);
         drop(stages);
         for entrant in entrants.into_iter().filter(|entrant| entrant.is_store) {
@@ -59,8 +59,8 @@ fn load(
     dir: &tempfile::TempDir,
     input: Input,
     flushes: bool,
-) -> Result<Stage, Failed> {
-    let (mut stage, _) = Stage::open(plan, entrant, dir, case.options(), None)?;
+) -> Result<TableStage, Failed> {
+    let (mut stage, _) = TableStage::open(plan, entrant, dir, case.options(), None)?;
     stage.ask(&Request::Load {
         input,
         batch_rows: case.batch_rows.min(input.rows),
@@ -73,7 +73,7 @@ fn load(
     Ok(stage)
 }
 
-fn read_all(plan: &Plan, stages: &mut Vec<Stage>, rows: usize, samples: &mut Samples) {
+fn read_all(plan: &Plan, stages: &mut Vec<TableStage>, rows: usize, samples: &mut Samples) {
     let turns = plan.tiny_or(1, TURNS);
     let some = || Turns { turns, warm: 1 };
     let times = |times: usize| plan.tiny_or(1, times);
@@ -126,7 +126,7 @@ fn open_after_kill(
 ) -> Result<Vec<Figure>, Failed> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     load(plan, entrant, case, &dir, input, false)?.kill();
-    let (mut stage, opened) = Stage::open(plan, entrant, &dir, case.options(), Some(input))?;
+    let (mut stage, opened) = TableStage::open(plan, entrant, &dir, case.options(), Some(input))?;
     stage.ask(&Request::Check)?;
     let of_open = opened.into_iter().filter(|figure| figure.unit == "ms");
     let renamed = of_open.map(|figure| Figure {

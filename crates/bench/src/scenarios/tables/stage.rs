@@ -16,7 +16,7 @@ use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN, TableEntrant
 pub const WORKER: &str = "table-worker";
 
 /// A store in its process.
-pub(super) struct Stage {
+pub(super) struct TableStage {
     pub(super) entrant: TableEntrant,
     child: Child,
     requests: ChildStdin,
@@ -29,7 +29,7 @@ pub(super) struct Stage {
 #[derive(Debug)]
 pub(super) struct Failed;
 
-impl Stage {
+impl TableStage {
     /// A process with a store that is opened in a directory, and has the rows of an input, if any; and how long that took.
     pub(super) fn open(
         plan: &Plan,
@@ -102,7 +102,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TableStage {
     fn drop(&mut self) {
         // A process that was asked to end has ended by now; others are ended here.
         let _ = self.child.kill();
@@ -120,7 +120,7 @@ pub(super) struct Turns {
 /// Asks all stores by turns, another one first each time, and adds what they answer to the samples. One that fails is left
 /// out from then on.
 pub(super) fn ask_all(
-    stages: &mut Vec<Stage>,
+    stages: &mut Vec<TableStage>,
     samples: &mut Samples,
     turns: Turns,
     request: impl Fn(u64) -> Request,

@@ -41,12 +41,12 @@ pub(crate) struct Checksum {
 impl Checksum {
     /// The times of a batch.
     pub(crate) fn times(batch: &RecordBatch) -> &[i64] {
-        Columns::of(batch).times
+        ReadingColumns::of(batch).times
     }
 
     /// Adds the rows of a batch.
     pub(crate) fn add(&mut self, batch: &RecordBatch) {
-        let columns = Columns::of(batch);
+        let columns = ReadingColumns::of(batch);
         for row in 0..batch.num_rows() {
             self.sum = self.sum.wrapping_add(columns.reading(row).checksum());
         }
@@ -190,7 +190,7 @@ impl Readings {
 
     /// The rows in order of arrival.
     pub(super) fn readings(&self) -> impl Iterator<Item = (RowId, Reading<'_>)> {
-        let columns = Columns::of(&self.batch);
+        let columns = ReadingColumns::of(&self.batch);
         let readings = (0..).map(move |row| columns.reading(row));
         self.ids.iter().copied().zip(readings)
     }
@@ -226,14 +226,14 @@ pub(super) fn decode(time: i64, bytes: &[u8]) -> Reading<'_> {
 }
 
 /// The columns of a batch.
-struct Columns<'b> {
+struct ReadingColumns<'b> {
     times: &'b [i64],
     sensors: &'b [i32],
     numbers: [&'b [f64]; NUMBERS],
     states: &'b StringArray,
 }
 
-impl<'b> Columns<'b> {
+impl<'b> ReadingColumns<'b> {
     fn of(batch: &'b RecordBatch) -> Self {
         let number =
             |column: usize| -> &'b [f64] { batch.column(2 + column).as_primitive::<Float64Type>().values() };

@@ -1,7 +1,7 @@
 //! Buckets: a few dozen entries in no order, found by one-byte fingerprints.
 
 use super::fingerprints::{BUCKET_CAP, Fingerprint, Fingerprints};
-use crate::search::bytes::{Seen, Slots};
+use crate::search::bytes::{SeenSlots, Slots};
 use crate::search::columns::Words;
 use crate::search::prefetch::prefetch;
 use crate::sync::primitive::{AtomicU32, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ struct Entries<W: Words>([BucketEntry<W>; BUCKET_CAP]);
 /// A key beside its value: who finds the one has the other in the same cache line.
 #[derive(Debug)]
 struct BucketEntry<W: Words> {
-    key: W::Columns<1>,
+    key: W::KeyColumns<1>,
     value: AtomicU64,
 }
 
@@ -92,13 +92,13 @@ impl<W: Words> Bucket<W> {
 
     /// What the fingerprints tell of a key.
     #[inline]
-    pub(super) fn look(&self, fingerprint: Fingerprint) -> Seen {
+    pub(super) fn look(&self, fingerprint: Fingerprint) -> SeenSlots {
         self.fingerprints.look(fingerprint)
     }
 
     /// The slot of a key, one of those that may be its.
     #[inline]
-    pub(super) fn find(&self, key: &W, seen: Seen) -> Option<usize> {
+    pub(super) fn find(&self, key: &W, seen: SeenSlots) -> Option<usize> {
         Bits::of(seen.matching).find(|&slot| self.key(slot) == *key)
     }
 

@@ -1,6 +1,6 @@
 //! The fingerprints of a bucket: a byte for each slot, compared all at once.
 
-use crate::search::bytes::{LANES, Seen, Slots, look_for};
+use crate::search::bytes::{LANES, SeenSlots, Slots, look_for};
 use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::version_latch::Writer;
 
@@ -34,7 +34,7 @@ impl Fingerprints {
 
     /// Looks for a fingerprint.
     #[inline]
-    pub(super) fn look(&self, fingerprint: Fingerprint) -> Seen {
+    pub(super) fn look(&self, fingerprint: Fingerprint) -> SeenSlots {
         look_for(&self.0, fingerprint.0)
     }
 

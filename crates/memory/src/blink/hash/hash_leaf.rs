@@ -14,7 +14,7 @@ use super::ordered_view;
 use super::ordered_view::OrderedView;
 use crate::blink::node::{Header, Kind, Node, NodePtr};
 use crate::map::memory_use::MemoryUse;
-use crate::search::bytes::Seen;
+use crate::search::bytes::SeenSlots;
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 use crate::sync::version_latch::{Latched, Version, Writer};
@@ -391,7 +391,7 @@ impl<W: Words> HashLeaf<W> {
         key: &W,
         place: &HashPlace,
         home: &Home<'_, W>,
-        seen: Seen,
+        seen: SeenSlots,
     ) -> Result<Option<HashEntry>, Unsettled> {
         if let Some(slot) = home.bucket.find(key, seen) {
             return Ok(Some(HashEntry {

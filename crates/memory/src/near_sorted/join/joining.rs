@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::late::Late;
+use super::late::SortedLate;
 use super::waiting::Waiting;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::waiting::WaitingRoom;
@@ -40,7 +40,7 @@ pub(crate) struct LateEntries<'l> {
 /// Joins leaves with what is late for them.
 #[derive(Debug)]
 pub(crate) struct Joining {
-    late: Late,
+    late: SortedLate,
     joined: Option<Box<Joined>>,
 }
 
@@ -56,7 +56,7 @@ struct Joined {
 }
 
 /// Where late entries stand among those of a stretch.
-struct Places {
+struct LatePlaces {
     ranks: [usize; LATE],
     /// Whether a late entry takes the place of one in the leaf.
     replaces: bool,
@@ -76,7 +76,7 @@ pub(crate) fn part_between((keys, values): EntryColumns<'_>, lower: u64, upper: 
 impl Joining {
     pub(crate) const fn new() -> Self {
         Self {
-            late: Late::new(),
+            late: SortedLate::new(),
             joined: None,
         }
     }
@@ -235,7 +235,7 @@ fn join_sorted(
     late: EntryColumns<'_>,
     target: EntryColumnsMut<'_>,
 ) -> usize {
-    let places = Places::find(leaf, &stretch, late.0);
+    let places = LatePlaces::find(leaf, &stretch, late.0);
     copy_between(leaf, stretch, late, &places, target)
 }
 
@@ -245,7 +245,7 @@ fn copy_between(
     leaf: &Leaf,
     stretch: Range<usize>,
     late: EntryColumns<'_>,
-    places: &Places,
+    places: &LatePlaces,
     (keys, values): EntryColumnsMut<'_>,
 ) -> usize {
     let mut len = 0;
@@ -286,7 +286,7 @@ fn copy_group(from: &[u64], to: &mut [u64]) {
     }
 }
 
-impl Places {
+impl LatePlaces {
     #[inline(always)]
     fn find(leaf: &Leaf, stretch: &Range<usize>, late: &[u64]) -> Self {
         let mut places = Self {

@@ -13,6 +13,7 @@ use crate::search::dispatch::Wide;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::search::keys::LANES;
 use crate::search::keys::{EntryColumns, GROUP, NO_KEY, count_below};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::search::wide::count_below_with_vectors;
 
 /// So many are sorted by counting.
@@ -27,14 +28,14 @@ type Column = [u64; COUNTED];
 
 /// Room to sort what waits for a leaf.
 #[derive(Debug)]
-pub(crate) struct Late {
+pub(crate) struct SortedLate {
     keys: Column,
     values: Column,
     /// For more than that.
     many: SortedRun,
 }
 
-impl Late {
+impl SortedLate {
     pub(crate) const fn new() -> Self {
         Self {
             keys: [NO_KEY; COUNTED],

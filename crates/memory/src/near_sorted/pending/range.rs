@@ -7,8 +7,7 @@ use super::by_leaf::PendingByLeaf;
 use super::stage::Stage;
 use super::tree::PendingTree;
 use crate::near_sorted::join::joining::{Joining, LateEntries};
-use crate::near_sorted::run::SortedRun;
-use crate::near_sorted::run::collecting;
+use crate::near_sorted::run::{SortedRun, collecting};
 use crate::near_sorted::tree::branch::Branch;
 use crate::near_sorted::tree::leaf::Leaf;
 use crate::search::dispatch::{Searching, vectorised};
@@ -144,31 +143,26 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
 }
 
 impl PendingTree {
-    /// Appends the entries of the leaf at this branch and place between the bounds.
-    fn read_place(&self, (at, place): (usize, usize), bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
+    /// Appends the entries of one leaf of a branch between the bounds.
+    fn read_place(
+        &self,
+        branch: &Branch<PendingByLeaf>,
+        place: usize,
+        bounds: (u64, u64),
+        entries: &mut Vec<(u64, u64)>,
+    ) {
         let mut reading = Reading::begin(&self.stage, bounds.0, bounds.1);
         let Reading { staged, joining } = &mut *reading;
-        visit_place(
-            joining,
-            &self.packed.branches[at],
-            place,
-            bounds,
-            staged.columns(),
-            None,
-            &mut collecting(entries),
-        );
+        let visit = &mut collecting(entries);
+        visit_place(joining, branch, place, bounds, staged.columns(), None, visit);
         reading.end();
     }
 
     pub(crate) fn read_up_below(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        if lower == NO_KEY {
-            entries.extend(self.packed.greatest.map(|value| (NO_KEY, value)));
-            return None;
-        }
-        let (at, place) = self.packed.find(lower);
-        let next = self.packed.fence_behind(at, place);
-        self.read_place((at, place), (lower, upper.min(next - 1)), entries);
-        (next <= upper).then_some(next)
+        self.packed
+            .read_up((lower, upper), entries, |branch, place, bounds, entries| {
+                self.read_place(branch, place, bounds, entries);
+            })
     }
 
     pub(crate) fn read_down_below(
@@ -177,17 +171,9 @@ impl PendingTree {
         upper: u64,
         entries: &mut Vec<(u64, u64)>,
     ) -> Option<u64> {
-        let below = upper.min(NO_KEY - 1);
-        let mut rest = None;
-        if lower <= below {
-            let (at, place) = self.packed.find(below);
-            let fence = self.packed.fence_of(at, place);
-            self.read_place((at, place), (lower.max(fence), below), entries);
-            rest = (lower < fence).then(|| fence - 1);
-        }
-        if upper == NO_KEY {
-            entries.extend(self.packed.greatest.map(|value| (NO_KEY, value)));
-        }
-        rest
+        self.packed
+            .read_down((lower, upper), entries, |branch, place, bounds, entries| {
+                self.read_place(branch, place, bounds, entries);
+            })
     }
 }

@@ -4,14 +4,14 @@ use super::by_leaf::PendingByLeaf;
 use super::scratch::Scratch;
 use super::stage::Stage;
 use crate::near_sorted::options::TreeOptions;
-use crate::near_sorted::tree::packed_tree::PackedTree;
+use crate::near_sorted::tree::layered_tree::LayeredTree;
 use crate::search::dispatch::{LookingUp, look_up};
 use crate::search::keys::{Compiled, NO_KEY, Vectors};
 
 /// Packed leaves, entries that wait for them in the branches, and a stage in which the newest of those are gathered.
 #[derive(Debug)]
 pub(crate) struct PendingTree {
-    pub(crate) packed: PackedTree<PendingByLeaf>,
+    pub(crate) packed: LayeredTree<PendingByLeaf>,
     /// Late entries, newer than those that wait in the branches.
     pub(crate) stage: Stage,
     pub(crate) scratch: Scratch,
@@ -21,7 +21,7 @@ impl PendingTree {
     /// An empty tree with these settings.
     pub(crate) fn with_options(options: TreeOptions) -> Self {
         Self {
-            packed: PackedTree::new(options),
+            packed: LayeredTree::new(options),
             stage: Stage::new(options.staged_entries),
             scratch: Scratch::new(),
         }

@@ -17,7 +17,7 @@ use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// Leaves of a branch that are written anew together.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct LeafWindow {
     pub(crate) places: Range<usize>,
     /// How many newer entries belong to them.
     pub(crate) newer: usize,
@@ -100,7 +100,7 @@ impl PendingTree {
     /// So many leaves, these among them, that they either have room enough, or are about as full as leaves are made when there
     /// are more of them. Newer keys do not belong before the first of these.
     #[inline(always)]
-    pub(crate) fn window_around(&self, at: usize, mut places: Range<usize>, newer: &[u64]) -> Window {
+    pub(crate) fn window_around(&self, at: usize, mut places: Range<usize>, newer: &[u64]) -> LeafWindow {
         let leaves = self.packed.branches[at].leaves().len();
         let filled = self.packed.options.filled_leaf();
         loop {
@@ -117,7 +117,7 @@ impl PendingTree {
 
     /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
     #[inline(always)]
-    fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> Window {
+    fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> LeafWindow {
         let branch = &self.packed.branches[at];
         let all_leaves = branch.leaves().len();
         let end = branch
@@ -139,7 +139,7 @@ impl PendingTree {
         {
             return self.window(at, 0..all_leaves, newer);
         }
-        Window {
+        LeafWindow {
             places,
             newer: newer_here,
             leaves,
@@ -158,7 +158,12 @@ impl PendingTree {
     /// Writes leaves anew, with what waits for them and newer entries. Returns where the leaf behind them has moved to, if it is
     /// still in this branch.
     #[inline(always)]
-    pub(crate) fn write_anew(&mut self, at: usize, window: &Window, mut newer: EntryColumns<'_>) -> usize {
+    pub(crate) fn write_anew(
+        &mut self,
+        at: usize,
+        window: &LeafWindow,
+        mut newer: EntryColumns<'_>,
+    ) -> usize {
         let Scratch { joining, packed, .. } = &mut self.scratch;
         let spare = &mut self.packed.spare;
         let branch = &mut self.packed.branches[at];

@@ -111,7 +111,7 @@ impl Tail {
         let len = self.sorted.keys.len() + late.keys.len();
         self.merged.keys.resize(len, 0);
         self.merged.values.resize(len, 0);
-        let mut joining = Joining::new(self.sorted.columns(), late.columns());
+        let mut joining = TailMerge::new(self.sorted.columns(), late.columns());
         let len = joining.fill(&mut self.merged.keys, &mut self.merged.values);
         self.merged.truncate(len);
         std::mem::swap(&mut self.sorted, &mut self.merged);
@@ -171,7 +171,7 @@ impl Tail {
             }
             return;
         }
-        let mut joining = Joining::new(sorted, late.columns());
+        let mut joining = TailMerge::new(sorted, late.columns());
         let (mut keys, mut values) = ([0; JOINED_AT_ONCE], [0; JOINED_AT_ONCE]);
         loop {
             let len = joining.fill(&mut keys, &mut values);
@@ -218,12 +218,12 @@ impl Tail {
 }
 
 /// Two sorted runs on the way to become one.
-struct Joining<'r> {
+struct TailMerge<'r> {
     older: EntryColumns<'r>,
     newer: EntryColumns<'r>,
 }
 
-impl<'r> Joining<'r> {
+impl<'r> TailMerge<'r> {
     /// Of equal keys the newer entry counts.
     const fn new(older: EntryColumns<'r>, newer: EntryColumns<'r>) -> Self {
         Self { older, newer }

@@ -1,9 +1,9 @@
 //! Adding entries in order behind all others, by packing leaves.
 
-use super::bplus_tree::BPlusTree;
+use super::packed_tree::PackedTree;
 use crate::search::keys::NO_KEY;
 
-impl BPlusTree {
+impl PackedTree {
     /// The greatest key.
     pub(crate) fn max_key(&self) -> Option<u64> {
         if self.packed.greatest.is_some() {

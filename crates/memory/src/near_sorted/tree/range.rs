@@ -2,19 +2,19 @@
 
 use std::ops::RangeBounds;
 
-use super::bplus_tree::BPlusTree;
 use super::branch::{ASKED_AT_ONCE, Branch};
+use super::layered_tree::LayeredTree;
 use super::packed_tree::PackedTree;
-use crate::map::exclusive_map::{Bounds, ExclusiveMap, OneAtATime, inclusive};
-use crate::map::range::{End, Leaves};
+use crate::map::exclusive_map::{ExclusiveMap, exclusive_operations, inclusive};
+use crate::map::range::Range;
 use crate::near_sorted::run::collecting;
 use crate::search::dispatch::{Searching, vectorised};
 use crate::search::keys::NO_KEY;
 
-impl BPlusTree {
+impl PackedTree {
     /// The entries of a range of keys, from either end.
-    pub fn range(&self, bounds: impl RangeBounds<u64>) -> crate::map::range::Range<'_, u64> {
-        crate::map::range::Range::new(self, bounds)
+    pub fn range(&self, bounds: impl RangeBounds<u64>) -> Range<'_, u64> {
+        Range::new(self, bounds)
     }
 
     /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time. Faster than
@@ -30,11 +30,7 @@ impl BPlusTree {
                 visit: &mut visit,
             });
         }
-        if upper == NO_KEY
-            && let Some(value) = self.packed.greatest
-        {
-            visit(&[NO_KEY], &[value]);
-        }
+        self.packed.visit_greatest(upper, &mut visit);
     }
 }
 
@@ -55,8 +51,12 @@ fn visit_leaf(
     }
 }
 
+fn read_leaf(branch: &Branch<()>, place: usize, bounds: (u64, u64), entries: &mut Vec<(u64, u64)>) {
+    visit_leaf(branch, place, bounds, &mut collecting(entries));
+}
+
 struct Visit<'t, V> {
-    tree: &'t PackedTree<()>,
+    tree: &'t LayeredTree<()>,
     bounds: (u64, u64),
     visit: &'t mut V,
 }
@@ -89,56 +89,14 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
     }
 }
 
-impl ExclusiveMap for BPlusTree {
-    fn insert(&mut self, key: u64, value: u64) {
-        self.insert(key, value);
-    }
-
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(key)
-    }
-
-    fn remove(&mut self, key: u64) -> Option<u64> {
-        self.remove(key)
-    }
-
-    fn check_structure(&self) -> Result<(), String> {
-        self.check_structure()
-    }
+impl ExclusiveMap for PackedTree {
+    exclusive_operations!();
 
     fn read_up(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        let tree = &self.packed;
-        if lower == NO_KEY {
-            entries.extend(tree.greatest.map(|value| (NO_KEY, value)));
-            return None;
-        }
-        let (at, place) = tree.find(lower);
-        let next = tree.fence_behind(at, place);
-        let bounds = (lower, upper.min(next - 1));
-        visit_leaf(&tree.branches[at], place, bounds, &mut collecting(entries));
-        (next <= upper).then_some(next)
+        self.packed.read_up((lower, upper), entries, read_leaf)
     }
 
     fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
-        let tree = &self.packed;
-        let below = upper.min(NO_KEY - 1);
-        let mut rest = None;
-        if lower <= below {
-            let (at, place) = tree.find(below);
-            let fence = tree.fence_of(at, place);
-            let bounds = (lower.max(fence), below);
-            visit_leaf(&tree.branches[at], place, bounds, &mut collecting(entries));
-            rest = (lower < fence).then(|| fence - 1);
-        }
-        if upper == NO_KEY {
-            entries.extend(tree.greatest.map(|value| (NO_KEY, value)));
-        }
-        rest
-    }
-}
-
-impl Leaves<[u64; 1]> for BPlusTree {
-    fn read(&self, from: End, bounds: Bounds, entries: &mut Vec<([u64; 1], u64)>) -> Option<[u64; 1]> {
-        OneAtATime(self).read(from, bounds, entries)
+        self.packed.read_down((lower, upper), entries, read_leaf)
     }
 }

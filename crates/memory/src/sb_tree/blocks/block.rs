@@ -19,7 +19,7 @@ use crate::map::key::Key;
 use crate::map::output::Output;
 use crate::search::columns::Words;
 use crate::search::copy::{move_down, move_up};
-use crate::search::prefetch::prefetch_to_write;
+use crate::search::prefetch::{prefetch, prefetch_some, prefetch_to_write};
 use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::version_latch::{VersionLatch, Writer};
@@ -68,7 +68,7 @@ pub(crate) enum Covers {
 /// In cache lines of its own, so that what follows begins with one.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Table<W: Words>(W::Columns<BUCKETS>);
+struct Table<W: Words>(W::KeyColumns<BUCKETS>);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -80,11 +80,11 @@ pub(crate) struct Block<W: Words> {
     /// How many of the entries are in order.
     in_order: AtomicU32,
     state: AtomicU32,
-    below: W::Columns<1>,
-    top: W::Columns<1>,
+    below: W::KeyColumns<1>,
+    top: W::KeyColumns<1>,
     /// The first key of each bucket.
     table: Table<W>,
-    keys: W::Columns<BLOCK_CAP>,
+    keys: W::KeyColumns<BLOCK_CAP>,
     values: [AtomicU64; BLOCK_CAP],
 }
 
@@ -219,23 +219,23 @@ impl<W: Words> Block<W> {
     /// How many of the entries in order lie below `key`, and whether the next is its.
     #[inline]
     pub(crate) fn search(&self, key: &W) -> (usize, bool) {
-        let lanes = VectorUnit::of_this_processor();
+        let unit = VectorUnit::of_this_processor();
         let len = self.in_order();
         // What lies below the first key of the first bucket is found below it in the bucket.
         let bucket = key
-            .rank_above(&self.table.0, len.div_ceil(BUCKET), lanes)
+            .rank_above(&self.table.0, len.div_ceil(BUCKET), unit)
             .saturating_sub(1);
         let start = bucket * BUCKET;
         self.prefetch_values(start);
-        let place = start + key.rank_in_group::<BLOCK_CAP, BUCKET>(&self.keys, bucket, lanes);
+        let place = start + key.rank_in_group::<BLOCK_CAP, BUCKET>(&self.keys, bucket, unit);
         (place.min(len), place < len && self.key(place) == *key)
     }
 
     /// Asks for the values of a bucket, while its keys are on their way.
     #[inline]
     fn prefetch_values(&self, start: usize) {
-        crate::sb_tree::prefetch(self.values.get(start));
-        crate::sb_tree::prefetch(self.values.get(start + BUCKET / 2));
+        prefetch_some(self.values.get(start));
+        prefetch_some(self.values.get(start + BUCKET / 2));
     }
 
     /// Asks for the entries at these places, which are about to be read one after another: the first of them, the
@@ -248,8 +248,8 @@ impl<W: Words> Block<W> {
         // As many times wherever it begins.
         for offset in (0..count.min(MOST)).step_by(LINE) {
             let place = (from + offset).min(BLOCK_CAP - 1);
-            crate::sb_tree::prefetch(W::only_column(&self.keys).map(|column| &column[place]));
-            crate::sb_tree::prefetch(Some(&self.values[place]));
+            prefetch_some(W::only_column(&self.keys).map(|column| &column[place]));
+            prefetch(&self.values[place]);
         }
     }
 
@@ -260,8 +260,8 @@ impl<W: Words> Block<W> {
         let bucket = key.rank_above(&self.table.0, end, VectorUnit::of_this_processor());
         let start = bucket.saturating_sub(1) * BUCKET;
         if let Some(column) = W::only_column(&self.keys) {
-            crate::sb_tree::prefetch(column.get(start));
-            crate::sb_tree::prefetch(column.get(start + BUCKET / 2));
+            prefetch_some(column.get(start));
+            prefetch_some(column.get(start + BUCKET / 2));
         }
         self.prefetch_values(start);
     }
@@ -270,8 +270,8 @@ impl<W: Words> Block<W> {
     #[inline]
     pub(crate) fn prefetch_to_write(&self) {
         prefetch_to_write(self);
-        crate::sb_tree::prefetch(Some(&self.table));
-        crate::sb_tree::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
+        prefetch(&self.table);
+        prefetch_some(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
     }
 
     /// Asks for these places, to fill them, and if they are the first, for what comes before them.
@@ -291,9 +291,9 @@ impl<W: Words> Block<W> {
     /// Asks for the fences and the table.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        crate::sb_tree::prefetch(Some(self));
-        crate::sb_tree::prefetch(Some(&self.table));
-        crate::sb_tree::prefetch(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
+        prefetch(self);
+        prefetch(&self.table);
+        prefetch_some(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
     }
 
     pub(crate) fn key(&self, place: usize) -> W {

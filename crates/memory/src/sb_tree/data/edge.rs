@@ -12,7 +12,7 @@ use crate::sync::version_latch::VersionLatch;
 #[repr(align(64))]
 pub(crate) struct Edge<W: Words> {
     latch: VersionLatch,
-    key: W::Columns<1>,
+    key: W::KeyColumns<1>,
 }
 
 impl<W: Words> Edge<W> {

@@ -57,7 +57,7 @@ const _: () = assert!(LANE_CAP as u64 <= LEN_MASK && WRITERS <= u64::BITS as usi
 /// In cache lines of its own, so that what follows begins with one.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Keys<W: Words>(W::Columns<LANE_CAP>);
+struct LaneKeys<W: Words>(W::KeyColumns<LANE_CAP>);
 
 #[derive(Debug)]
 #[repr(C, align(128))]
@@ -68,8 +68,8 @@ struct Lane<W: Words> {
     /// Entries of the generations before.
     drained: AtomicU64,
     /// The writer's: keys up to this one belong to blocks.
-    edge: W::Columns<1>,
-    keys: Keys<W>,
+    edge: W::KeyColumns<1>,
+    keys: LaneKeys<W>,
     values: [AtomicU64; LANE_CAP],
 }
 
@@ -95,7 +95,7 @@ impl<W: Words> Lane<W> {
             credit: Credit::new(),
             drained: AtomicU64::new(0),
             edge,
-            keys: Keys(W::new_columns()),
+            keys: LaneKeys(W::new_columns()),
             values: std::array::from_fn(|_| AtomicU64::new(0)),
         })
     }

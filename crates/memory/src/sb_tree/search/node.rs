@@ -2,6 +2,7 @@
 
 use super::outline::{BlockRun, FANOUT, Outline};
 use crate::search::columns::Words;
+use crate::search::prefetch::prefetch_some;
 use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 
@@ -20,8 +21,8 @@ pub(crate) struct Node<W: Words> {
     /// Blank above level 0.
     pub(crate) outline: Outline<W>,
     /// The last separator of each group.
-    summary: Aligned<W::Columns<GROUPS>>,
-    separators: Aligned<W::Columns<FANOUT>>,
+    summary: Aligned<W::KeyColumns<GROUPS>>,
+    separators: Aligned<W::KeyColumns<FANOUT>>,
     children: Aligned<[AtomicPtr<()>; FANOUT]>,
 }
 
@@ -97,7 +98,7 @@ impl<W: Words> Node<W> {
         // Only a summary that is changing has no separator above.
         let group = key.rank_in_group::<GROUPS, GROUPS>(&self.summary.0, 0, lanes) % GROUPS;
         // It is waited for together with the separators.
-        crate::sb_tree::prefetch(self.children.0.get(group * GROUP));
+        prefetch_some(self.children.0.get(group * GROUP));
         let place = key.rank_in_group::<FANOUT, GROUP>(&self.separators.0, group, lanes);
         (group * GROUP + place).min(FANOUT - 1)
     }

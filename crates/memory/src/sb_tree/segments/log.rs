@@ -28,7 +28,7 @@ use std::ops::Range;
 
 use super::writer_number::place_of;
 use crate::search::columns::Words;
-use crate::search::prefetch::prefetch_to_write;
+use crate::search::prefetch::{prefetch_some, prefetch_to_write};
 use crate::search::words::lower_bound;
 use crate::sync::asymmetric_fence;
 use crate::sync::primitive::{AtomicU32, AtomicU64, Backoff, Ordering, fence, interleave};
@@ -67,12 +67,12 @@ pub(crate) struct Log<W: Words> {
     /// Generation and state.
     state: AtomicU64,
     /// Keys up to this one do not belong here. Changes while the log is closed.
-    floor: W::Columns<1>,
+    floor: W::KeyColumns<1>,
     capacity: AtomicU32,
     /// The last generation that had entries when it was closed, and how many.
     closed_with: AtomicU64,
     count: Count,
-    keys: W::Columns<LOG_CAP>,
+    keys: W::KeyColumns<LOG_CAP>,
     values: [AtomicU64; LOG_CAP],
     stamps: [AtomicU64; LOG_CAP],
 }
@@ -359,8 +359,8 @@ impl<W: Words> Log<W> {
     /// Asks for the entries at these places, which another thread has written perhaps.
     pub(crate) fn prefetch(&self, places: Range<usize>) {
         for place in places.step_by(LINE) {
-            crate::sb_tree::prefetch(W::only_column(&self.keys).and_then(|column| column.get(place)));
-            crate::sb_tree::prefetch(self.values.get(place));
+            prefetch_some(W::only_column(&self.keys).and_then(|column| column.get(place)));
+            prefetch_some(self.values.get(place));
         }
     }
 

@@ -26,7 +26,7 @@ use crate::sync::version_latch::{Version, VersionLatch};
 pub(crate) struct Segment<W: Words> {
     latch: VersionLatch,
     generation: AtomicU64,
-    floor: W::Columns<1>,
+    floor: W::KeyColumns<1>,
     /// Places below this one may have a log.
     places: AtomicU32,
     /// First that of [`TAKEN_OVER`], then the writers'.

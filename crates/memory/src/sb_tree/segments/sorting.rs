@@ -99,7 +99,7 @@ impl<W: Ord + Copy> Sorting<W> {
 
 /// The first `len` entries of two columns, ascending; of equal keys the last. They are put into `entries`.
 pub(crate) fn in_order<'e, W: Words, const CAP: usize>(
-    keys: &W::Columns<CAP>,
+    keys: &W::KeyColumns<CAP>,
     values: &[AtomicU64; CAP],
     len: usize,
     entries: &'e mut [(W, u64); CAP],
@@ -111,7 +111,7 @@ pub(crate) fn in_order<'e, W: Words, const CAP: usize>(
         && CAP <= u64::BITS as usize
     {
         // As many as lie below a key come before it. Equal ones have one place, which the last is left in.
-        let lanes = VectorUnit::of_this_processor();
+        let unit = VectorUnit::of_this_processor();
         let (groups, _) = column.as_chunks::<GROUP>();
         let counted = match len {
             0 => 0,
@@ -120,7 +120,7 @@ pub(crate) fn in_order<'e, W: Words, const CAP: usize>(
         let mut taken = 0_u64;
         for place in 0..len {
             let (key, value) = entry(place);
-            let mask_of = |group| u64::from(below_of_16(group, key.first_word(), lanes));
+            let mask_of = |group| u64::from(below_of_16(group, key.first_word(), unit));
             let masks = groups.iter().rev().map(mask_of);
             let below = masks.fold(0, |below, mask| below << GROUP | mask) & counted;
             let rank = below.count_ones() as usize % CAP;

@@ -9,7 +9,7 @@ use crate::exit::{Failure, Result};
 use crate::input::bytes::text_failure;
 
 /// A record longer than this is taken for a quote that nobody closed.
-const RECORD_BYTES_MAX: usize = 64 << 20;
+pub(super) const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// A record with more fields than this is no row of a table.
 const RECORD_FIELDS_MAX: usize = 1 << 20;
@@ -171,6 +171,23 @@ impl Records {
 
     pub(super) fn clear(&mut self) {
         self.rows.clear();
+    }
+
+    /// Appends a record of these fields.
+    pub(super) fn push(&mut self, line: u64, fields: &[Vec<u8>]) {
+        let (bytes_end, ends_end) = self.used();
+        self.bytes.truncate(bytes_end);
+        self.ends.truncate(ends_end);
+        for field in fields {
+            self.bytes.extend_from_slice(field);
+            self.ends.push(self.bytes.len());
+        }
+        let (bytes_end, ends_end) = (self.bytes.len(), self.ends.len());
+        self.rows.push(Row {
+            line,
+            bytes_end,
+            ends_end,
+        });
     }
 
     /// Forgets the last record.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, TimeUnit};
 use bedload_times::{WrittenTime, unit_for_digits};
 
+use super::json;
+
 /// What all values seen so far could be.
 struct Candidates {
     values: u64,
@@ -86,6 +88,24 @@ pub(super) fn infer_type<'a>(values: impl Iterator<Item = &'a [u8]>, nulls: &[St
         }
     }
     candidates.narrowest()
+}
+
+/// The type of a column of JSON: that of its numbers and booleans; a time or a date if it has texts alone and all are such;
+/// else text.
+pub(super) fn infer_objects<'a, I: Iterator<Item = &'a [u8]>>(fields: impl Fn() -> I) -> DataType {
+    let of_values = || fields().filter(|field| !field.is_empty());
+    let inferred = infer_type(of_values().map(json::unmarked), &[]);
+    let (texts, others) = (
+        of_values().any(json::is_text),
+        of_values().any(|field| !json::is_text(field)),
+    );
+    let has_empty_text = of_values().any(|field| json::unmarked(field).is_empty());
+    match inferred {
+        DataType::Date32 | DataType::Timestamp(..) if !others && !has_empty_text => inferred,
+        DataType::Date32 | DataType::Timestamp(..) => DataType::Utf8,
+        inferred if !texts => inferred,
+        _ => DataType::Utf8,
+    }
 }
 
 impl Candidates {

@@ -15,6 +15,7 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use bedload_times::WrittenTime;
 
 use super::infer::parse_bool;
+use super::json;
 use super::records::Records;
 
 /// Why a text is no value of its column.
@@ -43,8 +44,8 @@ pub(super) struct Cells<'a> {
     /// The column's place among the fields of a record.
     pub(super) place: usize,
     pub(super) field: &'a Field,
-    /// Texts that stand for no value.
-    pub(super) nulls: &'a [String],
+    /// Texts that stand for no value in CSV; `None` if the records are of JSON.
+    pub(super) nulls: Option<&'a [String]>,
     /// Whether an integer in a column of times is a number of ticks.
     pub(super) takes_ticks: bool,
 }
@@ -90,6 +91,11 @@ impl<'a> Cells<'a> {
                     Err(Problem::Missing)
                 })
             } else {
+                let bytes = if self.nulls.is_none() {
+                    json::unmarked(bytes)
+                } else {
+                    bytes
+                };
                 match std::str::from_utf8(bytes) {
                     Ok(text) => match take(Some(text)) {
                         Ok(()) => Ok(()),
@@ -107,8 +113,11 @@ impl<'a> Cells<'a> {
 
     /// Whether a field has no value: it is one of the null texts, or empty where an empty text is no value anyway.
     fn is_null(&self, bytes: &[u8]) -> bool {
-        (bytes.is_empty() && (self.nulls.is_empty() || *self.field.data_type() != DataType::Utf8))
-            || self.nulls.iter().any(|null| null.as_bytes() == bytes)
+        let Some(nulls) = self.nulls else {
+            return bytes.is_empty();
+        };
+        (bytes.is_empty() && (nulls.is_empty() || *self.field.data_type() != DataType::Utf8))
+            || nulls.iter().any(|null| null.as_bytes() == bytes)
     }
 
     fn primitives<T: ArrowPrimitiveType>(

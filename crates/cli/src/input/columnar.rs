@@ -1,24 +1,34 @@
-//! Parquet files.
+//! Parquet files, and Arrow IPC files and streams.
 
+use std::fmt::Display;
 use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use super::bytes::Counting;
 use super::guard::guarded;
 use super::{Place, Progress, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
 use crate::schema::{same_type, type_name};
 use crate::seconds;
 
-/// A Parquet file's rows.
-pub(super) struct ParquetRows {
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
+
+/// The rows of a file that keeps them in columns.
+pub(super) struct ColumnarRows {
     name: String,
-    batches: ParquetRecordBatchReader,
+    batches: Batches,
+    /// What is left of a batch that has more rows than are wanted at once.
+    rest: Option<RecordBatch>,
+    batch_rows: usize,
     /// For each column of `schema`, its place in the batches read.
     places: Vec<usize>,
     schema: SchemaRef,
@@ -27,33 +37,23 @@ pub(super) struct ParquetRows {
     rows_read: u64,
     /// Rows before the last batch.
     rows_before: u64,
+    /// Rows of the file, if its progress is to be told by them.
     rows_total: u64,
     progress: Progress,
 }
 
-impl ParquetRows {
-    pub(super) fn open(name: String, file: File, wanted: &Wanted, progress: &Progress) -> Result<Self> {
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Failure::input(format!(
-                "{name}: not a whole Parquet file, cut off or damaged: {error}"
-            ))
-        };
+impl ColumnarRows {
+    pub(super) fn open_parquet(
+        name: String,
+        file: File,
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> Result<Self> {
+        let unreadable = |error: &dyn Display| unreadable(&name, "Parquet file", error);
         let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
             .and_then(|opened| opened.map_err(|error| error.to_string()))
             .map_err(|error| unreadable(&error))?;
-        let offered: Vec<String> = builder
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| field.name().clone())
-            .collect();
-        let places = wanted.places(&name, &offered)?;
-        let fields: Vec<Field> = places
-            .iter()
-            .map(|&place| column(&name, builder.schema().field(place), wanted))
-            .collect::<Result<_>>()?;
-        let time = fields.iter().position(|field| wanted.is_time(field.name()));
-
+        let (places, schema) = columns(&name, builder.schema(), wanted)?;
         let rows_total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
         let batches = guarded(|| {
@@ -71,21 +71,83 @@ impl ParquetRows {
             .iter()
             .map(|place| in_file_order.partition_point(|other| other < place))
             .collect();
-        let schema = Arc::new(Schema::new(fields));
-        Ok(Self {
+        let mut rows = Self::new(name, Box::new(batches), (places, schema), wanted, progress);
+        rows.rows_total = rows_total;
+        Ok(rows)
+    }
+
+    pub(super) fn open_arrow(
+        name: String,
+        file: Counting<File>,
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> Result<Self> {
+        let opened = guarded(|| FileReader::try_new(BufReader::new(file), None));
+        let reader = opened_as(opened, &name, "Arrow file")?;
+        let columns = columns(&name, &reader.schema(), wanted)?;
+        Ok(Self::new(name, Box::new(reader), columns, wanted, progress))
+    }
+
+    pub(super) fn open_arrow_stream(
+        name: String,
+        stream: Box<dyn BufRead>,
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> Result<Self> {
+        let opened = guarded(|| StreamReader::try_new(stream, None));
+        let reader = opened_as(opened, &name, "Arrow stream")?;
+        let columns = columns(&name, &reader.schema(), wanted)?;
+        Ok(Self::new(name, Box::new(reader), columns, wanted, progress))
+    }
+
+    fn new(
+        name: String,
+        batches: Batches,
+        (places, schema): (Vec<usize>, SchemaRef),
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> Self {
+        let time = schema
+            .fields()
+            .iter()
+            .position(|field| wanted.is_time(field.name()));
+        Self {
             name,
             batches,
+            rest: None,
+            batch_rows: wanted.batch_rows,
             places,
             schema,
             time,
             rows_read: 0,
             rows_before: 0,
-            rows_total,
+            rows_total: 0,
             progress: progress.clone(),
-        })
+        }
     }
 
-    fn failure(&self, error: &dyn std::fmt::Display) -> Failure {
+    /// The next rows of the file, as many as are wanted at once.
+    fn read(&mut self) -> Result<Option<RecordBatch>> {
+        let batch = match self.rest.take() {
+            Some(rest) => rest,
+            None => match guarded(|| self.batches.next()) {
+                Ok(None) => return Ok(None),
+                Ok(Some(Ok(batch))) => batch,
+                Ok(Some(Err(ArrowError::IoError(_, error)))) if is_of_system(&error) => {
+                    return Err(Failure::io(Path::new(&self.name), &error));
+                }
+                Ok(Some(Err(error))) => return Err(self.failure(&error)),
+                Err(panic) => return Err(self.failure(&panic)),
+            },
+        };
+        if batch.num_rows() <= self.batch_rows {
+            return Ok(Some(batch));
+        }
+        self.rest = Some(batch.slice(self.batch_rows, batch.num_rows() - self.batch_rows));
+        Ok(Some(batch.slice(0, self.batch_rows)))
+    }
+
+    fn failure(&self, error: &dyn Display) -> Failure {
         let row = self.rows_read + 1;
         Failure::input(format!(
             "{}: cut off or damaged after row {row}: {error}",
@@ -94,17 +156,14 @@ impl ParquetRows {
     }
 }
 
-impl Rows for ParquetRows {
+impl Rows for ColumnarRows {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn next_batch(&mut self, rejects: &mut Rejects) -> Result<Option<RecordBatch>> {
-        let batch = match guarded(|| self.batches.next()) {
-            Ok(None) => return Ok(None),
-            Ok(Some(Ok(batch))) => batch,
-            Ok(Some(Err(error))) => return Err(self.failure(&error)),
-            Err(panic) => return Err(self.failure(&panic)),
+        let Some(batch) = self.read()? else {
+            return Ok(None);
         };
         let first_row = self.rows_read;
         self.rows_before = first_row;
@@ -157,7 +216,7 @@ impl Rows for ParquetRows {
     }
 }
 
-impl ParquetRows {
+impl ColumnarRows {
     fn cast(&self, array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         if array.data_type() == field.data_type() {
             return Ok(Arc::clone(array));
@@ -176,7 +235,43 @@ impl ParquetRows {
     }
 }
 
-/// The type under which a column of a Parquet file is stored.
+/// The places of the wanted columns in a file, and the types under which they are stored.
+fn columns(file: &str, found: &Schema, wanted: &Wanted) -> Result<(Vec<usize>, SchemaRef)> {
+    let offered: Vec<String> = found.fields().iter().map(|field| field.name().clone()).collect();
+    let places = wanted.places(file, &offered)?;
+    let fields: Vec<Field> = places
+        .iter()
+        .map(|&place| column(file, found.field(place), wanted))
+        .collect::<Result<_>>()?;
+    Ok((places, Arc::new(Schema::new(fields))))
+}
+
+/// A reader of Arrow IPC, or why it cannot be opened.
+fn opened_as<T>(opened: Result<Result<T, ArrowError>, String>, file: &str, kind: &str) -> Result<T> {
+    match opened {
+        Ok(Ok(reader)) => Ok(reader),
+        // A signal may have ended the wait for the first bytes.
+        Ok(Err(ArrowError::IoError(_, error))) if is_of_system(&error) => {
+            Err(Failure::io(Path::new(file), &error))
+        }
+        Ok(Err(error)) => Err(unreadable(file, kind, &error)),
+        Err(panic) => Err(unreadable(file, kind, &panic)),
+    }
+}
+
+/// Whether reading failed by itself, and not because a damaged file sends its reader to where nothing is.
+fn is_of_system(error: &io::Error) -> bool {
+    !matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData
+    )
+}
+
+fn unreadable(file: &str, kind: &str, error: &dyn Display) -> Failure {
+    Failure::input(format!("{file}: not a whole {kind}, cut off or damaged: {error}"))
+}
+
+/// The type under which a column of a file is stored.
 fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
     let name = field.name();
     let is_time = wanted.is_time(name);
@@ -256,6 +351,7 @@ mod tests {
     use std::path::Path;
 
     use arrow_array::{Float64Array, StringArray, TimestampMillisecondArray};
+    use arrow_ipc::writer::{FileWriter, StreamWriter};
     use parquet::arrow::ArrowWriter;
     use parquet::basic::Encoding;
     use parquet::file::properties::WriterProperties;
@@ -265,8 +361,7 @@ mod tests {
 
     const ROWS: i64 = 300;
 
-    /// A small file with the encodings whose readers check least.
-    fn sound_file() -> Vec<u8> {
+    fn batch() -> RecordBatch {
         let texts = (0..ROWS).map(|row| format!("sensor {} at {row}", row % 7));
         let columns: [(&str, ArrayRef); 3] = [
             (
@@ -283,7 +378,12 @@ mod tests {
                 ),
             ),
         ];
-        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    /// A small file with the encodings whose readers check least.
+    fn sound_parquet() -> Vec<u8> {
+        let batch = batch();
         let properties = WriterProperties::builder()
             .set_dictionary_enabled(false)
             .set_column_encoding("t".into(), Encoding::DELTA_BINARY_PACKED)
@@ -292,6 +392,18 @@ mod tests {
             .build();
         let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
         writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    fn sound_arrow() -> Vec<u8> {
+        let mut writer = FileWriter::try_new(Vec::new(), &batch().schema()).unwrap();
+        writer.write(&batch()).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    fn sound_arrow_stream() -> Vec<u8> {
+        let mut writer = StreamWriter::try_new(Vec::new(), &batch().schema()).unwrap();
+        writer.write(&batch()).unwrap();
         writer.into_inner().unwrap()
     }
 
@@ -316,17 +428,16 @@ mod tests {
         Ok(rows)
     }
 
-    #[test]
-    fn a_damaged_file_is_an_error_or_rows_and_never_a_panic() {
+    /// Flips bits of each `step`th byte of a file; returns how many of the mutants were errors, and panics of a reader.
+    fn errors_of_mutants(sound: &[u8], step: usize) -> (u32, u32) {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("mutant.parquet");
-        let sound = sound_file();
-        std::fs::write(&path, &sound).unwrap();
+        let path = dir.path().join("mutant");
+        std::fs::write(&path, sound).unwrap();
         assert_eq!(read(&path).unwrap(), 300);
         let (mut errors, mut panics) = (0, 0);
-        for at in 0..sound.len() {
+        for at in (0..sound.len()).step_by(step) {
             for flipped in [0x80, 0xff] {
-                let mut mutant = sound.clone();
+                let mut mutant = sound.to_vec();
                 mutant[at] ^= flipped;
                 std::fs::write(&path, &mutant).unwrap();
                 let outcome = catch_unwind(AssertUnwindSafe(|| read(&path)));
@@ -336,15 +447,29 @@ mod tests {
                         errors += 1;
                         let message = failure.to_string();
                         assert_eq!(failure.status(), crate::exit::Status::Input, "{message}");
-                        panics += usize::from(message.contains("its reader cannot go on"));
+                        panics += u32::from(message.contains("its reader cannot go on"));
                     }
                 }
             }
         }
+        (errors, panics)
+    }
+
+    #[test]
+    fn a_damaged_parquet_file_is_an_error_or_rows_and_never_a_panic() {
+        let (errors, panics) = errors_of_mutants(&sound_parquet(), 1);
         // Without the guard those would have been panics of the command.
         assert!(
             errors > 1000 && panics > 0,
             "{errors} errors, {panics} of them panics"
         );
+    }
+
+    #[test]
+    fn damaged_arrow_is_an_error_or_rows_and_never_a_panic() {
+        for sound in [sound_arrow(), sound_arrow_stream()] {
+            let (errors, _) = errors_of_mutants(&sound, 11);
+            assert!(errors > 10, "{errors} errors");
+        }
     }
 }

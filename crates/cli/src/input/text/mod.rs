@@ -1,10 +1,11 @@
-//! CSV: records, the types of their columns, and the batches made of them.
+//! CSV and JSON lines: records, the types of their columns, and the batches made of them.
 //!
 //! The types of columns that are not given are inferred from the first [`SAMPLE_ROWS`] rows. A later row that does
 //! not fit is an error that names line, column and value, never a silent change of type.
 
 mod columns;
 mod infer;
+mod json;
 mod records;
 
 use std::io::BufRead;
@@ -16,7 +17,8 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use bedload_times::WrittenTime;
 
 use self::columns::{Cells, Problem};
-use self::infer::{NoTime, infer_time, infer_type};
+use self::infer::{NoTime, infer_objects, infer_time, infer_type};
+use self::json::ObjectReader;
 use self::records::{RecordReader, Records};
 use super::{Place, Reason, Reject, Rejects, Rows, Wanted, batch_of};
 use crate::exit::{Failure, Result};
@@ -31,11 +33,25 @@ const HELD_BYTES: usize = 64 << 20;
 /// What can be done about any row that is rejected.
 const SKIP: &str = "--on-error skip leaves such rows out";
 
-/// A CSV text with a header.
-pub(super) struct CsvRows {
+/// Where records come from.
+enum Source {
+    Csv(Box<RecordReader>),
+    Json(Box<ObjectReader>),
+}
+
+/// Whether there was another record.
+enum Read {
+    Record,
+    /// There was one, and it cannot be read.
+    Rejected(Reject),
+    End,
+}
+
+/// A text whose records are rows.
+pub(super) struct TextRows {
     name: String,
     wanted: Wanted,
-    reader: RecordReader,
+    source: Source,
     /// Fields in the header.
     width: usize,
     columns: Vec<Column>,
@@ -45,7 +61,7 @@ pub(super) struct CsvRows {
     next_row: usize,
     /// The first held row of the last batch.
     batch_row: usize,
-    /// Rows among them that are too short or too long for the header, to be rejected in their turn.
+    /// Rows among them that are no records of this text, to be rejected in their turn.
     misshapen: Vec<Misshapen>,
 }
 
@@ -58,29 +74,16 @@ struct Column {
     takes_ticks: bool,
 }
 
-/// A row that was left out because it has not the header's number of fields.
+/// A row that was left out because it is no record of this text.
 struct Misshapen {
-    /// The held row that stands behind it.
+    /// The held row that follows it.
     before_row: usize,
-    line: u64,
-    width: usize,
+    reject: Reject,
 }
 
-impl Misshapen {
-    fn reject(&self, expected: usize) -> Reject {
-        let detail = format!("{} fields, where the header has {expected}", self.width);
-        let (place, remedy) = (Place::Line(self.line), Some(SKIP.to_owned()));
-        Reject {
-            place,
-            reason: Reason::FieldCount,
-            detail,
-            remedy,
-        }
-    }
-}
-
-impl CsvRows {
-    pub(super) fn open(name: String, text: Box<dyn BufRead>, wanted: Wanted) -> Result<Self> {
+impl TextRows {
+    /// Opens CSV, whose first line names the columns.
+    pub(super) fn open_csv(name: String, text: Box<dyn BufRead>, wanted: Wanted) -> Result<Self> {
         let mut reader = RecordReader::new(name.clone(), text, wanted.delimiter);
         let mut held = Records::default();
         if !reader.read(&mut held)? {
@@ -92,17 +95,32 @@ impl CsvRows {
             .map(|field| std::str::from_utf8(held.field(0, field)).map(|name| name.trim().to_owned()))
             .collect::<Result<_, _>>()
             .map_err(|_| Failure::input(format!("{name}:1: the header is not UTF-8; this is no CSV text")))?;
-        let places = wanted.places(&name, &header)?;
-        held.clear();
+        Self::open(name, Source::Csv(Box::new(reader)), &header, wanted)
+    }
 
+    /// Opens JSON, one object a line. Columns of the table and those whose type is given need not appear.
+    pub(super) fn open_json(name: String, text: Box<dyn BufRead>, wanted: Wanted) -> Result<Self> {
+        let table = wanted
+            .table
+            .iter()
+            .flat_map(|table| table.fields())
+            .map(|field| field.name().clone());
+        let given = wanted.given.iter().map(|field| field.name().clone());
+        let strict = wanted.columns.is_none();
+        let (reader, header) = ObjectReader::open(name.clone(), text, table.chain(given), strict)?;
+        Self::open(name, Source::Json(Box::new(reader)), &header, wanted)
+    }
+
+    fn open(name: String, source: Source, header: &[String], wanted: Wanted) -> Result<Self> {
+        let places = wanted.places(&name, header)?;
         let mut rows = Self {
             name,
             wanted,
-            reader,
+            source,
             width: header.len(),
             columns: Vec::new(),
             schema: Arc::new(Schema::empty()),
-            held,
+            held: Records::default(),
             next_row: 0,
             batch_row: 0,
             misshapen: Vec::new(),
@@ -129,11 +147,13 @@ impl CsvRows {
         let is_time = self.wanted.is_time(name);
         let known = self.wanted.known_type(name).cloned();
         let inferred = known.is_none();
-        let values = || (0..self.held.len()).map(|row| self.held.field(row, place));
+        let fields = || (0..self.held.len()).map(|row| self.held.field(row, place));
+        let values = || fields().map(|field| self.unmarked(field));
         let data_type = match known {
             Some(data_type) => data_type,
             None if is_time => infer_time(values(), self.wanted.time_unit)
                 .map_err(|no_time| self.no_time(name, place, no_time))?,
+            None if self.is_json() => infer_objects(fields),
             None => infer_type(values(), &self.wanted.nulls),
         };
         // In a table that exists, a file whose times begin with an integer has ticks of the table's unit.
@@ -162,8 +182,8 @@ impl CsvRows {
                 )
             }
             NoTime::Texts if self.held.len() > 0 => {
-                let line = self.held.field_line(0, place);
-                match String::from_utf8_lossy(self.held.field(0, place)) {
+                let line = self.field_line(0, place);
+                match String::from_utf8_lossy(self.unmarked(self.held.field(0, place))) {
                     text if text.is_empty() => {
                         format!("{file}:{line}: no time in column {name}, nor in the rows behind")
                     }
@@ -180,16 +200,57 @@ impl CsvRows {
         Failure::input(message)
     }
 
+    fn is_json(&self) -> bool {
+        matches!(self.source, Source::Json(_))
+    }
+
+    /// A field as it is shown and read.
+    fn unmarked<'a>(&self, field: &'a [u8]) -> &'a [u8] {
+        if self.is_json() {
+            json::unmarked(field)
+        } else {
+            field
+        }
+    }
+
+    /// The line on which a field of a held row begins.
+    fn field_line(&self, row: usize, place: usize) -> u64 {
+        match self.source {
+            Source::Csv(_) => self.held.field_line(row, place),
+            Source::Json(_) => self.held.line(row),
+        }
+    }
+
     /// Reads records until `rows` are held, or as many as memory allows.
     fn hold(&mut self, rows: usize) -> Result<()> {
-        while self.held.len() < rows && self.held.bytes() < HELD_BYTES && self.reader.read(&mut self.held)? {
+        while self.held.len() < rows && self.held.bytes() < HELD_BYTES {
+            let read = match &mut self.source {
+                Source::Csv(reader) => reader.read(&mut self.held)?,
+                Source::Json(reader) => match reader.read(&mut self.held)? {
+                    Read::Record => true,
+                    Read::Rejected(reject) => {
+                        let before_row = self.held.len();
+                        self.misshapen.push(Misshapen { before_row, reject });
+                        continue;
+                    }
+                    Read::End => false,
+                },
+            };
+            if !read {
+                break;
+            }
             let last = self.held.len() - 1;
-            if self.held.width(last) != self.width {
-                let (line, width) = (self.held.line(last), self.held.width(last));
+            let width = self.held.width(last);
+            if width != self.width {
+                let reject = Reject {
+                    place: Place::Line(self.held.line(last)),
+                    reason: Reason::FieldCount,
+                    detail: format!("{width} fields, where the header has {}", self.width),
+                    remedy: Some(SKIP.to_owned()),
+                };
                 self.misshapen.push(Misshapen {
                     before_row: last,
-                    line,
-                    width,
+                    reject,
                 });
                 self.held.pop();
             }
@@ -200,7 +261,7 @@ impl CsvRows {
     /// Why the value in `column` of a held row was not understood.
     fn reject(&self, row: usize, column: &Column, problem: &Problem) -> Reject {
         let name = column.field.name();
-        let text = String::from_utf8_lossy(self.held.field(row, column.place));
+        let text = String::from_utf8_lossy(self.unmarked(self.held.field(row, column.place)));
         let type_name = type_name(column.field.data_type());
         let quoted = excerpt(&text);
         let detail = match problem {
@@ -233,7 +294,7 @@ impl CsvRows {
             _ => Reason::UnreadableValue { column: name.clone() },
         };
         Reject {
-            place: Place::Line(self.held.field_line(row, column.place)),
+            place: Place::Line(self.field_line(row, column.place)),
             reason,
             detail,
             remedy,
@@ -260,17 +321,17 @@ impl CsvRows {
             .peekable();
         for (row, problem) in rows.zip(problems) {
             while let Some(left_out) = misshapen.next_if(|left_out| left_out.before_row <= row) {
-                rejects.reject(&self.name, left_out.reject(self.width))?;
+                rejects.reject(&self.name, left_out.reject)?;
             }
             if let Some((column, problem)) = problem {
                 rejects.reject(&self.name, self.reject(row, &self.columns[*column], problem))?;
             }
         }
-        misshapen.try_for_each(|left_out| rejects.reject(&self.name, left_out.reject(self.width)))
+        misshapen.try_for_each(|left_out| rejects.reject(&self.name, left_out.reject))
     }
 }
 
-impl Rows for CsvRows {
+impl Rows for TextRows {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -294,7 +355,7 @@ impl Rows for CsvRows {
                 rows: rows.clone(),
                 place: column.place,
                 field: &column.field,
-                nulls: &self.wanted.nulls,
+                nulls: (!self.is_json()).then_some(self.wanted.nulls.as_slice()),
                 takes_ticks: column.takes_ticks,
             };
             let (array, found) = cells.parse();

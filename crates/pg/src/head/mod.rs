@@ -1,7 +1,7 @@
 //! The head of an index: pages that collect the entries of small transactions until there are enough for a run.
 //!
-//! A run is cheap for many entries and dear for one: it writes a page and changes the root. So batches of up to
-//! [`APPEND_MAX`] entries are appended here, by one WAL record of 16 bytes an entry and about 60 more, and a run is
+//! A run is cheap for many entries and dear for one: it writes a page and changes the root. So batches of up to 480
+//! entries are appended here, by one WAL record of 16 bytes an entry and about 60 more, and a run is
 //! written for several thousand of them. It is the buffer of SWARE (Raman et al., "Indexing for Near-Sorted Data"), on
 //! the server's own pages: every backend and every standby reads it there.
 //!
@@ -17,6 +17,8 @@
 //!
 //! From [`SEAL_SLOTS`] pages on that are not open, the session that has filled the last one *seals* them: it publishes their entries as a
 //! run of the tree, then takes the pages off the directory.
+//!
+//! Entries that are no integers have a length of their own: limits count 16 bytes as an entry then, and batches may be half as long.
 //!
 //! # Rules
 //!
@@ -37,22 +39,26 @@
 //!
 //! # Invariants
 //!
-//! 1. `entries` is at most [`HEAD_ENTRIES`], `full` at most [`SLOTS`], the entries of a full page 1 to [`FULL_ENTRIES`].
+//! 1. `full` is at most [`SLOTS`], and no full page is empty.
 //! 2. The entries of a stretch ascend strictly, and their keys lie between the two in the slot of their page.
 //! 3. A full page that is not open is never changed, but that entries are marked.
 //! 4. `deletions` counts bulk deletions that have ended; it is counted up before the server is told of the end.
 
+mod records;
+
+use std::ops::Range;
+
 use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 
 use crate::index::Dead;
-use crate::key::Entry;
+use crate::key::{Entry, Form, INTEGER_LEN};
 use crate::pages::{PAYLOAD, PgPages};
+use records::Records;
 
 const PAYLOAD_LEN: usize = PAYLOAD.end - PAYLOAD.start;
-const ENTRY_LEN: usize = 16;
-/// Tags of the two kinds of page, in their first four bytes.
-const HEAD: [u8; 4] = *b"bhd1";
-const FULL: [u8; 4] = *b"bhf1";
+/// Tags of the two kinds of page, in their first four bytes: of integers, and of other entries.
+const HEADS: [[u8; 4]; 2] = [*b"bhd1", *b"bhd2"];
+const FULLS: [[u8; 4]; 2] = [*b"bhf1", *b"bhf2"];
 
 /// Where things lie in a head page.
 const ENTRIES_AT: usize = 4;
@@ -71,31 +77,32 @@ const FULL_DATA_AT: usize = ENDS_AT + 2 * STRETCHES;
 const SLOTS: usize = 16;
 /// Full pages from which on they are sealed.
 const SEAL_SLOTS: usize = 8;
-/// The most entries of the head page, and of a full page.
-const HEAD_ENTRIES: usize = 120;
-const FULL_ENTRIES: usize = (PAYLOAD_LEN - FULL_DATA_AT) / ENTRY_LEN;
+/// The most bytes of entries of the head page, but for what a full page did not take, and of a full page.
+const HEAD_ROOM: usize = 120 * INTEGER_LEN;
+const FULL_ROOM: usize = PAYLOAD_LEN - FULL_DATA_AT;
 /// The most stretches of a full page.
 const STRETCHES: usize = 8;
-/// The most entries of a batch that goes to the head; a longer one is a run of its own.
-const APPEND_MAX: usize = 480;
+/// The most bytes of a batch that goes to the head; a longer one is a run of its own.
+const APPEND_ROOM: usize = 480 * INTEGER_LEN;
 
 const _: () = assert!(
-    APPEND_MAX <= FULL_ENTRIES && HEAD_DATA_AT + HEAD_ENTRIES * ENTRY_LEN <= PAYLOAD_LEN,
+    APPEND_ROOM <= FULL_ROOM && HEAD_DATA_AT + HEAD_ROOM + APPEND_ROOM / 2 <= PAYLOAD_LEN,
     "a full page and the head page hold what the head page has and a batch"
 );
 
-/// A number of entries; less in tests.
-fn shrunk(entries: usize) -> usize {
+/// A number of bytes; less in tests.
+fn shrunk(bytes: usize) -> usize {
     #[cfg(feature = "harness")]
-    return (entries / usize::try_from(crate::harness::shrunk()).unwrap_or(1)).max(8);
+    return (bytes / usize::try_from(crate::harness::shrunk()).unwrap_or(1)).max(8 * INTEGER_LEN);
     #[cfg(not(feature = "harness"))]
-    entries
+    bytes
 }
 
 /// The head of an index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     page: PageId,
+    form: Form,
 }
 
 /// What became of an append.
@@ -125,9 +132,6 @@ pub(crate) struct Sealable {
     pub(crate) is_all: bool,
 }
 
-/// Set in the tie of a marked entry as it is stored (rule 7).
-const DEAD: u64 = 1 << 63;
-
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
@@ -139,39 +143,6 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 fn put_word(bytes: &mut [u8], at: usize, value: usize) {
     let value = u32::try_from(value).unwrap_or(u32::MAX);
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
-
-/// The bytes of the entries of a page; an error if its counts are impossible.
-fn data(payload: &[u8], page: PageId, tag: [u8; 4], data_at: usize) -> Result<&[u8]> {
-    let count = usize::try_from(word(payload, ENTRIES_AT)).unwrap_or(usize::MAX);
-    if payload[..4] != tag || count > (PAYLOAD_LEN - data_at) / ENTRY_LEN {
-        let reason = "it is not a page of an index's head";
-        return Err(Error::Corrupt { page, reason });
-    }
-    Ok(&payload[data_at..data_at + count * ENTRY_LEN])
-}
-
-/// Whether an entry, as it is stored, is marked.
-fn is_marked(bytes: &[u8; ENTRY_LEN]) -> bool {
-    long(bytes, 8) & DEAD != 0
-}
-
-fn entries_of(data: &[u8]) -> impl Iterator<Item = Entry> {
-    data.chunks_exact(ENTRY_LEN).map(entry_of)
-}
-
-fn entry_of(bytes: &[u8]) -> Entry {
-    Entry {
-        prefix: long(bytes, 0),
-        tie: long(bytes, 8) & !DEAD,
-    }
-}
-
-fn put_entries(data: &mut [u8], entries: &[Entry]) {
-    for (bytes, entry) in data.chunks_exact_mut(ENTRY_LEN).zip(entries) {
-        bytes[..8].copy_from_slice(&entry.prefix.to_le_bytes());
-        bytes[8..].copy_from_slice(&entry.tie.to_le_bytes());
-    }
 }
 
 /// The full pages that a head page names.
@@ -226,8 +197,7 @@ impl Directory {
 }
 
 /// Where the stretches of a full page end.
-fn ends_of(payload: &[u8], page: PageId) -> Result<Vec<usize>> {
-    let count = data(payload, page, FULL, FULL_DATA_AT)?.len() / ENTRY_LEN;
+fn ends_of(payload: &[u8], page: PageId, count: usize) -> Result<Vec<usize>> {
     let (ends, _) = payload[ENDS_AT..FULL_DATA_AT].as_chunks::<2>();
     let ends = ends.iter().map(|&end| usize::from(u16::from_le_bytes(end)));
     let ends: Vec<usize> = ends.take_while(|&end| end > 0).collect();
@@ -244,19 +214,33 @@ fn put_ends(payload: &mut [u8], ends: &[usize]) {
     }
 }
 
-/// The stretches of a full page, as they are stored.
-fn stretches(payload: &[u8], page: PageId) -> Result<impl Iterator<Item = &[[u8; ENTRY_LEN]]>> {
-    let (chunks, _) = data(payload, page, FULL, FULL_DATA_AT)?.as_chunks::<ENTRY_LEN>();
+/// The stretches of a full page.
+fn stretches(payload: &[u8], page: PageId, count: usize) -> Result<impl Iterator<Item = Range<usize>>> {
     let mut begin = 0;
-    let ends = ends_of(payload, page)?;
+    let ends = ends_of(payload, page, count)?;
     Ok(ends
         .into_iter()
-        .map(move |end| &chunks[std::mem::replace(&mut begin, end)..end]))
+        .map(move |end| std::mem::replace(&mut begin, end)..end))
 }
 
 impl Head {
-    pub(crate) fn at(page: PageId) -> Self {
-        Self { page }
+    pub(crate) fn at(page: PageId, form: Form) -> Self {
+        Self { page, form }
+    }
+
+    /// The place of the form's tags among tags.
+    fn tag(self, tags: [[u8; 4]; 2]) -> [u8; 4] {
+        tags[usize::from(matches!(self.form, Form::Columns(_)))]
+    }
+
+    /// The entries of the head page.
+    fn head_records(self, payload: &[u8]) -> Result<Records<'_>> {
+        Records::read(self.form, payload, self.page, self.tag(HEADS), HEAD_DATA_AT)
+    }
+
+    /// The entries of a full page.
+    fn full_records(self, payload: &[u8], page: PageId) -> Result<Records<'_>> {
+        Records::read(self.form, payload, page, self.tag(FULLS), FULL_DATA_AT)
     }
 
     pub(crate) fn page(self) -> PageId {
@@ -264,20 +248,25 @@ impl Head {
     }
 
     /// Creates an empty head.
-    pub(crate) fn create(pages: &PgPages) -> Result<Self> {
+    pub(crate) fn create(pages: &PgPages, form: Form) -> Result<Self> {
         let page = pages.reserve()?.id;
+        let head = Self { page, form };
         let mut batch = pages.batch(&[page])?;
         batch.set_used(0, HEAD_DATA_AT);
         batch.commit(|payloads| {
             payloads[0].fill(0);
-            payloads[0][..4].copy_from_slice(&HEAD);
+            payloads[0][..4].copy_from_slice(&head.tag(HEADS));
         });
-        Ok(Self { page })
+        Ok(head)
     }
 
     /// Whether a batch is small enough to be appended.
-    pub(crate) fn takes(len: usize) -> bool {
-        len <= shrunk(APPEND_MAX)
+    pub(crate) fn takes(self, entries: &[Entry]) -> bool {
+        let room = match self.form {
+            Form::Integers(_) => APPEND_ROOM,
+            Form::Columns(_) => APPEND_ROOM / 2,
+        };
+        records::len_of(self.form, entries) <= shrunk(room)
     }
 
     /// Appends a batch; `published` is called as soon as it is there.
@@ -288,22 +277,22 @@ impl Head {
         published: impl FnOnce(),
     ) -> Result<Appended> {
         let mut batch = pages.batch(&[self.page])?;
-        let data = data(batch.page(0), self.page, HEAD, HEAD_DATA_AT)?;
-        let count = data.len() / ENTRY_LEN;
-        if count + entries.len() <= shrunk(HEAD_ENTRIES) {
-            let end = count + entries.len();
-            batch.set_used(0, HEAD_DATA_AT + end * ENTRY_LEN);
+        let head = self.head_records(batch.page(0))?;
+        let len_bytes = records::len_of(self.form, entries);
+        if head.len_bytes() + len_bytes <= shrunk(HEAD_ROOM) {
+            let (end, count) = (head.end(), head.count() + entries.len());
+            batch.set_used(0, end + len_bytes);
             batch.commit(|payloads| {
-                put_entries(&mut payloads[0][HEAD_DATA_AT + count * ENTRY_LEN..], entries);
-                put_word(payloads[0], ENTRIES_AT, end);
+                records::put(self.form, &mut payloads[0][end..], entries);
+                put_word(payloads[0], ENTRIES_AT, count);
             });
             published();
             return Ok(Appended::Done);
         }
-        let mut all: Vec<Entry> = entries_of(data).chain(entries.iter().copied()).collect();
+        let mut all: Vec<Entry> = head.iter().chain(entries.iter().cloned()).collect();
         all.sort_unstable();
         all.dedup();
-        let rest = all.split_off(all.len().min(FULL_ENTRIES));
+        let rest = all.split_off(records::fitting(self.form, &all, FULL_ROOM));
         let Some(directory) = self.write_stretch(pages, batch, &all, &rest, true)? else {
             return Ok(Appended::Full);
         };
@@ -325,12 +314,18 @@ impl Head {
         let mut directory = Directory::read(batch.page(0), self.page)?;
         let mut full_at = 0;
         let mut ends = Vec::new();
+        let mut data_at = FULL_DATA_AT;
+        let len_bytes = records::len_of(self.form, all);
         if let (true, Some(open)) = (directory.is_open, directory.slots.last()) {
             batch.add(open.page)?;
             full_at += 1;
-            ends = ends_of(batch.page(1), open.page)?;
-            if ends.len() == STRETCHES || ends.last().unwrap_or(&0) + all.len() > FULL_ENTRIES {
-                ends.clear();
+            let full = self.full_records(batch.page(1), open.page)?;
+            if full.len_bytes() + len_bytes <= FULL_ROOM {
+                ends = ends_of(batch.page(1), open.page, full.count())?;
+                data_at = full.end();
+            }
+            if ends.len() == STRETCHES {
+                (ends, data_at) = (Vec::new(), FULL_DATA_AT);
             }
         }
         let begin = ends.last().copied().unwrap_or(0);
@@ -352,10 +347,10 @@ impl Head {
         }
         directory.is_open = stays_open;
         ends.push(begin + all.len());
-        batch.set_used(0, HEAD_DATA_AT + rest.len() * ENTRY_LEN);
+        batch.set_used(0, HEAD_DATA_AT + records::len_of(self.form, rest));
         batch.commit(|payloads| {
             directory.put(payloads[0]);
-            put_entries(&mut payloads[0][HEAD_DATA_AT..], rest);
+            records::put(self.form, &mut payloads[0][HEAD_DATA_AT..], rest);
             put_word(payloads[0], ENTRIES_AT, rest.len());
             if all.is_empty() {
                 return;
@@ -363,11 +358,11 @@ impl Head {
             let full = &mut *payloads[full_at];
             if begin == 0 {
                 full.fill(0);
-                full[..4].copy_from_slice(&FULL);
+                full[..4].copy_from_slice(&self.tag(FULLS));
             }
             put_word(full, ENTRIES_AT, begin + all.len());
             put_ends(full, &ends);
-            put_entries(&mut full[FULL_DATA_AT + begin * ENTRY_LEN..], all);
+            records::put(self.form, &mut full[data_at..], all);
         });
         Ok(Some(directory))
     }
@@ -376,7 +371,7 @@ impl Head {
     /// room.
     fn spill(self, pages: &PgPages) -> Result<bool> {
         let batch = pages.batch(&[self.page])?;
-        let mut all: Vec<Entry> = entries_of(data(batch.page(0), self.page, HEAD, HEAD_DATA_AT)?).collect();
+        let mut all: Vec<Entry> = self.head_records(batch.page(0))?.iter().collect();
         if all.is_empty() && word(batch.page(0), OPEN_AT) == 0 {
             return Ok(true);
         }
@@ -391,10 +386,10 @@ impl Head {
         let is_all = !all || self.spill(pages)?;
         let directory = Directory::read(&pages.read(self.page)?, self.page)?;
         let slots = directory.sealable();
-        let mut entries = Vec::with_capacity(slots.len() * FULL_ENTRIES);
+        let mut entries = Vec::with_capacity(slots.len() * FULL_ROOM / INTEGER_LEN);
         for slot in slots {
             let guard = pages.read(slot.page)?;
-            entries.extend(entries_of(data(&guard, slot.page, FULL, FULL_DATA_AT)?));
+            entries.extend(self.full_records(&guard, slot.page)?.iter());
         }
         entries.sort_unstable();
         entries.dedup();
@@ -420,25 +415,38 @@ impl Head {
     pub(crate) fn between(
         self,
         pages: &PgPages,
-        from: Entry,
-        to: Entry,
+        from: &Entry,
+        to: &Entry,
         dead: Dead,
         found: &mut Vec<Entry>,
     ) -> Result<u64> {
-        let is_shown = |bytes: &&[u8; ENTRY_LEN]| dead == Dead::Shown || !is_marked(bytes);
+        let is_shown = |records: &Records<'_>, index| dead == Dead::Shown || !records.is_marked(index);
+        let (first, last) = (from.borrowed(), to.borrowed());
         let head = pages.read(self.page)?;
-        let (chunks, _) = data(&head, self.page, HEAD, HEAD_DATA_AT)?.as_chunks::<ENTRY_LEN>();
-        let of_head = chunks.iter().filter(is_shown).map(|bytes| entry_of(bytes));
-        found.extend(of_head.filter(|entry| (from..=to).contains(entry)));
+        let records = self.head_records(&head)?;
+        for index in 0..records.count() {
+            let entry = records.get(index);
+            let is_within = self.form.compare(entry, first).is_ge() && self.form.compare(entry, last).is_le();
+            if is_within && is_shown(&records, index) {
+                found.push(self.form.owned(entry));
+            }
+        }
         for slot in Directory::read(&head, self.page)?.slots {
             if slot.keys.0 > to.prefix || slot.keys.1 < from.prefix {
                 continue;
             }
             let full = pages.read(slot.page)?;
-            for stretch in stretches(&full, slot.page)? {
-                let begin = stretch.partition_point(|entry| entry_of(entry) < from);
-                let within = stretch[begin..].iter().take_while(|entry| entry_of(*entry) <= to);
-                found.extend(within.filter(is_shown).map(|entry| entry_of(entry)));
+            let records = self.full_records(&full, slot.page)?;
+            for stretch in stretches(&full, slot.page, records.count())? {
+                for index in records.rank(&stretch, first)..stretch.end {
+                    let entry = records.get(index);
+                    if self.form.compare(entry, last).is_gt() {
+                        break;
+                    }
+                    if is_shown(&records, index) {
+                        found.push(self.form.owned(entry));
+                    }
+                }
             }
         }
         Ok(long(&head, DELETIONS_AT))
@@ -447,18 +455,12 @@ impl Head {
     /// Marks entries, ascending, that are in the head, unless a bulk deletion has ended since there were `deletions` of them
     /// (rule 7).
     pub(crate) fn hint_dead(self, pages: &PgPages, dead: &[Entry], deletions: u64) -> Result<()> {
-        let marks = |payload: &[u8], page, tag, data_at| -> Result<Vec<usize>> {
-            let (chunks, _) = data(payload, page, tag, data_at)?.as_chunks::<ENTRY_LEN>();
-            let is_to_mark =
-                |bytes: &[u8; ENTRY_LEN]| !is_marked(bytes) && dead.binary_search(&entry_of(bytes)).is_ok();
-            let marked = (0..chunks.len()).filter(|&at| is_to_mark(&chunks[at]));
-            Ok(marked.map(|at| data_at + at * ENTRY_LEN).collect())
+        let marks = |records: Records<'_>| -> Vec<usize> {
+            let is_dead = |index: usize| dead.binary_search(&self.form.owned(records.get(index))).is_ok();
+            let to_mark = (0..records.count()).filter(|&index| !records.is_marked(index) && is_dead(index));
+            to_mark.map(|index| records.mark_at(index)).collect()
         };
-        let mark = |payload: &mut [u8], ats: &[usize]| {
-            for &at in ats {
-                payload[at + ENTRY_LEN - 1] |= DEAD.to_be_bytes()[0];
-            }
-        };
+        let mark = |payload: &mut [u8], ats: &[usize]| ats.iter().for_each(|&at| records::mark(payload, at));
         let (Some(first), Some(last)) = (dead.first(), dead.last()) else {
             return Ok(());
         };
@@ -475,7 +477,7 @@ impl Head {
                 return Ok(());
             }
             let Some(slot) = slot else {
-                let ats = marks(batch.page(0), self.page, HEAD, HEAD_DATA_AT)?;
+                let ats = marks(self.head_records(batch.page(0))?);
                 if !ats.is_empty() {
                     batch.commit(|payloads| mark(payloads[0], &ats));
                 }
@@ -490,7 +492,7 @@ impl Head {
                 continue;
             }
             batch.add(slot.page)?;
-            let ats = marks(batch.page(1), slot.page, FULL, FULL_DATA_AT)?;
+            let ats = marks(self.full_records(batch.page(1), slot.page)?);
             if !ats.is_empty() {
                 batch.commit(|payloads| mark(payloads[1], &ats));
             }
@@ -501,12 +503,14 @@ impl Head {
     /// Every page of the head, and what is wrong with them.
     pub(crate) fn pages(self, pages: &PgPages) -> Result<Vec<PageId>> {
         let head = pages.read(self.page)?;
-        data(&head, self.page, HEAD, HEAD_DATA_AT)?;
+        self.head_records(&head)?;
         let mut found = vec![self.page];
         for slot in Directory::read(&head, self.page)?.slots {
             let full = pages.read(slot.page)?;
-            for stretch in stretches(&full, slot.page)? {
-                let entries: Vec<Entry> = stretch.iter().map(|entry| entry_of(entry)).collect();
+            let records = self.full_records(&full, slot.page)?;
+            let all: Vec<Entry> = records.iter().collect();
+            for stretch in stretches(&full, slot.page, records.count())? {
+                let entries = &all[stretch];
                 let is_within = |entry: &Entry| (slot.keys.0..=slot.keys.1).contains(&entry.prefix);
                 if !entries.is_sorted_by(|a, b| a < b) || !entries.iter().all(is_within) {
                     let reason = "its entries do not ascend, or its keys lie outside of its slot";
@@ -524,11 +528,11 @@ impl Head {
     /// How many entries there are, and in how many pages.
     pub(crate) fn size(self, pages: &PgPages) -> Result<(usize, usize)> {
         let head = pages.read(self.page)?;
-        let mut entries = data(&head, self.page, HEAD, HEAD_DATA_AT)?.len() / ENTRY_LEN;
+        let mut entries = self.head_records(&head)?.count();
         let slots = Directory::read(&head, self.page)?.slots;
         for slot in &slots {
             let full = pages.read(slot.page)?;
-            entries += data(&full, slot.page, FULL, FULL_DATA_AT)?.len() / ENTRY_LEN;
+            entries += self.full_records(&full, slot.page)?.count();
         }
         Ok((entries, 1 + slots.len()))
     }

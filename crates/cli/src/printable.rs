@@ -9,7 +9,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// The same for JSON, which has such characters within texts alone, where they may be written as `\u202e`.
-pub(super) fn printable_json(json: &str) -> Cow<'_, str> {
+pub(crate) fn printable_json(json: &str) -> Cow<'_, str> {
     // All such characters have four hexadecimal digits at most.
     escaped(json, |c| format!("\\u{:04x}", u32::from(c)))
 }

@@ -10,29 +10,32 @@
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
+mod index_only;
+mod search;
+
 use std::ffi::c_int;
 use std::ops::Bound;
 use std::rc::Rc;
 
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
-use super::build::is_ordered_backwards;
+use crate::compat;
 use crate::error::fail;
 use crate::index::{Dead, Index, Way};
-use crate::key::{Entry, Kind};
+use crate::key::{Entry, Form, KeyRange};
 use crate::pending;
 use crate::reader::Reader;
+use search::Search;
 
 /// A scan under way.
 struct Scan {
     /// Whether "forward" is towards lesser entries.
     is_backward: bool,
-    kind: Kind,
+    form: Form,
     /// Made by the first window, and kept for further ranges.
     reader: Option<Reader>,
-    /// The first and last entry there may be; `None` if there is none.
-    range: Option<(Entry, Entry)>,
-    /// What waits in this process and what the head of the index has, as it was when the scan began, within the range.
+    search: Search,
+    /// What waits in this process and what the head of the index has, as it was when the scan began, within the ranges.
     pending: Vec<Entry>,
     position: Position,
     marked: Option<Position>,
@@ -53,9 +56,13 @@ struct Scan {
     /// The tuple that an index-only scan returned last, whether it has a null, and the slot for looking rows up; null at first.
     tuple: pg_sys::IndexTuple,
     tuple_has_null: bool,
+    /// Memory of such a tuple of several columns, and of its values; null at first.
+    values: pg_sys::MemoryContext,
     slot: *mut pg_sys::TupleTableSlot,
 }
 
+/// Entries that do not match between two looks for a cancelled statement.
+const INTERRUPT_ENTRIES: u32 = 1024;
 const WINDOW_LEN_MIN: usize = 4;
 const WINDOW_GROWTH: usize = 4;
 const WINDOW_LEN_MAX: usize = 8192;
@@ -63,6 +70,8 @@ const WINDOW_LEN_MAX: usize = 8192;
 /// Where a scan is. Cheap to copy, for marks.
 #[derive(Clone)]
 struct Position {
+    /// The range that it is in.
+    range: usize,
     place: Place,
     /// Entries that follow one another in the index.
     window: Rc<Vec<Entry>>,
@@ -72,7 +81,7 @@ struct Position {
     is_visible: Rc<Vec<bool>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Place {
     /// At either end: the direction will tell.
     Unbegun,
@@ -84,6 +93,7 @@ enum Place {
 impl Position {
     fn new(place: Place) -> Self {
         Self {
+            range: 0,
             place,
             window: Rc::default(),
             at: 0,
@@ -114,26 +124,29 @@ impl Scan {
     /// # Safety
     ///
     /// The index is open and locked.
-    unsafe fn begin(&mut self, index: pg_sys::Relation, range: Option<(Entry, Entry)>) {
+    unsafe fn begin(&mut self, index: pg_sys::Relation, search: Search) {
         // SAFETY: the caller's.
         unsafe { self.hint_killed(index) };
-        self.range = range;
         if let Some(reader) = &mut self.reader {
             reader.reset();
         }
         let mut recent = Vec::new();
-        if let Some((from, to)) = range {
-            recent = pending::between(index, from, to);
+        if let Some((from, to)) = search.hull() {
+            recent = pending::between(index, &from, &to);
             // SAFETY: the caller's.
             let index = unsafe { Index::open(index) };
-            let (in_head, deletions) = index.head_between(from, to, self.dead);
+            let (in_head, deletions) = index.head_between(&from, &to, self.dead);
             self.deletions = deletions;
             if !in_head.is_empty() {
                 recent.extend(in_head);
                 recent.sort();
                 recent.dedup();
             }
+            if search.ranges.len() > 1 {
+                recent.retain(|entry| search.has(entry));
+            }
         }
+        self.search = search;
         self.pending = recent;
         self.position.reset(Place::Unbegun);
         self.marked = None;
@@ -159,25 +172,69 @@ impl Scan {
         index.hint_dead(&in_head, &in_tree, self.deletions_of_window);
     }
 
-    /// The next entry in the direction; `None` behind the last. `table` is null but for index-only scans.
+    /// The next entry in the direction that matches; `None` behind the last. `table` is null but for index-only scans.
     ///
     /// # Safety
     ///
     /// The index and the table are open and locked.
     unsafe fn next(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) -> Option<Entry> {
-        let range = self.range?;
+        let last = self.search.ranges.len().checked_sub(1)?;
+        if self.position.place == Place::Unbegun {
+            self.position.range = if way == Way::Up { 0 } else { last };
+        }
+        let mut passed = 0_u32;
+        loop {
+            // SAFETY: the caller's.
+            if let Some(entry) = unsafe { self.next_in_range(index, table, way) } {
+                if self.search.matches(&entry) {
+                    return Some(entry);
+                }
+                passed = passed.wrapping_add(1);
+                if passed.is_multiple_of(INTERRUPT_ENTRIES) {
+                    pgrx::check_for_interrupts!();
+                }
+                continue;
+            }
+            let position = &mut self.position;
+            match way {
+                Way::Up if position.range < last => {
+                    position.range += 1;
+                    position.reset(Place::Below);
+                }
+                Way::Down if position.range > 0 => {
+                    position.range -= 1;
+                    position.reset(Place::Above);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// The next entry of the present range in the direction; `None` behind the last.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::next`].
+    unsafe fn next_in_range(
+        &mut self,
+        index: pg_sys::Relation,
+        table: pg_sys::Relation,
+        way: Way,
+    ) -> Option<Entry> {
         let position = &mut self.position;
-        let entry = match (position.place, way) {
+        let entry = match (&position.place, way) {
             (Place::Above, Way::Up) | (Place::Below, Way::Down) => return None,
             (Place::At(_), Way::Up) if position.at + 1 < position.window.len() => {
                 position.at += 1;
-                position.window[position.at]
+                position.window[position.at].clone()
             }
             (Place::At(_), Way::Down) if position.at > 0 => {
                 position.at -= 1;
-                position.window[position.at]
+                position.window[position.at].clone()
             }
             (place, way) => {
+                let place = place.clone();
+                let range = self.search.ranges.get(position.range)?.clone();
                 // SAFETY: the caller's.
                 unsafe { self.next_window(index, table, range, place, way) };
                 let position = &mut self.position;
@@ -185,17 +242,17 @@ impl Scan {
                     Way::Up => 0,
                     Way::Down => position.window.len().saturating_sub(1),
                 };
-                let Some(&entry) = position.window.get(position.at) else {
+                let Some(entry) = position.window.get(position.at) else {
                     position.reset(match way {
                         Way::Up => Place::Above,
                         Way::Down => Place::Below,
                     });
                     return None;
                 };
-                entry
+                entry.clone()
             }
         };
-        self.position.place = Place::At(entry);
+        self.position.place = Place::At(entry.clone());
         Some(entry)
     }
 
@@ -208,7 +265,7 @@ impl Scan {
         &mut self,
         index: pg_sys::Relation,
         table: pg_sys::Relation,
-        range: (Entry, Entry),
+        range: KeyRange,
         place: Place,
         way: Way,
     ) {
@@ -216,7 +273,7 @@ impl Scan {
         unsafe { self.hint_killed(index) };
         let mut window = std::mem::take(emptied(&mut self.position.window));
         let mut is_visible = std::mem::take(emptied(&mut self.position.is_visible));
-        if !self.is_over(place, way) {
+        if !self.is_over(&place, way) {
             // SAFETY: the caller's.
             unsafe {
                 self.deletions_of_window = match place {
@@ -234,7 +291,7 @@ impl Scan {
     }
 
     /// Whether it is known that nothing follows a place in the direction.
-    fn is_over(&self, place: Place, way: Way) -> bool {
+    fn is_over(&self, place: &Place, way: Way) -> bool {
         match (&self.reader, place) {
             (Some(reader), Place::At(last)) => self.pending.is_empty() && reader.is_over(way, last),
             _ => false,
@@ -250,15 +307,15 @@ impl Scan {
     unsafe fn window(
         &mut self,
         index: pg_sys::Relation,
-        range: (Entry, Entry),
+        range: KeyRange,
         (place, way): (Place, Way),
         window: &mut Vec<Entry>,
     ) {
         let (mut from, mut to) = (Bound::Included(range.0), Bound::Included(range.1));
         let mut last = None;
         match (place, way) {
-            (Place::At(entry), Way::Up) => (from, last) = (Bound::Excluded(entry), Some(entry)),
-            (Place::At(entry), Way::Down) => (to, last) = (Bound::Excluded(entry), Some(entry)),
+            (Place::At(entry), Way::Up) => (from, last) = (Bound::Excluded(entry.clone()), Some(entry)),
+            (Place::At(entry), Way::Down) => (to, last) = (Bound::Excluded(entry.clone()), Some(entry)),
             _ => {}
         }
         // SAFETY: the caller's; the relation stays open until the scan has ended.
@@ -268,23 +325,24 @@ impl Scan {
             reader.reset();
             self.deletions_of_reader = self.deletions_of_window;
         }
-        reader.window((from, to), (way, last), self.dead, self.window_len, window);
+        let range = (from.as_ref(), to.as_ref());
+        reader.window(range, (way, last.as_ref()), self.dead, self.window_len, window);
         self.window_len = (self.window_len * WINDOW_GROWTH).min(WINDOW_LEN_MAX);
         if self.pending.is_empty() {
             return;
         }
         // What waits beyond the stretch comes with the next one, which may begin before it.
         match (way, window.first(), window.last()) {
-            (Way::Up, _, Some(&last)) => to = Bound::Included(last),
-            (Way::Down, Some(&first), _) => from = Bound::Included(first),
+            (Way::Up, _, Some(last)) => to = Bound::Included(last.clone()),
+            (Way::Down, Some(first), _) => from = Bound::Included(first.clone()),
             _ => {}
         }
-        let start = self.pending.partition_point(|&entry| match from {
+        let start = self.pending.partition_point(|entry| match &from {
             Bound::Included(from) => entry < from,
             Bound::Excluded(from) => entry <= from,
             Bound::Unbounded => false,
         });
-        let end = self.pending.partition_point(|&entry| match to {
+        let end = self.pending.partition_point(|entry| match &to {
             Bound::Included(to) => entry <= to,
             Bound::Excluded(to) => entry < to,
             Bound::Unbounded => true,
@@ -298,54 +356,6 @@ impl Scan {
     }
 }
 
-/// The range of a scan's keys; `None` if nothing can match.
-///
-/// # Safety
-///
-/// The index is open. The keys are on its column, by the operators of its family.
-unsafe fn range_of(
-    index: pg_sys::Relation,
-    keys: &[pg_sys::ScanKeyData],
-    kind: Kind,
-) -> Option<(Entry, Entry)> {
-    let (mut from, mut to) = (Entry::FIRST, Entry::LAST);
-    for key in keys {
-        let flags = key.sk_flags.cast_unsigned();
-        if flags & pg_sys::SK_SEARCHNULL != 0 {
-            from = from.max(Entry::FIRST_NULL);
-            continue;
-        }
-        // Whatever else is asked is not true of a null.
-        to = to.min(Entry::LAST_VALUE);
-        if flags & pg_sys::SK_SEARCHNOTNULL != 0 {
-            continue;
-        }
-        if flags & pg_sys::SK_ISNULL != 0 {
-            return None;
-        }
-        // SAFETY: the caller's.
-        let value = unsafe { kind.argument_of(index, key) };
-        let (least, greatest) = match u32::from(key.sk_strategy) {
-            // Of equal entries some may be of lesser or greater values.
-            pg_sys::BTLessStrategyNumber if kind.is_lossy() => (i64::MIN, value),
-            pg_sys::BTGreaterStrategyNumber if kind.is_lossy() => (value, i64::MAX),
-            pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),
-            pg_sys::BTLessEqualStrategyNumber => (i64::MIN, value),
-            pg_sys::BTEqualStrategyNumber => (value, value),
-            pg_sys::BTGreaterEqualStrategyNumber => (value, i64::MAX),
-            pg_sys::BTGreaterStrategyNumber => (value.checked_add(1)?, i64::MAX),
-            strategy => fail(
-                PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-                format!("access method \"bedload\" has no strategy {strategy}"),
-                None,
-            ),
-        };
-        from = from.max(Entry::first_of(least));
-        to = to.min(Entry::last_of(greatest));
-    }
-    (from <= to).then_some((from, to))
-}
-
 #[pg_guard]
 pub(super) unsafe extern "C-unwind" fn ambeginscan(
     index: pg_sys::Relation,
@@ -355,16 +365,17 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
     // SAFETY: PostgreSQL has the index open and locked. The scan is dropped with the memory that it is allocated in,
     // so also when an error ends it.
     unsafe {
-        if pg_sys::old_snapshot_threshold >= 0 {
+        if compat::snapshots_expire() {
             let message = "access method \"bedload\" does not support old_snapshot_threshold".to_owned();
             fail(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message, None);
         }
         let descriptor = pg_sys::RelationGetIndexScan(index, keys, order_bys);
+        let form = Index::open(index).form();
         let scan = Scan {
-            is_backward: is_ordered_backwards(*(*index).rd_indoption),
-            kind: Kind::of_index(index).unwrap_or(Kind::Signed(8)),
+            is_backward: form.is_backward(index),
+            form,
             reader: None,
-            range: None,
+            search: Search::default(),
             pending: Vec::new(),
             position: Position::new(Place::Unbegun),
             marked: None,
@@ -381,6 +392,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             map: pg_sys::InvalidBuffer.cast_signed(),
             tuple: std::ptr::null_mut(),
             tuple_has_null: false,
+            values: std::ptr::null_mut(),
             slot: std::ptr::null_mut(),
         };
         (*descriptor).xs_itupdesc = (*index).rd_att;
@@ -416,8 +428,7 @@ pub(super) unsafe extern "C-unwind" fn amrescan(
         if !snapshot.is_null() && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
             pending::flush(index);
         }
-        let range = range_of(index, keys, scan.kind);
-        scan.begin(index, range);
+        scan.begin(index, Search::new(index, scan.form, keys));
     }
 }
 
@@ -446,11 +457,11 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let (scan, index) = parts(descriptor);
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
-        (*descriptor).xs_recheck = scan.kind.is_lossy();
+        (*descriptor).xs_recheck = scan.form.is_lossy();
         if (*descriptor).kill_prior_tuple
-            && let Place::At(entry) = scan.position.place
+            && let Place::At(entry) = &scan.position.place
         {
-            scan.killed.push(entry);
+            scan.killed.push(entry.clone());
         }
         let is_index_only = (*descriptor).xs_want_itup;
         let table = if is_index_only {
@@ -465,7 +476,7 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             }
             let is_visible = scan.position.is_visible.get(scan.position.at) == Some(&true);
             if is_visible || scan.sees_row(descriptor) {
-                scan.form_tuple(descriptor, entry);
+                scan.form_tuple(descriptor, &entry);
                 return true;
             }
             if (*descriptor).kill_prior_tuple {
@@ -473,109 +484,6 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
             }
         }
         false
-    }
-}
-
-impl Scan {
-    /// Appends which entries of a window have rows that are visible to all; nothing if that is not known.
-    ///
-    /// An index-only scan asks the visibility map whether the rows of a page are visible to all, and then does not look
-    /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed a dead row
-    /// and set the bit. So the map is asked here, and its answer holds if no bulk deletion has ended since before the
-    /// entries were read (`deletions_of_window`): `VACUUM` frees a dead row's address, and can set the bit of its page, only after a
-    /// bulk deletion that has removed the entry has ended. A row that was visible to all then is not removed while the
-    /// scan's snapshot lives.
-    ///
-    /// On a standby the map is not asked.
-    ///
-    /// # Safety
-    ///
-    /// The index and the table are open and locked.
-    unsafe fn visible_to_all(
-        &mut self,
-        index: pg_sys::Relation,
-        table: pg_sys::Relation,
-        window: &[Entry],
-        is_visible: &mut Vec<bool>,
-    ) {
-        let deletions = self.deletions_of_window;
-        // SAFETY: asks shared memory.
-        let is_standby = unsafe { pg_sys::RecoveryInProgress() };
-        // Entries of the head were read when the scan began.
-        if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
-            return;
-        }
-        let mut last = None;
-        is_visible.extend(window.iter().map(|entry| {
-            let block = entry.block();
-            if let Some((same, is_visible)) = last
-                && same == block
-            {
-                return is_visible;
-            }
-            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`.
-            let bits = unsafe { pg_sys::visibilitymap_get_status(table, block, &raw mut self.map) };
-            let is_visible = u32::from(bits) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0;
-            last = Some((block, is_visible));
-            is_visible
-        }));
-        // SAFETY: the index is open.
-        if unsafe { Index::open(index) }.deletions() != deletions {
-            is_visible.clear();
-        }
-    }
-
-    /// Whether the scan's snapshot sees the row that its descriptor is at.
-    ///
-    /// # Safety
-    ///
-    /// The descriptor is that of the scan, which is under way.
-    unsafe fn sees_row(&mut self, descriptor: pg_sys::IndexScanDesc) -> bool {
-        // SAFETY: the caller's; the slot is dropped by `amendscan`.
-        unsafe {
-            if self.slot.is_null() {
-                self.slot = pg_sys::table_slot_create((*descriptor).heapRelation, std::ptr::null_mut());
-            }
-            let is_seen = pg_sys::index_fetch_heap(descriptor, self.slot);
-            (*descriptor).xs_heap_continue = false;
-            is_seen
-        }
-    }
-
-    /// Puts the entry into the descriptor as a tuple of the index.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Scan::sees_row`].
-    unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: Entry) {
-        let value = entry.value();
-        // Of kinds that cannot be returned no column is asked for.
-        let is_returnable = self.kind.is_returnable();
-        let mut datum = self.kind.datum_of(value.unwrap_or(0));
-        let mut is_null = value.is_none() || !is_returnable;
-        // SAFETY: the caller's; the index has one column, whose values are passed by value if they are returned. A tuple
-        // without a null has the bytes of such a value behind its header, which ends aligned to them.
-        unsafe {
-            if !self.tuple.is_null() && !is_null && !self.tuple_has_null {
-                let value = self.tuple.cast::<u8>().add(size_of::<pg_sys::IndexTupleData>());
-                let bytes = datum.value().to_ne_bytes();
-                let len = self.kind.width();
-                let low = if cfg!(target_endian = "big") {
-                    &bytes[bytes.len() - len..]
-                } else {
-                    &bytes[..len]
-                };
-                value.copy_from_nonoverlapping(low.as_ptr(), len);
-                return;
-            }
-            if !self.tuple.is_null() {
-                pg_sys::pfree(self.tuple.cast());
-            }
-            let columns = (*descriptor).xs_itupdesc;
-            self.tuple = pg_sys::index_form_tuple(columns, &raw mut datum, &raw mut is_null);
-            self.tuple_has_null = is_null;
-            (*descriptor).xs_itup = self.tuple;
-        }
     }
 }
 
@@ -589,23 +497,26 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
         let (scan, index) = parts(descriptor);
         let mut count = 0;
         let mut addresses = Vec::new();
-        let Some(range) = scan.range else { return 0 };
-        let mut place = Place::Unbegun;
         let mut window = Vec::new();
-        loop {
-            window.clear();
-            if !scan.is_over(place, Way::Up) {
-                scan.window(index, range, (place, Way::Up), &mut window);
+        for range in scan.search.ranges.clone() {
+            let mut place = Place::Unbegun;
+            loop {
+                window.clear();
+                if !scan.is_over(&place, Way::Up) {
+                    scan.window(index, range.clone(), (place, Way::Up), &mut window);
+                }
+                let Some(last) = window.last() else { break };
+                place = Place::At(last.clone());
+                addresses.clear();
+                let matching = window.iter().filter(|entry| scan.search.matches(entry));
+                addresses.extend(matching.map(Entry::address));
+                let len = c_int::try_from(addresses.len()).expect("a window is a few pages");
+                pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, scan.form.is_lossy());
+                count += i64::from(len);
+                pgrx::check_for_interrupts!();
             }
-            let Some(&last) = window.last() else { return count };
-            place = Place::At(last);
-            addresses.clear();
-            addresses.extend(window.iter().map(|entry| entry.address()));
-            let len = c_int::try_from(addresses.len()).expect("a window is a few pages");
-            pg_sys::tbm_add_tuples(bitmap, addresses.as_mut_ptr(), len, scan.kind.is_lossy());
-            count += i64::from(len);
-            pgrx::check_for_interrupts!();
         }
+        count
     }
 }
 

@@ -1,0 +1,218 @@
+//! JSON, one object a line: rows whose fields have names, and whose texts are told from numbers.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::io::{BufRead, Read};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::records::{RECORD_BYTES_MAX, Records};
+use super::{HELD_BYTES, Read as Next, SAMPLE_ROWS, SKIP};
+use crate::exit::{Failure, Result};
+use crate::input::bytes::text_failure;
+use crate::input::{Place, Reason, Reject};
+
+/// The first byte of a field that is a text; fields of other values begin otherwise, and one without value is empty.
+const TEXT: u8 = b'"';
+
+/// Reads objects. Blank lines are passed over.
+pub(super) struct ObjectReader {
+    name: String,
+    text: Box<dyn BufRead>,
+    /// The line on which the next byte of `text` stands.
+    line: u64,
+    /// The first lines, which told the names of the columns.
+    sample: VecDeque<Line>,
+    /// The place of each name among the fields of a record.
+    places: HashMap<String, usize>,
+    /// Whether other names than those are an error.
+    strict: bool,
+    fields: Vec<Vec<u8>>,
+}
+
+struct Line {
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+impl ObjectReader {
+    /// Reads the first objects for the names of their values, which are returned in the order in which they appear;
+    /// `known` names may appear in none. With `strict`, a name that appears later is an error of its row.
+    pub(super) fn open(
+        name: String,
+        text: Box<dyn BufRead>,
+        known: impl IntoIterator<Item = String>,
+        strict: bool,
+    ) -> Result<(Self, Vec<String>)> {
+        let mut reader = Self {
+            name,
+            text,
+            line: 1,
+            sample: VecDeque::new(),
+            places: HashMap::new(),
+            strict,
+            fields: Vec::new(),
+        };
+        let mut names = Vec::new();
+        let mut bytes = 0;
+        while reader.sample.len() < SAMPLE_ROWS && bytes < HELD_BYTES {
+            let Some(line) = reader.next_line()? else { break };
+            bytes += line.bytes.len();
+            // A line that is no object is rejected in its turn.
+            if let Ok(object) = parse(&line) {
+                object
+                    .0
+                    .into_iter()
+                    .for_each(|(name, _)| reader.learn(name, &mut names));
+            }
+            reader.sample.push_back(line);
+        }
+        if reader.sample.is_empty() {
+            return Err(Failure::input(format!("{}: the file is empty", reader.name)));
+        }
+        known.into_iter().for_each(|name| reader.learn(name, &mut names));
+        reader.fields.resize(names.len(), Vec::new());
+        Ok((reader, names))
+    }
+
+    fn learn(&mut self, name: String, names: &mut Vec<String>) {
+        if let Entry::Vacant(entry) = self.places.entry(name) {
+            names.push(entry.key().clone());
+            entry.insert(names.len() - 1);
+        }
+    }
+
+    /// Appends the next row to `records`.
+    pub(super) fn read(&mut self, records: &mut Records) -> Result<Next> {
+        let line = match self.sample.pop_front() {
+            Some(line) => line,
+            None => match self.next_line()? {
+                Some(line) => line,
+                None => return Ok(Next::End),
+            },
+        };
+        match self.take(&line) {
+            Ok(()) => {
+                records.push(line.number, &self.fields);
+                Ok(Next::Record)
+            }
+            Err(reject) => Ok(Next::Rejected(reject)),
+        }
+    }
+
+    /// Reads the fields of a line.
+    fn take(&mut self, line: &Line) -> Result<(), Reject> {
+        self.fields.iter_mut().for_each(Vec::clear);
+        for (name, value) in parse(line)?.0 {
+            let Some(&place) = self.places.get(&name) else {
+                if !self.strict {
+                    continue;
+                }
+                return Err(Reject {
+                    place: Place::Line(line.number),
+                    detail: format!(
+                        "column {name} is in no row before; name the columns to load with --columns"
+                    ),
+                    reason: Reason::UnknownColumn,
+                    remedy: Some(SKIP.to_owned()),
+                });
+            };
+            let field = &mut self.fields[place];
+            field.clear();
+            match value.get() {
+                "null" => {}
+                text if text.starts_with('"') => {
+                    let text: String =
+                        serde_json::from_str(text).map_err(|error| not_json(line.number, &error))?;
+                    field.push(TEXT);
+                    field.extend_from_slice(text.as_bytes());
+                }
+                other => field.extend_from_slice(other.as_bytes()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line that is not blank, without its end.
+    fn next_line(&mut self) -> Result<Option<Line>> {
+        loop {
+            let mut bytes = Vec::new();
+            let most = RECORD_BYTES_MAX as u64 + 1;
+            (&mut self.text)
+                .take(most)
+                .read_until(b'\n', &mut bytes)
+                .map_err(|error| text_failure(&self.name, &error))?;
+            if bytes.len() > RECORD_BYTES_MAX {
+                let (name, line, mib) = (&self.name, self.line, RECORD_BYTES_MAX >> 20);
+                return Err(Failure::input(format!("{name}:{line}: a line of over {mib} MiB")));
+            }
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            let number = self.line;
+            self.line += 1;
+            if number == 1 && bytes.starts_with("\u{feff}".as_bytes()) {
+                bytes.drain(..'\u{feff}'.len_utf8());
+            }
+            if !bytes.iter().all(u8::is_ascii_whitespace) {
+                return Ok(Some(Line { number, bytes }));
+            }
+        }
+    }
+}
+
+/// Whether a field is a text.
+pub(super) fn is_text(field: &[u8]) -> bool {
+    field.first() == Some(&TEXT)
+}
+
+/// A field without the mark of a text.
+pub(super) fn unmarked(field: &[u8]) -> &[u8] {
+    field.strip_prefix(&[TEXT]).unwrap_or(field)
+}
+
+fn parse(line: &Line) -> Result<Object<'_>, Reject> {
+    serde_json::from_slice(&line.bytes).map_err(|error| not_json(line.number, &error))
+}
+
+fn not_json(line: u64, error: &serde_json::Error) -> Reject {
+    let message = error.to_string();
+    let message = message
+        .rfind(" at line ")
+        .map_or(&*message, |end| &message[..end]);
+    Reject {
+        place: Place::Column(line, error.column()),
+        reason: Reason::NotAnObject,
+        detail: format!("not a JSON object on a line of its own: {message}"),
+        remedy: Some(SKIP.to_owned()),
+    }
+}
+
+/// The values of an object, as they are written.
+struct Object<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Object<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Values;
+        impl<'de> Visitor<'de> for Values {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the values of a row by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut values = Vec::new();
+                while let Some(value) = map.next_entry()? {
+                    values.push(value);
+                }
+                Ok(Object(values))
+            }
+        }
+        deserializer.deserialize_map(Values)
+    }
+}

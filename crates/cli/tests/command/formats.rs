@@ -1,0 +1,190 @@
+//! Files that are not CSV: JSON lines, and Arrow IPC.
+
+use crate::harness::{Place, flights, near_sorted_csv};
+
+#[test]
+fn json_lines_are_typed_by_their_values() {
+    let place = Place::new();
+    place.write(
+        "a.ndjson",
+        "\u{feff}{\"t\":\"2013-01-01T00:00:00.5Z\",\"n\":1,\"x\":0.5,\"ok\":true,\"zip\":\"00501\",\"day\":\"2013-01-01\"}\n\
+         \n\
+         {\"x\":2,\"t\":\"2013-01-02T00:00:00+01:00\",\"n\":null,\"zip\":\"\",\"big\":18446744073709551615}\r\n\
+         {\"t\":\"2013-01-03T00:00:00Z\",\"n\":-3,\"zip\":\"a\\n\\\"\u{e9}\",\"more\":{\"a\":[1, 2]}}",
+    );
+    place.output("ingest s t a.ndjson --time t");
+    let columns = &place.json("info s --json")["tables"][0]["columns"];
+    let types: Vec<String> = columns
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| {
+            format!(
+                "{}:{}",
+                column["name"].as_str().unwrap(),
+                column["type"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(
+        types.join(" "),
+        "t:timestamp(ms, UTC) n:int64 x:float64 ok:bool zip:utf8 day:date32 big:uint64 more:utf8"
+    );
+    assert_eq!(
+        place.output("query s t --format csv --null NULL"),
+        "t,n,x,ok,zip,day,big,more\n\
+         2013-01-01T00:00:00.500Z,1,0.5,true,00501,2013-01-01,NULL,NULL\n\
+         2013-01-01T23:00:00Z,NULL,2.0,NULL,,NULL,18446744073709551615,NULL\n\
+         2013-01-03T00:00:00Z,-3,NULL,NULL,\"a\n\"\"\u{e9}\",NULL,NULL,\"{\"\"a\"\":[1, 2]}\"\n"
+    );
+}
+
+#[test]
+fn every_format_that_is_written_is_read_back() {
+    let place = Place::new();
+    let file = flights();
+    let flights = file.to_str().unwrap();
+    place
+        .run_with(&[
+            "ingest",
+            "s",
+            "t",
+            flights,
+            "--time",
+            "departure",
+            "--on-error",
+            "skip",
+            "--columns",
+            "departure,carrier,dest,flight",
+        ])
+        .succeeds();
+    let expected = place.output("query s t --format csv");
+    assert!(expected.lines().count() > 300_000);
+    for (format, file) in [
+        ("json", "a.ndjson"),
+        ("arrow", "a.arrow"),
+        ("arrow-stream", "a.arrows"),
+    ] {
+        place.output(&format!("query s t --format {format} --output {file}"));
+        place.output(&format!("ingest {format} t {file} --time departure"));
+        assert!(
+            place.output(&format!("query {format} t --format csv")) == expected,
+            "{format}"
+        );
+        place.output(&format!(
+            "ingest {format} small {file} --time departure --batch-rows 1000"
+        ));
+        assert!(
+            place.output(&format!("query {format} small --format csv")) == expected,
+            "{format}"
+        );
+    }
+    // What can be read from front to back can be piped.
+    for file in ["a.ndjson", "a.arrows"] {
+        let bytes = std::fs::read(place.path(file)).unwrap();
+        place
+            .run_fed(&format!("ingest piped {file} - --time departure"), &bytes)
+            .succeeds();
+        assert!(
+            place.output(&format!("query piped {file} --format csv")) == expected,
+            "{file}"
+        );
+    }
+    let bytes = std::fs::read(place.path("a.arrow")).unwrap();
+    let message = place
+        .run_fed("ingest piped arrow - --time departure", &bytes)
+        .fails(1);
+    assert!(message.contains("an Arrow stream can"), "{message}");
+    // An indexed table takes the file once more; its measure is that of the rows in order.
+    let measured = place.json("sortedness a.arrows --column departure --json");
+    assert_eq!(measured["k"], 0);
+}
+
+#[test]
+fn a_bad_line_of_json_is_named_with_line_and_column() {
+    let place = Place::new();
+    let good = "{\"t\":1,\"n\":1}\n";
+    for (line, expected) in [
+        (
+            "{\"t\":2,\"n\":}",
+            "a.json:3:12: not a JSON object on a line of its own: expected value",
+        ),
+        ("{\"t\":2", "a.json:3:"),
+        (
+            "{\"t\":2} 3",
+            "a.json:3:9: not a JSON object on a line of its own: trailing characters",
+        ),
+        (
+            "17",
+            "a.json:3:2: not a JSON object on a line of its own: invalid type: integer `17`",
+        ),
+        ("{\"n\":2}", "a.json:3: no time in column t"),
+        (
+            "{\"t\":2,\"n\":\"x\"}",
+            "a.json:3: `x` in column n is not of type int64",
+        ),
+        ("{\"t\":2,\"n\":\"\\ud800\"}", "a.json:3:"),
+    ] {
+        place.write("a.json", format!("{good}\n{line}\n{good}"));
+        let ingest = "ingest s t a.json --time t --schema t:timestamp(s),n:int64";
+        let message = place.run(ingest).fails(1);
+        assert!(message.starts_with(expected), "{line}: {message}");
+        assert!(!place.path("s").exists());
+        let outcome = place.run(&format!("{ingest} --on-error skip"));
+        assert!(outcome.stderr.starts_with("left out 1 row"), "{}", outcome.stderr);
+        outcome.succeeds();
+        assert_eq!(place.output("query s t --format csv --columns n"), "n\n1\n1\n");
+        std::fs::remove_dir_all(place.path("s")).unwrap();
+    }
+}
+
+#[test]
+fn columns_of_json_may_be_missing_and_must_not_appear_late() {
+    let place = Place::new();
+    place.write("a.json", "{\"t\":\"2013-01-01\",\"n\":1}\n");
+    place.output("ingest s t a.json --time t");
+    place.write("b.json", "{\"t\":\"2013-01-02\"}\n{\"t\":\"2013-01-03\"}\n");
+    place.output("ingest s t b.json");
+    assert_eq!(place.json("info s --json")["tables"][0]["rows"], 3);
+    place.write("c.json", "{\"t\":\"2013-01-02\",\"m\":1}\n");
+    let message = place.run("ingest s t c.json").fails(1);
+    assert_eq!(
+        message,
+        "c.json: table t has no column m; leave it out with --columns"
+    );
+    place.output("ingest s t c.json --columns t,n");
+
+    let mut late = "{\"t\":1}\n".repeat(65_536);
+    late += "{\"t\":2,\"m\":1}\n";
+    place.write_gzip("late.json.gz", &late);
+    let ingest = "ingest late t late.json.gz --time t --time-unit s";
+    let message = place.run(ingest).fails(1);
+    assert!(
+        message.starts_with("late.json.gz:65537: column m is in no row before; name the columns"),
+        "{message}"
+    );
+    place.output(&format!("{ingest} --columns t"));
+    assert_eq!(place.json("info late --json")["tables"][0]["rows"], 65_537);
+    let report = place.json("ingest skip t late.json.gz --time t --time-unit s --on-error skip --json");
+    assert_eq!(
+        report["skipped"]["by_reason"],
+        serde_json::json!({ "unknown column": 1 })
+    );
+}
+
+#[test]
+fn arrow_that_is_cut_off_leaves_nothing() {
+    let place = Place::new();
+    place.write("a.csv", near_sorted_csv(5000));
+    place.output("ingest s t a.csv --time t --time-unit s");
+    for (format, file) in [("arrow", "a.arrow"), ("arrow-stream", "a.arrows")] {
+        place.output(&format!("query s t --format {format} --output {file}"));
+        let bytes = std::fs::read(place.path(file)).unwrap();
+        for end in [7, 100, bytes.len() / 2, bytes.len() - 100] {
+            place.write(file, &bytes[..end]);
+            let message = place.run(&format!("ingest n t {file} --time t")).fails(1);
+            assert!(message.starts_with(&format!("{file}: ")), "{message}");
+            assert!(!place.path("n").exists(), "{file} {end}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! For how long a table keeps its rows.
+
+use crate::harness::Place;
+
+/// A row each day for 40 days.
+fn with_store() -> Place {
+    let place = Place::new();
+    let day = |n: i64| format!("{},{n}\n", 1_700_000_000 + n * 86_400);
+    place.write(
+        "a.csv",
+        "t,n\n".to_owned() + &(0..40).map(day).collect::<String>(),
+    );
+    place.output("ingest s t a.csv --time t --time-unit s");
+    place
+}
+
+#[test]
+fn older_rows_are_deleted_now_and_by_later_writes() {
+    let place = with_store();
+    assert_eq!(place.output("retention s t"), "table t keeps its rows for ever\n");
+    assert!(!place.output("info s").contains("kept"));
+    assert_eq!(
+        place.output("retention s t 30d --dry-run"),
+        "9 rows of table t would be deleted; nothing was changed: --dry-run\n"
+    );
+    assert_eq!(place.json("info s --json")["tables"][0]["rows"], 40);
+    assert_eq!(
+        place.output("retention s t 30d"),
+        "table t keeps its rows for 30d; deleted 9 rows\n"
+    );
+    assert_eq!(place.output("retention s t"), "table t keeps its rows for 30d\n");
+    assert!(place.output("info s t").contains("\nkept     for 30d\n"));
+    let info = place.json("info s --json");
+    assert_eq!(info["tables"][0]["retention_ticks"], 30 * 86_400);
+    let first = place.output("query s t --columns n --limit 1 --format csv");
+    assert_eq!(first, "n\n9\n");
+
+    // A newer row makes ten more too old.
+    place.write("b.csv", format!("t,n\n{},49\n", 1_700_000_000 + 49 * 86_400));
+    place.output("ingest s t b.csv");
+    let first = place.output("query s t --columns n --limit 1 --format csv");
+    assert_eq!(first, "n\n19\n");
+    assert!(place.output("verify s").starts_with("whole"));
+}
+
+#[test]
+fn a_retention_can_be_lifted() {
+    let place = with_store();
+    let done = place.json("retention s t 52w --json");
+    assert_eq!((&done["rows"], &done["changed"]), (&0.into(), &true.into()));
+    let done = place.json("retention s t 1d --json --dry-run");
+    assert_eq!((&done["rows"], &done["changed"]), (&38.into(), &false.into()));
+    assert_eq!(
+        place.output("retention s t off"),
+        "table t keeps its rows for ever; deleted 0 rows\n"
+    );
+    let setting = place.json("retention s t --json");
+    assert_eq!(setting["retention_ticks"], serde_json::Value::Null);
+    assert_eq!(place.json("info s --json")["tables"][0]["rows"], 40);
+}
+
+#[test]
+fn a_duration_that_is_none_is_wrong_usage() {
+    let place = with_store();
+    for keep in ["0d", "30", "never", "1.5h"] {
+        let message = place.run(&format!("retention s t {keep}")).fails(2);
+        assert!(message.contains("or `off`"), "{message}");
+    }
+    place.run("retention s none 30d").fails(1);
+    place.run("retention s t --dry-run").fails(2);
+    place.run("retention none t 30d").fails(6);
+    assert_eq!(place.output("retention s t"), "table t keeps its rows for ever\n");
+}

@@ -1,0 +1,150 @@
+//! Index-only scans: which rows are visible to all, and tuples of what entries say.
+
+#![expect(unsafe_code, reason = "tuples and the visibility map are PostgreSQL's")]
+
+use pgrx::pg_sys;
+
+use super::Scan;
+use crate::index::Index;
+use crate::key::{Entry, Form};
+
+impl Scan {
+    /// Appends which entries of a window have rows that are visible to all; nothing if that is not known.
+    ///
+    /// An index-only scan asks the visibility map whether the rows of a page are visible to all, and then does not look
+    /// at the row. This scan holds no pin that `VACUUM` would wait for, so by then `VACUUM` may have removed a dead row
+    /// and set the bit. So the map is asked here, and its answer holds if no bulk deletion has ended since before the
+    /// entries were read (`deletions_of_window`): `VACUUM` frees a dead row's address, and can set the bit of its page, only after a
+    /// bulk deletion that has removed the entry has ended. A row that was visible to all then is not removed while the
+    /// scan's snapshot lives.
+    ///
+    /// On a standby the map is not asked.
+    ///
+    /// # Safety
+    ///
+    /// The index and the table are open and locked.
+    pub(super) unsafe fn visible_to_all(
+        &mut self,
+        index: pg_sys::Relation,
+        table: pg_sys::Relation,
+        window: &[Entry],
+        is_visible: &mut Vec<bool>,
+    ) {
+        let deletions = self.deletions_of_window;
+        // SAFETY: asks shared memory.
+        let is_standby = unsafe { pg_sys::RecoveryInProgress() };
+        // Entries of the head were read when the scan began.
+        if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
+            return;
+        }
+        let mut last = None;
+        is_visible.extend(window.iter().map(|entry| {
+            let block = entry.block();
+            if let Some((same, is_visible)) = last
+                && same == block
+            {
+                return is_visible;
+            }
+            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`.
+            let bits = unsafe { pg_sys::visibilitymap_get_status(table, block, &raw mut self.map) };
+            let is_visible = u32::from(bits) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0;
+            last = Some((block, is_visible));
+            is_visible
+        }));
+        // SAFETY: the index is open.
+        if unsafe { Index::open(index) }.deletions() != deletions {
+            is_visible.clear();
+        }
+    }
+
+    /// Whether the scan's snapshot sees the row that its descriptor is at.
+    ///
+    /// # Safety
+    ///
+    /// The descriptor is that of the scan, which is under way.
+    pub(super) unsafe fn sees_row(&mut self, descriptor: pg_sys::IndexScanDesc) -> bool {
+        // SAFETY: the caller's; the slot is dropped by `amendscan`.
+        unsafe {
+            if self.slot.is_null() {
+                self.slot = pg_sys::table_slot_create((*descriptor).heapRelation, std::ptr::null_mut());
+            }
+            let address = (*descriptor).xs_heaptid;
+            let is_seen = pg_sys::index_fetch_heap(descriptor, self.slot);
+            (*descriptor).xs_heap_continue = false;
+            // Of a row that was updated in its page it is the present version's by now, which the executor, who looks for
+            // the row again, would take for dead.
+            (*descriptor).xs_heaptid = address;
+            is_seen
+        }
+    }
+
+    /// Puts the entry into the descriptor as a tuple of the index.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::sees_row`].
+    pub(super) unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: &Entry) {
+        let Form::Integers(kind) = self.form else {
+            // SAFETY: the caller's.
+            return unsafe { self.form_tuple_of_columns(descriptor, entry) };
+        };
+        let value = entry.integer();
+        // Of kinds that cannot be returned no column is asked for.
+        let mut is_null = value.is_none() || !kind.is_returnable();
+        let mut datum = kind.datum_of(value.unwrap_or(0));
+        // SAFETY: the caller's; the index has one column, whose values are passed by value if they are returned. A tuple
+        // without a null has the bytes of such a value behind its header, which ends aligned to them.
+        unsafe {
+            if !self.tuple.is_null() && !is_null && !self.tuple_has_null {
+                let value = self.tuple.cast::<u8>().add(size_of::<pg_sys::IndexTupleData>());
+                let bytes = datum.value().to_ne_bytes();
+                let len = kind.width();
+                let low = if cfg!(target_endian = "big") {
+                    &bytes[bytes.len() - len..]
+                } else {
+                    &bytes[..len]
+                };
+                value.copy_from_nonoverlapping(low.as_ptr(), len);
+                return;
+            }
+            if !self.tuple.is_null() {
+                pg_sys::pfree(self.tuple.cast());
+            }
+            let columns = (*descriptor).xs_itupdesc;
+            self.tuple = pg_sys::index_form_tuple(columns, &raw mut datum, &raw mut is_null);
+            self.tuple_has_null = is_null;
+            (*descriptor).xs_itup = self.tuple;
+        }
+    }
+
+    /// As [`Scan::form_tuple`], of an entry that is no integer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Scan::sees_row`].
+    unsafe fn form_tuple_of_columns(&mut self, descriptor: pg_sys::IndexScanDesc, entry: &Entry) {
+        // SAFETY: the caller's; there are as many values as the index has columns, of their types. The tuple stays until
+        // the next one is asked for.
+        unsafe {
+            if self.values.is_null() {
+                self.values = pg_sys::AllocSetContextCreateInternal(
+                    pg_sys::GetMemoryChunkContext(descriptor.cast()),
+                    c"values of a bedload entry".as_ptr(),
+                    0,
+                    pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+                    pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+                );
+            }
+            pg_sys::MemoryContextReset(self.values);
+            let before = pg_sys::MemoryContextSwitchTo(self.values);
+            let values = entry.values();
+            let mut nulls: Vec<bool> = values.iter().map(Option::is_none).collect();
+            let empty = pg_sys::Datum::from(0_usize);
+            let mut values: Vec<_> = values.into_iter().map(|value| value.unwrap_or(empty)).collect();
+            let columns = (*descriptor).xs_itupdesc;
+            (*descriptor).xs_itup =
+                pg_sys::index_form_tuple(columns, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::MemoryContextSwitchTo(before);
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Where the entries lie that a scan's keys ask for.
+//!
+//! Columns that are equal to a value, or to any of some, are taken together with the first one that is not: they say in
+//! which ranges of the index matching entries lie. Conditions on columns behind that one are looked at entry by entry.
+
+#![expect(unsafe_code, reason = "keys of scans are PostgreSQL's")]
+
+use std::cmp::Ordering;
+
+use pgrx::{PgSqlErrorCode, pg_sys};
+
+use crate::error::fail;
+use crate::key::{Column, Entry, Form, KeyRange, Kind, Part};
+
+/// The most ranges of a scan; more values of further columns are looked for entry by entry.
+const RANGES_MAX: usize = 8192;
+
+/// Where the entries lie that a scan asks for, and what they have to be beyond that.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// Ascending and apart from one another.
+    pub(super) ranges: Vec<KeyRange>,
+    /// Columns to be looked at.
+    rest: Vec<(usize, Condition)>,
+}
+
+impl Search {
+    /// What some keys ask for.
+    ///
+    /// # Safety
+    ///
+    /// The index is open and its entries of this form. The keys are on its columns, by the operators of their families.
+    pub(super) unsafe fn new(index: pg_sys::Relation, form: Form, keys: &[pg_sys::ScanKeyData]) -> Self {
+        let columns = form.key_columns();
+        let mut conditions: Vec<Condition> = columns.iter().map(|&column| Condition::new(column)).collect();
+        for key in keys {
+            let at = usize::try_from(key.sk_attno - 1).unwrap_or(0);
+            // SAFETY: the caller's.
+            if !unsafe { conditions[at].add(index, form, key) } {
+                return Self::default();
+            }
+        }
+        if !conditions.iter_mut().all(Condition::can_match) {
+            return Self::default();
+        }
+        Self::of(form, conditions)
+    }
+
+    fn of(form: Form, conditions: Vec<Condition>) -> Self {
+        let mut prefixes = vec![Vec::new()];
+        let mut rest = conditions.into_iter().enumerate();
+        let mut last = None;
+        for (at, condition) in rest.by_ref() {
+            let points = condition.points();
+            if points.is_empty() || prefixes.len() * points.len() > RANGES_MAX {
+                last = Some((at, condition));
+                break;
+            }
+            let mut longer = Vec::with_capacity(prefixes.len() * points.len());
+            for prefix in &prefixes {
+                longer.extend(points.iter().map(|point| [&prefix[..], point].concat()));
+            }
+            prefixes = longer;
+        }
+        let range = |prefix: &Vec<u8>| match &last {
+            Some((_, condition)) => form.range_of(prefix, condition.start(), condition.end()),
+            None => form.range_of_key(prefix),
+        };
+        let ranges = prefixes.iter().map(range).collect();
+        let unlisted = last.filter(|(_, condition)| condition.any_of.is_some());
+        let rest = rest.filter(|(_, condition)| condition.asks_for_something());
+        Self {
+            ranges,
+            rest: unlisted.into_iter().chain(rest).collect(),
+        }
+    }
+
+    /// Whether an entry of one of the ranges matches.
+    pub(super) fn matches(&self, entry: &Entry) -> bool {
+        if self.rest.is_empty() {
+            return true;
+        }
+        let mut key = entry.borrowed().key;
+        let mut next = 0;
+        let columns = entry.key_columns();
+        self.rest.iter().all(|(at, condition)| {
+            for column in &columns[next..*at] {
+                column.take(&mut key);
+            }
+            next = at + 1;
+            condition.matches(columns[*at].take(&mut key))
+        })
+    }
+
+    /// Between the first and the last position of all ranges.
+    pub(super) fn hull(&self) -> Option<KeyRange> {
+        let (from, _) = self.ranges.first()?;
+        let (_, to) = self.ranges.last()?;
+        Some((from.clone(), to.clone()))
+    }
+
+    /// Whether an entry lies in one of the ranges.
+    pub(super) fn has(&self, entry: &Entry) -> bool {
+        let before = self.ranges.partition_point(|(_, to)| to < entry);
+        self.ranges.get(before).is_some_and(|(from, _)| from <= entry)
+    }
+}
+
+/// Which nulls a column may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    /// Nothing is asked of the column.
+    Any,
+    Only,
+    None,
+}
+
+/// An end of a column's values, and whether it is one of them.
+#[derive(Debug, Clone)]
+struct Limit {
+    value: Vec<u8>,
+    is_within: bool,
+}
+
+/// What a column has to be, in the order of the index.
+#[derive(Debug, Clone)]
+struct Condition {
+    column: Column,
+    nulls: Nulls,
+    start: Option<Limit>,
+    end: Option<Limit>,
+    /// The values it may have, ascending, if they are listed.
+    any_of: Option<Vec<Vec<u8>>>,
+}
+
+/// Values of a column: from the start to the end, where there is one.
+type Values = (Option<Limit>, Option<Limit>);
+
+impl Condition {
+    fn new(column: Column) -> Self {
+        Self {
+            column,
+            nulls: Nulls::Any,
+            start: None,
+            end: None,
+            any_of: None,
+        }
+    }
+
+    fn asks_for_something(&self) -> bool {
+        self.nulls != Nulls::Any
+    }
+
+    /// Adds what a key asks for; `false` if nothing can match.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Search::new`]; the key is on this column.
+    unsafe fn add(&mut self, index: pg_sys::Relation, form: Form, key: &pg_sys::ScanKeyData) -> bool {
+        let flags = key.sk_flags.cast_unsigned();
+        if flags & pg_sys::SK_SEARCHNULL != 0 {
+            let can_match = self.nulls != Nulls::None;
+            self.nulls = Nulls::Only;
+            return can_match;
+        }
+        if self.nulls == Nulls::Only {
+            return false;
+        }
+        // Whatever else is asked is not true of a null.
+        self.nulls = Nulls::None;
+        if flags & pg_sys::SK_SEARCHNOTNULL != 0 {
+            return true;
+        }
+        if flags & pg_sys::SK_ISNULL != 0 {
+            return false;
+        }
+        let strategy = u32::from(key.sk_strategy);
+        // SAFETY: the caller's.
+        let values = |argument| unsafe { self.values(index, form, key, strategy, argument) };
+        if flags & pg_sys::SK_SEARCHARRAY == 0 {
+            let Some((start, end)) = values(key.sk_argument) else {
+                return false;
+            };
+            self.narrow(start, end);
+            return true;
+        }
+        // SAFETY: the caller's; the argument of such a key is an array.
+        let elements = unsafe { elements_of(key.sk_argument) };
+        let found: Vec<Values> = elements.into_iter().filter_map(values).collect();
+        if strategy == pg_sys::BTEqualStrategyNumber {
+            self.list(found.into_iter().filter_map(|(start, _)| start));
+            return true;
+        }
+        // One of them has to match, so the widest does.
+        let order = |a: &Limit, b: &Limit| self.column.compare(&a.value, &b.value);
+        let (starts, ends): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        if starts.is_empty() {
+            return false;
+        }
+        let start = starts.into_iter().collect::<Option<Vec<_>>>();
+        let end = ends.into_iter().collect::<Option<Vec<_>>>();
+        let start = start.and_then(|starts| starts.into_iter().min_by(order));
+        let end = end.and_then(|ends| ends.into_iter().max_by(order));
+        self.narrow(start, end);
+        true
+    }
+
+    /// The values that a key's operator allows; `None` if it allows none.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::add`]; the argument is not null, and of the key's type.
+    unsafe fn values(
+        &self,
+        index: pg_sys::Relation,
+        form: Form,
+        key: &pg_sys::ScanKeyData,
+        strategy: u32,
+        argument: pg_sys::Datum,
+    ) -> Option<Values> {
+        let (low, high) = match form.integer_kind(&self.column) {
+            // SAFETY: the caller's.
+            Some(kind) => unsafe {
+                integers(kind, strategy, kind.argument_of(index, key, argument))?
+                    .map(|limit| limit.map(|value| self.limit_of(value)))
+                    .into()
+            },
+            None => {
+                let mut value = Vec::new();
+                // SAFETY: the caller's; such operators have values of the column's type on both sides.
+                unsafe {
+                    self.column.push_value(index, key.sk_attno, argument, &mut value);
+                }
+                let limit = |is_within| {
+                    let value = value.clone();
+                    Some(Limit { value, is_within })
+                };
+                match strategy {
+                    pg_sys::BTLessStrategyNumber => (None, limit(false)),
+                    pg_sys::BTLessEqualStrategyNumber => (None, limit(true)),
+                    pg_sys::BTEqualStrategyNumber => (limit(true), limit(true)),
+                    pg_sys::BTGreaterEqualStrategyNumber => (limit(true), None),
+                    pg_sys::BTGreaterStrategyNumber => (limit(false), None),
+                    strategy => refuse(strategy),
+                }
+            }
+        };
+        Some(if self.column.is_descending() {
+            (high, low)
+        } else {
+            (low, high)
+        })
+    }
+
+    fn limit_of(&self, integer: i64) -> Limit {
+        let mut value = Vec::new();
+        self.column.push_integer(integer, &mut value);
+        Limit {
+            value,
+            is_within: true,
+        }
+    }
+
+    /// Asks for values between two ends, beyond what is asked for.
+    fn narrow(&mut self, start: Option<Limit>, end: Option<Limit>) {
+        let column = self.column;
+        let is_stricter = |new: &Limit, old: &Option<Limit>, further: Ordering| {
+            old.as_ref().is_none_or(|old| {
+                let order = column.compare(&new.value, &old.value);
+                order == further || (order.is_eq() && !new.is_within)
+            })
+        };
+        if let Some(start) = start.filter(|new| is_stricter(new, &self.start, Ordering::Greater)) {
+            self.start = Some(start);
+        }
+        if let Some(end) = end.filter(|new| is_stricter(new, &self.end, Ordering::Less)) {
+            self.end = Some(end);
+        }
+    }
+
+    /// Asks for one of some values, beyond what is asked for.
+    fn list(&mut self, limits: impl Iterator<Item = Limit>) {
+        let column = self.column;
+        let mut values: Vec<Vec<u8>> = limits.map(|limit| limit.value).collect();
+        values.sort_by(|a, b| column.compare(a, b));
+        values.dedup_by(|a, b| column.compare(a, b).is_eq());
+        if let Some(listed) = &self.any_of {
+            values.retain(|value| {
+                listed
+                    .binary_search_by(|other| column.compare(other, value))
+                    .is_ok()
+            });
+        }
+        self.any_of = Some(values);
+    }
+
+    /// Whether any value matches. Removes listed values that do not.
+    fn can_match(&mut self) -> bool {
+        if let (Some(start), Some(end)) = (&self.start, &self.end) {
+            let order = self.column.compare(&start.value, &end.value);
+            if order.is_gt() || (order.is_eq() && !(start.is_within && end.is_within)) {
+                return false;
+            }
+        }
+        let Some(mut listed) = self.any_of.take() else {
+            return true;
+        };
+        listed.retain(|value| self.is_between(value));
+        let can_match = !listed.is_empty();
+        self.any_of = Some(listed);
+        can_match
+    }
+
+    fn is_between(&self, value: &[u8]) -> bool {
+        let is_beyond = |limit: &Limit, further: Ordering| {
+            let order = self.column.compare(value, &limit.value);
+            order == further || (order.is_eq() && !limit.is_within)
+        };
+        !self
+            .start
+            .as_ref()
+            .is_some_and(|start| is_beyond(start, Ordering::Less))
+            && !self
+                .end
+                .as_ref()
+                .is_some_and(|end| is_beyond(end, Ordering::Greater))
+    }
+
+    fn matches(&self, part: Part<'_>) -> bool {
+        match part {
+            Part::Value(value) => {
+                let is_listed = |listed: &Vec<Vec<u8>>| {
+                    listed
+                        .binary_search_by(|other| self.column.compare(other, value))
+                        .is_ok()
+                };
+                self.nulls != Nulls::Only
+                    && self.is_between(value)
+                    && self.any_of.as_ref().is_none_or(is_listed)
+            }
+            _ => self.nulls != Nulls::None,
+        }
+    }
+
+    /// The values it may have, as keys have them, if they are few and known; else none.
+    fn points(&self) -> Vec<Vec<u8>> {
+        let tagged = |value: &[u8]| [&[self.column.tag(false)], value].concat();
+        match (&self.any_of, &self.start, &self.end) {
+            _ if self.nulls == Nulls::Only => vec![vec![self.column.tag(true)]],
+            (Some(listed), ..) => listed.iter().map(|value| tagged(value)).collect(),
+            (None, Some(start), Some(end)) if self.column.compare(&start.value, &end.value).is_eq() => {
+                vec![tagged(&start.value)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where it begins: the bytes of a key, and whether those that begin so are left out; none at the very first null or
+    /// value.
+    fn start(&self) -> Option<(Vec<u8>, bool)> {
+        let first = self.any_of.as_ref().and_then(|listed| listed.first());
+        let tag = self.column.tag(false);
+        match (first, &self.start) {
+            (Some(first), _) => Some(([&[tag], &first[..]].concat(), false)),
+            (None, Some(start)) => Some(([&[tag], &start.value[..]].concat(), !start.is_within)),
+            (None, None) => (self.nulls == Nulls::None).then(|| (vec![tag], false)),
+        }
+    }
+
+    /// Where it ends: the bytes of a key, and whether those that begin so are left out; none at the very last null or
+    /// value.
+    fn end(&self) -> Option<(Vec<u8>, bool)> {
+        let last = self.any_of.as_ref().and_then(|listed| listed.last());
+        let tag = self.column.tag(false);
+        match (last, &self.end) {
+            (Some(last), _) => Some(([&[tag], &last[..]].concat(), false)),
+            (None, Some(end)) => Some(([&[tag], &end.value[..]].concat(), !end.is_within)),
+            (None, None) => (self.nulls == Nulls::None).then(|| (vec![tag + 1], true)),
+        }
+    }
+}
+
+/// The least and the greatest integer that an operator allows, where there is one; `None` if it allows none.
+fn integers(kind: Kind, strategy: u32, value: i64) -> Option<[Option<i64>; 2]> {
+    let (least, greatest) = match strategy {
+        // Of equal integers some may be of lesser or greater values.
+        pg_sys::BTLessStrategyNumber if kind.is_lossy() => (i64::MIN, value),
+        pg_sys::BTGreaterStrategyNumber if kind.is_lossy() => (value, i64::MAX),
+        pg_sys::BTLessStrategyNumber => (i64::MIN, value.checked_sub(1)?),
+        pg_sys::BTLessEqualStrategyNumber => (i64::MIN, value),
+        pg_sys::BTEqualStrategyNumber => (value, value),
+        pg_sys::BTGreaterEqualStrategyNumber => (value, i64::MAX),
+        pg_sys::BTGreaterStrategyNumber => (value.checked_add(1)?, i64::MAX),
+        strategy => refuse(strategy),
+    };
+    let (first, last) = kind.limits();
+    // Equality has both ends, though one may be that of the type.
+    let is_one = least == greatest;
+    (least <= last && greatest >= first).then(|| {
+        [
+            (is_one || least > first).then_some(least),
+            (is_one || greatest < last).then_some(greatest),
+        ]
+    })
+}
+
+fn refuse(strategy: u32) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+        format!("access method \"bedload\" has no strategy {strategy}"),
+        None,
+    )
+}
+
+/// The elements of an array that are not null.
+///
+/// # Safety
+///
+/// The datum is an array.
+unsafe fn elements_of(array: pg_sys::Datum) -> Vec<pg_sys::Datum> {
+    // SAFETY: the caller's; PostgreSQL allocates the arrays, with so many elements.
+    unsafe {
+        let array = pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+        let of = (*array).elemtype;
+        let (mut len, mut is_by_value, mut align) = (0, false, 0);
+        pg_sys::get_typlenbyvalalign(of, &raw mut len, &raw mut is_by_value, &raw mut align);
+        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        pg_sys::deconstruct_array(
+            array,
+            of,
+            len.into(),
+            is_by_value,
+            align,
+            &raw mut values,
+            &raw mut nulls,
+            &raw mut count,
+        );
+        let count = usize::try_from(count).unwrap_or(0);
+        let present = (0..count).filter(|&at| !*nulls.add(at));
+        present.map(|at| *values.add(at)).collect()
+    }
+}

@@ -1,0 +1,181 @@
+//! Where versions of PostgreSQL differ: 15 to 18.
+
+#![expect(unsafe_code, reason = "structures and functions of PostgreSQL")]
+
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+
+/// The name of a relation's file, as the server's functions take it.
+#[cfg(feature = "pg15")]
+pub(crate) type Locator = pg_sys::RelFileNode;
+#[cfg(not(feature = "pg15"))]
+pub(crate) type Locator = pg_sys::RelFileLocator;
+
+/// The name of a relation's file: its tablespace, its database and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileName(pg_sys::Oid, pg_sys::Oid, pg_sys::Oid);
+
+/// Where the name of a relation's file is kept.
+///
+/// # Safety
+///
+/// The relation is open as long as the result is used.
+pub(crate) unsafe fn locator(relation: pg_sys::Relation) -> *mut Locator {
+    // SAFETY: the caller's.
+    #[cfg(feature = "pg15")]
+    unsafe {
+        &raw mut (*relation).rd_node
+    }
+    // SAFETY: the caller's.
+    #[cfg(not(feature = "pg15"))]
+    unsafe {
+        &raw mut (*relation).rd_locator
+    }
+}
+
+/// The name of a relation's file.
+///
+/// # Safety
+///
+/// The relation is open.
+pub(crate) unsafe fn file_of(relation: pg_sys::Relation) -> FileName {
+    // SAFETY: the caller's.
+    let locator = unsafe { *locator(relation) };
+    #[cfg(feature = "pg15")]
+    return FileName(locator.spcNode, locator.dbNode, locator.relNode);
+    #[cfg(not(feature = "pg15"))]
+    FileName(locator.spcOid, locator.dbOid, locator.relNumber)
+}
+
+/// The subtransaction that gave a relation its present file first, if the transaction did.
+pub(crate) fn subtransaction_of_file(relation: &pg_sys::RelationData) -> pg_sys::SubTransactionId {
+    #[cfg(feature = "pg15")]
+    return relation.rd_firstRelfilenodeSubid;
+    #[cfg(not(feature = "pg15"))]
+    relation.rd_firstRelfilelocatorSubid
+}
+
+/// A column of an index.
+///
+/// # Safety
+///
+/// The index is open as long as the result is used, and has the column.
+pub(crate) unsafe fn attribute<'r>(index: pg_sys::Relation, at: usize) -> &'r pg_sys::FormData_pg_attribute {
+    // SAFETY: the caller's.
+    #[cfg(not(feature = "pg18"))]
+    unsafe {
+        &*(*(*index).rd_att).attrs.as_ptr().add(at)
+    }
+    // SAFETY: the caller's; the attributes follow their compact forms, of which there is one for each.
+    #[cfg(feature = "pg18")]
+    unsafe {
+        let columns = (*index).rd_att;
+        let count = usize::try_from((*columns).natts).unwrap_or(0);
+        let attributes = (*columns).compact_attrs.as_ptr().add(count);
+        &*attributes.cast::<pg_sys::FormData_pg_attribute>().add(at)
+    }
+}
+
+/// Whether a collation compares the bytes of text.
+pub(crate) fn collates_bytes(collation: pg_sys::Oid) -> bool {
+    #[cfg(not(feature = "pg18"))]
+    unsafe extern "C-unwind" {
+        fn lc_collate_is_c(collation: pg_sys::Oid) -> bool;
+    }
+    // SAFETY: takes any collation; the boundary catches errors.
+    #[cfg(not(feature = "pg18"))]
+    #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
+    unsafe {
+        pg_guard_ffi_boundary(|| lc_collate_is_c(collation))
+    }
+    #[cfg(feature = "pg18")]
+    {
+        /// How `pg_locale_t` begins.
+        #[repr(C)]
+        struct Locale {
+            provider: std::ffi::c_char,
+            is_deterministic: bool,
+            collates_bytes: bool,
+        }
+        unsafe extern "C-unwind" {
+            fn pg_newlocale_from_collation(collation: pg_sys::Oid) -> *const Locale;
+        }
+        // SAFETY: as above; the result stays.
+        #[expect(ffi_unwind_calls, reason = "its errors are caught by the boundary")]
+        unsafe {
+            pg_guard_ffi_boundary(|| (*pg_newlocale_from_collation(collation)).collates_bytes)
+        }
+    }
+}
+
+/// Sleeps if `VACUUM` has cost as much as it may, or ends with an error if it was cancelled. No latch may be held.
+pub(crate) fn vacuum_delay_point() {
+    // SAFETY: no latch is held.
+    #[cfg(not(feature = "pg18"))]
+    unsafe {
+        pg_sys::vacuum_delay_point();
+    }
+    // SAFETY: as above.
+    #[cfg(feature = "pg18")]
+    unsafe {
+        pg_sys::vacuum_delay_point(false);
+    }
+}
+
+/// Whether rows that a snapshot sees may have been removed (`old_snapshot_threshold`, until version 16).
+pub(crate) fn snapshots_expire() -> bool {
+    // SAFETY: a setting of the server.
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    return unsafe { pg_sys::old_snapshot_threshold } >= 0;
+    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+    false
+}
+
+/// A row on a page of a table.
+///
+/// # Safety
+///
+/// The page is one of a table, and has the row.
+pub(crate) unsafe fn row_on_page(page: pg_sys::Page, offset: u16) -> *mut pg_sys::HeapTupleHeaderData {
+    let page = page.cast::<u8>();
+    // SAFETY: the caller's; items follow the header, the first one having number 1, and say where their rows begin.
+    unsafe {
+        let items = page
+            .add(size_of::<pg_sys::PageHeaderData>())
+            .cast::<pg_sys::ItemIdData>();
+        let item = *items.add(usize::from(offset) - 1);
+        page.add(item.lp_off() as usize).cast()
+    }
+}
+
+/// Tells the server that strategies are those of a B-tree, where it asks.
+pub(crate) fn set_strategies(am: &mut pg_sys::IndexAmRoutine) {
+    #[cfg(feature = "pg18")]
+    {
+        /// Kinds of comparison have the numbers of strategies.
+        #[pgrx::pg_guard]
+        unsafe extern "C-unwind" fn comparison_of(
+            strategy: pg_sys::StrategyNumber,
+            _family: pg_sys::Oid,
+        ) -> pg_sys::CompareType::Type {
+            pg_sys::CompareType::Type::from(strategy)
+        }
+        #[pgrx::pg_guard]
+        unsafe extern "C-unwind" fn strategy_of(
+            comparison: pg_sys::CompareType::Type,
+            _family: pg_sys::Oid,
+        ) -> pg_sys::StrategyNumber {
+            // There are no others beyond the fifth.
+            let strategy = pg_sys::StrategyNumber::try_from(comparison).unwrap_or(0);
+            if u32::from(strategy) <= pg_sys::BTGreaterStrategyNumber {
+                strategy
+            } else {
+                0
+            }
+        }
+        am.amconsistentequality = true;
+        am.amconsistentordering = true;
+        am.amtranslatestrategy = Some(comparison_of);
+        am.amtranslatecmptype = Some(strategy_of);
+    }
+    let _ = am;
+}

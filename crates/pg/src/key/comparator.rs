@@ -1,0 +1,69 @@
+//! Comparison functions of types.
+
+#![expect(unsafe_code, reason = "the functions are called by PostgreSQL")]
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+
+use pgrx::pg_sys;
+
+use super::value::Stored;
+
+/// A comparison function as B-trees have them, and the collation by which it compares.
+#[derive(Debug)]
+pub(crate) struct Comparator {
+    function: pg_sys::Oid,
+    collation: pg_sys::Oid,
+    call: *mut pg_sys::FmgrInfo,
+}
+
+// SAFETY: a process of the server has one thread.
+unsafe impl Send for Comparator {}
+// SAFETY: as above.
+unsafe impl Sync for Comparator {}
+
+impl PartialEq for Comparator {
+    fn eq(&self, other: &Self) -> bool {
+        (self.function, self.collation) == (other.function, other.collation)
+    }
+}
+
+thread_local! {
+    /// Every comparator that this process has used. They stay: there are as many as there are pairs of a function and a
+    /// collation among its indexes.
+    static COMPARATORS: RefCell<Vec<&'static Comparator>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Comparator {
+    /// The comparator of a function that takes two values of a type and returns an `int4`.
+    pub(super) fn new(function: pg_sys::Oid, collation: pg_sys::Oid) -> &'static Self {
+        let is_same = |known: &&&Self| (known.function, known.collation) == (function, collation);
+        let known = COMPARATORS.with_borrow(|all| all.iter().find(is_same).copied());
+        known.unwrap_or_else(|| {
+            // SAFETY: allocated where it stays, and filled in by PostgreSQL.
+            let call = unsafe {
+                let context = pg_sys::TopMemoryContext;
+                let call = pg_sys::MemoryContextAllocZero(context, size_of::<pg_sys::FmgrInfo>()).cast();
+                pg_sys::fmgr_info_cxt(function, call, context);
+                call
+            };
+            let comparator: &Self = Box::leak(Box::new(Self {
+                function,
+                collation,
+                call,
+            }));
+            COMPARATORS.with_borrow_mut(|all| all.push(comparator));
+            comparator
+        })
+    }
+
+    /// How two values stand to each other, whose bytes fit their type.
+    pub(super) fn compare(&self, stored: Stored, a: &[u8], b: &[u8]) -> Ordering {
+        stored.with_both((a, b), |a, b| {
+            // SAFETY: the function is one for two values of the type.
+            let result = unsafe { pg_sys::FunctionCall2Coll(self.call, self.collation, a, b) };
+            let [b0, b1, b2, b3, ..] = result.value().to_le_bytes();
+            i32::from_le_bytes([b0, b1, b2, b3]).cmp(&0)
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! Entries, and their order.
+
+#![expect(unsafe_code, reason = "addresses of rows come as pointers")]
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use bedload_trees::I64Order;
+use pgrx::pg_sys;
+
+use super::columns::{Column, Columns};
+
+/// An entry of an index, in its order.
+///
+/// Its tie is the row's address, 48 bits: block, then offset. Of an integer the prefix is the key, as [`I64Order`] has it. A
+/// null has the greatest key, and a bit of the tie above every address: so nulls come last, and are part of the same tree.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Entry {
+    /// The prefix of its key.
+    pub(crate) prefix: u64,
+    pub(crate) tie: u64,
+    /// Its key and its payload, unless it is an integer.
+    bytes: Option<Rc<Bytes>>,
+}
+
+#[derive(Debug)]
+struct Bytes {
+    columns: &'static Columns,
+    /// The key, then the payload.
+    bytes: Box<[u8]>,
+    key_len: usize,
+}
+
+/// An entry as it lies on a page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryRef<'p> {
+    pub(crate) prefix: u64,
+    pub(crate) tie: u64,
+    /// Empty, as the payload is, of an integer.
+    pub(crate) key: &'p [u8],
+    pub(crate) payload: &'p [u8],
+}
+
+/// Bytes of memory that an entry takes beside itself and those of its key and payload, if it has any.
+const ALLOCATION_BYTES: usize = 64;
+
+/// Set in the tie of a null.
+const NULL: u64 = 1 << 48;
+/// The greatest tie that a value has.
+const TIE_MAX: u64 = NULL - 1;
+
+impl Entry {
+    /// The least position of an integer there is.
+    pub(crate) const FIRST: Self = Self::at(0, 0);
+    /// The greatest position of a null.
+    pub(crate) const LAST: Self = Self::at(u64::MAX, NULL | TIE_MAX);
+    /// The least position of a null.
+    pub(crate) const FIRST_NULL: Self = Self::at(u64::MAX, NULL);
+    /// The greatest position of an integer.
+    pub(crate) const LAST_VALUE: Self = Self::at(u64::MAX, TIE_MAX);
+
+    /// An entry whose prefix is its key.
+    pub(crate) const fn at(prefix: u64, tie: u64) -> Self {
+        Self {
+            prefix,
+            tie,
+            bytes: None,
+        }
+    }
+
+    /// The entry of an integer, or of a null, of the row at `address`.
+    pub(super) fn of_integer(value: Option<i64>, address: u64) -> Self {
+        match value {
+            Some(value) => Self::at(I64Order::prefix_of(value), address),
+            None => Self::at(u64::MAX, NULL | address),
+        }
+    }
+
+    /// The entry of columns, whose key is the first `key_len` bytes, and its payload the others.
+    pub(super) fn of_bytes(columns: &'static Columns, bytes: &[u8], key_len: usize, tie: u64) -> Self {
+        Self {
+            prefix: columns.prefix(&bytes[..key_len]),
+            tie,
+            bytes: Some(Rc::new(Bytes {
+                columns,
+                bytes: bytes.into(),
+                key_len,
+            })),
+        }
+    }
+
+    /// The least position of a key, or of one that begins so.
+    pub(super) fn first_of(columns: &'static Columns, key: &[u8]) -> Self {
+        Self::of_bytes(columns, key, key.len(), 0)
+    }
+
+    /// The greatest position of a key.
+    pub(super) fn last_of(columns: &'static Columns, key: &[u8]) -> Self {
+        Self::of_bytes(columns, key, key.len(), TIE_MAX)
+    }
+
+    /// The greatest position of an integer, by its prefix.
+    pub(super) const fn last_of_prefix(prefix: u64) -> Self {
+        Self::at(prefix, TIE_MAX)
+    }
+
+    /// The entry on its page.
+    pub(crate) fn borrowed(&self) -> EntryRef<'_> {
+        let (key, payload) = match &self.bytes {
+            Some(bytes) => bytes.bytes.split_at(bytes.key_len),
+            None => (&[][..], &[][..]),
+        };
+        EntryRef {
+            prefix: self.prefix,
+            tie: self.tie,
+            key,
+            payload,
+        }
+    }
+
+    /// The columns of its key; none of an integer.
+    pub(crate) fn key_columns(&self) -> &'static [Column] {
+        self.bytes.as_ref().map_or(&[], |bytes| bytes.columns.keys())
+    }
+
+    /// The values of its columns, allocated in the current memory context; `None` of nulls.
+    pub(crate) fn values(&self) -> Vec<Option<pg_sys::Datum>> {
+        let EntryRef { key, payload, .. } = self.borrowed();
+        self.bytes
+            .as_ref()
+            .map_or_else(Vec::new, |bytes| bytes.columns.values(key, payload))
+    }
+
+    /// Bytes of key and payload.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.bytes.as_ref().map_or(0, |bytes| bytes.bytes.len())
+    }
+
+    /// Memory that it takes, in entries of integers.
+    pub(crate) fn weight(&self) -> usize {
+        let bytes = self
+            .bytes
+            .as_ref()
+            .map_or(0, |bytes| ALLOCATION_BYTES + bytes.bytes.len());
+        1 + bytes / size_of::<Self>()
+    }
+
+    /// The key as trees know it, which `scratch` has if the entry is an integer.
+    pub(crate) fn key<'s>(&'s self, scratch: &'s mut [u8; 8]) -> &'s [u8] {
+        match &self.bytes {
+            Some(bytes) => &bytes.bytes[..bytes.key_len],
+            None => {
+                *scratch = self.prefix.to_be_bytes();
+                scratch
+            }
+        }
+    }
+
+    /// The integer; `None` of a null, and of other entries.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        (self.bytes.is_none() && self.tie & NULL == 0).then(|| I64Order::value_of(self.prefix))
+    }
+
+    /// Whether the other is the same to the bit.
+    pub(crate) fn is_identical(&self, other: &Self) -> bool {
+        let (a, b) = (self.borrowed(), other.borrowed());
+        (a.prefix, a.tie, a.key, a.payload) == (b.prefix, b.tie, b.key, b.payload)
+    }
+
+    /// The address of the row as a number, in the order of the rows in the table.
+    pub(crate) fn address_bits(&self) -> u64 {
+        self.tie & TIE_MAX
+    }
+
+    /// The block of the row in its table.
+    pub(crate) fn block(&self) -> u32 {
+        let [_, _, high_1, high_0, low_1, low_0, _, _] = self.address_bits().to_be_bytes();
+        u32::from_be_bytes([high_1, high_0, low_1, low_0])
+    }
+
+    /// The address of the row.
+    pub(crate) fn address(&self) -> pg_sys::ItemPointerData {
+        let [_, _, high_1, high_0, low_1, low_0, offset_1, offset_0] = self.address_bits().to_be_bytes();
+        pg_sys::ItemPointerData {
+            ip_blkid: pg_sys::BlockIdData {
+                bi_hi: u16::from_be_bytes([high_1, high_0]),
+                bi_lo: u16::from_be_bytes([low_1, low_0]),
+            },
+            ip_posid: u16::from_be_bytes([offset_1, offset_0]),
+        }
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let keys = self.prefix.cmp(&other.prefix).then_with(|| {
+            let (Some(bytes), Some(_)) = (&self.bytes, &other.bytes) else {
+                return Ordering::Equal;
+            };
+            bytes.columns.compare(self.borrowed().key, other.borrowed().key)
+        });
+        keys.then(self.tie.cmp(&other.tie))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Entry {}
+
+/// The address of a row as a number, in the order of the rows in the table.
+///
+/// # Safety
+///
+/// The pointer is valid.
+pub(super) unsafe fn address_of(address: pg_sys::ItemPointer) -> u64 {
+    // SAFETY: the caller's.
+    let address = unsafe { *address };
+    u64::from(address.ip_blkid.bi_hi) << 32
+        | u64::from(address.ip_blkid.bi_lo) << 16
+        | u64::from(address.ip_posid)
+}

@@ -1,0 +1,133 @@
+//! Values of columns as the bytes of their type, and back.
+
+#![expect(unsafe_code, reason = "values come and go as datums")]
+
+use pgrx::pg_sys;
+
+/// How the server passes the values of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Bytes of a value; negative where they differ in length.
+    len: i16,
+    is_by_value: bool,
+}
+
+/// Bytes in front of those of a value of variable width, in memory.
+const VARLENA_HEADER_LEN: usize = 4;
+/// Words that are kept on the stack for a value.
+const SCRATCH_WORDS: usize = 32;
+
+impl Stored {
+    /// Values of 8 bytes.
+    pub(super) const WORD: Self = Self {
+        len: 8,
+        is_by_value: true,
+    };
+
+    /// How values of a column of a tuple are passed; `None` if they are no values of a table.
+    pub(super) fn of_attribute(attribute: &pg_sys::FormData_pg_attribute) -> Option<Self> {
+        let (len, is_by_value) = (attribute.attlen, attribute.attbyval);
+        (len >= -1).then_some(Self { len, is_by_value })
+    }
+
+    /// Bytes of every value, if all have as many.
+    pub(super) fn width(self) -> Option<usize> {
+        usize::try_from(self.len).ok()
+    }
+
+    /// Appends the bytes of a value.
+    ///
+    /// # Safety
+    ///
+    /// The datum is of this type, and not null.
+    pub(super) unsafe fn push_bytes(self, datum: pg_sys::Datum, out: &mut Vec<u8>) {
+        let Some(width) = self.width() else {
+            // SAFETY: the caller's; a value that was compressed or stored elsewhere is copied, and freed.
+            unsafe {
+                let value = datum.cast_mut_ptr::<pg_sys::varlena>();
+                let detoasted = pg_sys::pg_detoast_datum_packed(value);
+                out.extend_from_slice(pgrx::varlena::varlena_to_byte_slice(detoasted));
+                if detoasted != value {
+                    pg_sys::pfree(detoasted.cast());
+                }
+            }
+            return;
+        };
+        if self.is_by_value {
+            out.extend_from_slice(&datum.value().to_le_bytes()[..width]);
+        } else {
+            // SAFETY: the caller's; such a datum is a pointer to as many bytes.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), width) });
+        }
+    }
+
+    /// Whether bytes may be those of a value.
+    pub(super) fn fits(self, bytes: &[u8]) -> bool {
+        self.width().is_none_or(|width| width == bytes.len())
+    }
+
+    /// Bytes that a value takes in memory.
+    fn memory_len(self, bytes: &[u8]) -> usize {
+        bytes.len() + self.width().map_or(VARLENA_HEADER_LEN, |_| 0)
+    }
+
+    /// Puts a value together.
+    ///
+    /// # Safety
+    ///
+    /// At `memory` there is room for [`Self::memory_len`] bytes, aligned to 8, which stay as long as the result is used.
+    unsafe fn put(self, bytes: &[u8], memory: *mut u8) -> pg_sys::Datum {
+        if self.is_by_value {
+            let mut word = [0; size_of::<usize>()];
+            let len = bytes.len().min(word.len());
+            word[..len].copy_from_slice(&bytes[..len]);
+            return pg_sys::Datum::from(usize::from_le_bytes(word));
+        }
+        let header_len = self.memory_len(bytes) - bytes.len();
+        // SAFETY: the caller's. Values come from pages, so they are shorter than a page.
+        unsafe {
+            if header_len > 0 {
+                let len = i32::try_from(self.memory_len(bytes)).unwrap_or(i32::MAX);
+                pgrx::varlena::set_varsize_4b(memory.cast(), len);
+            }
+            memory
+                .add(header_len)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        pg_sys::Datum::from(memory)
+    }
+
+    /// The value of some bytes that [fit](Self::fits), allocated in the current memory context.
+    pub(super) fn datum_of(self, bytes: &[u8]) -> pg_sys::Datum {
+        // SAFETY: allocated here, with room for all of it.
+        unsafe {
+            let memory = pg_sys::palloc0(self.memory_len(bytes).max(1));
+            self.put(bytes, memory.cast())
+        }
+    }
+
+    /// What `view` makes of the values of two byte strings that [fit](Self::fits).
+    pub(super) fn with_both<R>(
+        self,
+        (a, b): (&[u8], &[u8]),
+        view: impl FnOnce(pg_sys::Datum, pg_sys::Datum) -> R,
+    ) -> R {
+        let words = |bytes| self.memory_len(bytes).div_ceil(size_of::<u64>()).max(2);
+        let (words_a, words_b) = (words(a), words(b));
+        let mut on_stack = [0_u64; SCRATCH_WORDS];
+        let mut on_heap;
+        let memory = if words_a + words_b <= SCRATCH_WORDS {
+            &mut on_stack[..]
+        } else {
+            on_heap = vec![0; words_a + words_b];
+            &mut on_heap[..]
+        };
+        let (memory_a, memory_b) = memory.split_at_mut(words_a);
+        // SAFETY: there is room for each, and it stays until `view` has returned.
+        unsafe {
+            let a = self.put(a, memory_a.as_mut_ptr().cast());
+            let b = self.put(b, memory_b.as_mut_ptr().cast());
+            view(a, b)
+        }
+    }
+}

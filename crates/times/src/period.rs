@@ -1,0 +1,117 @@
+//! Days and months of the calendar, by which rows are put into files.
+
+use chrono::{DateTime, Datelike, Months, NaiveDate};
+
+use crate::{Clock, Error, Result, ticks_per_second, unit_name};
+
+/// A unit of the calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// From one midnight to the next.
+    Day,
+    /// From one first day to the next.
+    Month,
+}
+
+impl Clock {
+    /// The day or month of a tick in the column's zone, or in UTC if it has none: its name, `2013-02-08` or `2013-02`, and
+    /// the tick at which the next one begins; `None` if that is beyond the range of ticks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] if the calendar does not reach that far.
+    ///
+    /// ```
+    /// use arrow_schema::TimeUnit;
+    /// use bedload_times::{Clock, Period};
+    ///
+    /// let clock = Clock::new(TimeUnit::Second, Some("America/New_York"))?;
+    /// // 2013-02-08 in New York began at 05:00 in UTC.
+    /// let day = clock.period(1_360_344_600, Period::Day)?;
+    /// assert_eq!(day, ("2013-02-08".to_owned(), Some(1_360_386_000)));
+    /// # Ok::<(), bedload_times::Error>(())
+    /// ```
+    pub fn period(&self, tick: i64, period: Period) -> Result<(String, Option<i64>)> {
+        let out_of_range = || Error::OutOfRange {
+            text: tick.to_string(),
+            unit: unit_name(self.unit()),
+        };
+        let seconds = tick.div_euclid(ticks_per_second(self.unit()));
+        let date = self.date(seconds).ok_or_else(out_of_range)?;
+        let (name, next) = match period {
+            Period::Day => (date.format("%Y-%m-%d"), date.succ_opt()),
+            Period::Month => (
+                date.format("%Y-%m"),
+                date.with_day(1)
+                    .and_then(|first| first.checked_add_months(Months::new(1))),
+            ),
+        };
+        let end = next.and_then(|next| self.midnight(next));
+        Ok((name.to_string(), end))
+    }
+
+    /// The date at an instant.
+    fn date(&self, seconds: i64) -> Option<NaiveDate> {
+        let ahead = match self.zone() {
+            Some(zone) => zone.offset_at(seconds)?,
+            None => 0,
+        };
+        let local = DateTime::from_timestamp(seconds.checked_add(i64::from(ahead))?, 0)?;
+        Some(local.date_naive())
+    }
+
+    /// The tick at which a date begins.
+    fn midnight(&self, date: NaiveDate) -> Option<i64> {
+        let local = date.and_hms_opt(0, 0, 0)?;
+        let ahead = match self.zone() {
+            Some(zone) => zone.latest_offset_of(local)?,
+            None => 0,
+        };
+        let seconds = local.and_utc().timestamp().checked_sub(i64::from(ahead))?;
+        seconds.checked_mul(ticks_per_second(self.unit()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::TimeUnit::{self, Millisecond, Nanosecond, Second};
+
+    use super::*;
+
+    fn period(tick: i64, unit: TimeUnit, zone: Option<&str>, period: Period) -> (String, Option<i64>) {
+        Clock::new(unit, zone).unwrap().period(tick, period).unwrap()
+    }
+
+    #[test]
+    fn days_and_months_end_where_the_next_begin() {
+        let day = |tick, unit| period(tick, unit, None, Period::Day);
+        assert_eq!(day(0, Second), ("1970-01-01".to_owned(), Some(86_400)));
+        assert_eq!(day(-1, Millisecond), ("1969-12-31".to_owned(), Some(0)));
+        assert_eq!(day(i64::MAX, Nanosecond), ("2262-04-11".to_owned(), None));
+        let february = period(1_360_344_600, Second, None, Period::Month);
+        assert_eq!(february, ("2013-02".to_owned(), Some(1_362_096_000)));
+        let error = Clock::new(Second, None).unwrap().period(i64::MAX, Period::Day);
+        assert!(matches!(error, Err(Error::OutOfRange { .. })));
+    }
+
+    #[test]
+    fn midnights_that_clocks_skip_or_show_twice() {
+        // The clocks of Sao Paulo went from 2018-11-04T00:00 to 01:00, and from 2018-02-18T00:00 back to 23:00.
+        let day = |tick| period(tick, Second, Some("America/Sao_Paulo"), Period::Day);
+        let skipped = 1_541_300_400;
+        assert_eq!(day(skipped - 1), ("2018-11-03".to_owned(), Some(skipped)));
+        assert_eq!(day(skipped).0, "2018-11-04");
+        let repeated = 1_518_919_200;
+        assert_eq!(
+            day(repeated - 1),
+            ("2018-02-17".to_owned(), Some(repeated + 3600))
+        );
+        assert_eq!(day(repeated), ("2018-02-17".to_owned(), Some(repeated + 3600)));
+        assert_eq!(day(repeated + 3600).0, "2018-02-18");
+        // Samoa had no 30th of December in 2011.
+        let skipped = 1_325_239_200;
+        let day = |tick| period(tick, Second, Some("Pacific/Apia"), Period::Day);
+        assert_eq!(day(skipped - 1), ("2011-12-29".to_owned(), Some(skipped)));
+        assert_eq!(day(skipped).0, "2011-12-31");
+    }
+}
