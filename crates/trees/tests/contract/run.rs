@@ -352,10 +352,10 @@ fn keys_with_row_addresses_take_less_than_ten_bytes() {
     keys.sort_unstable();
     let mut builder = RunBuilder::new(&pages, U64Order, NoRow, RunOptions::new()).expect("begun");
     for (key, tie) in keys {
-        let entry = bedload_trees::Entry {
+        let entry = Entry {
             key: &U64Order::key(key),
             tie,
-            row: bedload_trees::Row::default(),
+            row: Row::default(),
         };
         builder.push(entry).expect("ascending");
     }
@@ -372,10 +372,10 @@ fn a_filter_of_many_pages_denies_no_key() {
     let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
     for key in 0..400_000_u64 {
         for tie in 0..1 + key % 2 {
-            let entry = bedload_trees::Entry {
+            let entry = Entry {
                 key: &U64Order::key(3 * key),
                 tie,
-                row: bedload_trees::Row::default(),
+                row: Row::default(),
             };
             builder.push(entry).expect("ascending");
         }
@@ -408,10 +408,10 @@ fn no_entry_costs_an_allocation() {
     let write = |first: u64| {
         let mut builder = RunBuilder::new(&pages, U64Order, NoRow, config).expect("begun");
         for number in 0..ENTRIES {
-            let entry = bedload_trees::Entry {
+            let entry = Entry {
                 key: &U64Order::key(first + 2 * number),
                 tie: number,
-                row: bedload_trees::Row::default(),
+                row: Row::default(),
             };
             builder.push(entry).expect("ascending");
         }
