@@ -268,9 +268,32 @@ impl Store {
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = self.handle.store()?.metrics();
         let told = PyDict::new(py);
-        told.set_item("page_reads", counts.page_reads)?;
-        told.set_item("block_reads", counts.block_reads)?;
-        told.set_item("block_writes", counts.block_writes)?;
+        let numbers = [
+            ("commits", counts.commits),
+            ("rows", counts.rows),
+            ("log_bytes", counts.log_bytes),
+            ("log_syncs", counts.log_syncs),
+            ("flushes", counts.flushes),
+            ("head_bytes", counts.head_bytes),
+            ("page_bytes_written", counts.page_bytes_written),
+            ("page_reads", counts.page_reads),
+            ("block_reads", counts.block_reads),
+            ("block_writes", counts.block_writes),
+            ("cache_hits", counts.cache_hits),
+            ("cache_misses", counts.cache_misses),
+            ("cache_bytes", counts.cache_bytes),
+        ];
+        for (name, number) in numbers {
+            told.set_item(name, number)?;
+        }
+        let times = [
+            ("commit_wait_seconds", counts.commit_waits),
+            ("flush_seconds", counts.flush_time),
+            ("flush_longest_seconds", counts.flush_longest),
+        ];
+        for (name, time) in times {
+            told.set_item(name, time.as_secs_f64())?;
+        }
         Ok(told)
     }
 

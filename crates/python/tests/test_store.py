@@ -367,7 +367,9 @@ def test_backup_verify_info(tmp_path: Path, db: bedload.Database, table: bedload
     (told,) = info["tables"]
     assert (told["rows"], told["first"], told["last"]) == (4, (table.first() or {})["at"], (table.last() or {})["at"])
     assert told["arrival_order"] == {"rows": 4, "k": 1, "l": 2, "late": 2}
-    assert set(db.metrics()) == {"page_reads", "block_reads", "block_writes"}
+    metrics = db.metrics()
+    assert metrics["commits"] >= 1 and metrics["rows"] >= 1 and metrics["log_syncs"] >= 1
+    assert metrics["flush_longest_seconds"] <= metrics["flush_seconds"]
 
 
 def test_damage_is_an_error(tmp_path: Path) -> None:
@@ -506,7 +508,7 @@ calls = {
     "backup": lambda: (shutil.rmtree(path + ".copy", ignore_errors=True), db.backup(path + ".copy")),
 }
 def reads():
-    return db.metrics()["page_reads"]
+    return int(db.metrics()["page_reads"])
 def interrupt(at):
     while reads() < at:
         pass
