@@ -158,13 +158,21 @@ fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed:
 }
 
 thread_local! {
-    /// The points to pass until the one that raises an error; 0: none does.
+    /// The points to pass until the one that raises an error; 0: none does; below it, until the one that crashes.
     static POINTS_LEFT: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Raises an error at the point that was asked for.
+/// Raises an error at the point that was asked for, or crashes there with the log of all before it written.
 pub(crate) fn raise_if_due() {
     let left = POINTS_LEFT.get();
+    if left < 0 {
+        POINTS_LEFT.set(left + 1);
+        if left == -1 {
+            // SAFETY: a session may have the log written at any time.
+            unsafe { pg_sys::XLogFlush(pg_sys::GetXLogInsertRecPtr()) };
+            std::process::abort();
+        }
+    }
     if left > 0 {
         POINTS_LEFT.set(left - 1);
         if left == 1 {
@@ -174,7 +182,8 @@ pub(crate) fn raise_if_due() {
     }
 }
 
-/// Has the `point`th point from now on raise an error, or none for 0; returns how many were left of an earlier call.
+/// Has the `point`th point from now on raise an error, none for 0, or the `-point`th crash the server; returns how many
+/// were left of an earlier call.
 #[pg_extern(sql = false)]
 fn harness_raise_at(point: i32) -> i32 {
     POINTS_LEFT.replace(point)

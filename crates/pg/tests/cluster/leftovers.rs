@@ -63,7 +63,10 @@ fn stop_servers(directory: &Path) {
         // The number may be another process's by now. A server works in its cluster's directory.
         let works_in = fs::read_link(format!("/proc/{process}/cwd"));
         if works_in.is_ok_and(|works_in| works_in == data) {
-            Command::new("kill").args(["-QUIT", process]).status().ok();
+            // A process whose parent ignores the one does not hear it.
+            for signal in ["-QUIT", "-KILL"] {
+                Command::new("kill").args([signal, process]).status().ok();
+            }
         }
     }
 }

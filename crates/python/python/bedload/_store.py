@@ -380,9 +380,10 @@ class Database:
     def metrics(self) -> Dict[str, float]:
         """What the store has done since it was opened, and the memory that it uses.
 
-        Counts: ``commits``, ``rows``, ``log_bytes``, ``log_syncs``, ``flushes``, ``page_bytes_written``,
-        ``page_reads``, ``block_reads``, ``block_writes``, ``cache_hits``, ``cache_misses``. Seconds: ``commit_wait_seconds``,
-        ``flush_seconds``, ``flush_longest_seconds``. Bytes of memory: ``head_bytes``, ``cache_bytes``.
+        Counts: ``commits``, ``rows``, ``log_bytes``, ``log_syncs``, ``flushes``,
+        ``page_bytes_written``, ``page_reads``, ``block_reads``, ``block_writes``,
+        ``cache_hits``, ``cache_misses``. Seconds: ``commit_wait_seconds``, ``flush_seconds``,
+        ``flush_longest_seconds``. Bytes of memory: ``head_bytes``, ``cache_bytes``.
         """
         return self._native.metrics()
 
