@@ -82,7 +82,9 @@ impl LeafHeader {
                 min_sequence: fields.u64()?,
                 max_sequence: fields.u64()?,
             };
-            Ok((header, fields.u32()? as usize))
+            let leaf_bytes = fields.u32()? as usize;
+            fields.array::<4>()?;
+            Ok((header, leaf_bytes))
         };
         read().ok()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampSecondArray, UInt64Array};
-use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place, RunIndex};
+use bedload_columns::{ColumnRunWriter, ColumnRuns, LeafEntry, LeafFate, Place, RunIndex, RunLeaf};
 use bedload_pages::{Error, HeapPages, PageId, PageRead, PageStore, RunWriter};
 use bedload_trees::I64Order;
 use bedload_trees::be_tree::{BeTree, BeTreeOptions, LeafTarget, MaintenanceWork, Progress, RunEdit};
@@ -264,6 +264,15 @@ fn damage_is_told() {
 
     let leaf: PageId = index.leaves()[1].page;
     let bytes = pages.read(leaf).expect("a page").to_vec();
+    // A leaf of so many bytes is behind a header of 80.
+    let end = 80 + u32::from_le_bytes([bytes[72], bytes[73], bytes[74], bytes[75]]) as usize;
+    let mut of_no_bytes = bytes[..80].to_vec();
+    of_no_bytes[72..].fill(0);
+    for page in [&bytes[..end], &of_no_bytes] {
+        for cut in 0..page.len() {
+            assert!(RunLeaf::open(leaf, &page[..cut]).is_err(), "cut to {cut} bytes");
+        }
+    }
     for at in (0..bytes.len()).step_by(3) {
         let mut changed = bytes.clone();
         changed[at] ^= 1 << (at % 8);
@@ -275,7 +284,7 @@ fn damage_is_told() {
         let id = reserved.id;
         writer.write(reserved, &changed).expect("written");
         // Whatever is read of it: an error, or rows, and no panic.
-        if let Ok(leaf) = bedload_columns::RunLeaf::open(id, pages.read(id).expect("a page")) {
+        if let Ok(leaf) = RunLeaf::open(id, pages.read(id).expect("a page")) {
             for column in 0..leaf.columns() {
                 let _ = leaf.decode(column, 0..leaf.rows());
             }
