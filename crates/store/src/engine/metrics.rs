@@ -56,42 +56,6 @@ pub struct Metrics {
     pub cache_bytes: u64,
 }
 
-/// The counts that no other part of the store keeps.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    commits: AtomicU64,
-    rows: AtomicU64,
-    commit_wait_nanos: AtomicU64,
-    flushes: AtomicU64,
-    flush_nanos: AtomicU64,
-    flush_longest_nanos: AtomicU64,
-}
-
-impl Counters {
-    /// A commit of so many rows.
-    pub(super) fn committed(&self, rows: u64) {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        self.rows.fetch_add(rows, Ordering::Relaxed);
-    }
-
-    /// A commit waited.
-    pub(super) fn waited(&self, wait: Duration) {
-        self.commit_wait_nanos.fetch_add(nanos(wait), Ordering::Relaxed);
-    }
-
-    /// A flush took so long.
-    pub(super) fn flushed(&self, took: Duration) {
-        let took = nanos(took);
-        self.flushes.fetch_add(1, Ordering::Relaxed);
-        self.flush_nanos.fetch_add(took, Ordering::Relaxed);
-        self.flush_longest_nanos.fetch_max(took, Ordering::Relaxed);
-    }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl Engine {
     /// What was counted since the store was opened.
     pub(crate) fn metrics(&self) -> Metrics {

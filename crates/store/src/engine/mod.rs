@@ -14,6 +14,7 @@
 
 mod backup;
 mod commit;
+mod counters;
 mod directory;
 mod drop;
 mod flush;

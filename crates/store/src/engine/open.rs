@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::counters::Counters;
 use super::directory::{check_dirs, create_dir, create_files, entries, is_remnant};
 use super::lock::lock;
-use super::metrics::Counters;
 use super::names::{DATA_FILE, LOG_DIR};
 use super::pace::Pace;
 use super::process::Process;

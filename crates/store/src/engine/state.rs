@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_buffer::MutableBuffer;
 use parking_lot::{Mutex, RwLock};
 
+use super::counters::Counters;
 use super::lock::StoreLock;
-use super::metrics::Counters;
 use super::pace::Pace;
 use super::process::Process;
 use super::reserve::Reserve;

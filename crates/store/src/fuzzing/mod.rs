@@ -44,14 +44,11 @@ pub fn lock(data: &[u8]) {
 /// A catalogue.
 pub fn catalogue(data: &[u8]) {
     let path = Path::new("data");
-    let part = CatalogueText {
+    let text = CatalogueText {
         next_table: 0,
         parts: BTreeMap::from([(0, data.into())]),
     };
-    for text in [CatalogueText::of_whole(data.to_vec()), part] {
-        let Ok(read) = Catalogue::decode(path, &text, PAYLOAD_LEN) else {
-            continue;
-        };
+    if let Ok(read) = Catalogue::decode(path, &text, PAYLOAD_LEN) {
         let text = read.encode();
         let again = Catalogue::decode(path, &text, PAYLOAD_LEN).expect("what was written");
         assert_eq!(again.encode(), text);

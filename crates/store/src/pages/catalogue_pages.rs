@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::checkpoint::write_payloads;
 use super::page::{HEADER_BYTES, PageKind};
 use super::page_file::PageFile;
 use super::page_map::{SLOT_BYTES, Slot, decode_slots, encode_slots};
@@ -28,17 +27,6 @@ pub(crate) struct CatalogueText {
 }
 
 impl CatalogueText {
-    /// The number under which a catalogue is found that has no parts, as early releases wrote it.
-    pub(crate) const WHOLE: u32 = u32::MAX;
-
-    /// A catalogue of early releases.
-    pub(crate) fn of_whole(text: Vec<u8>) -> Self {
-        Self {
-            next_table: 0,
-            parts: BTreeMap::from([(Self::WHOLE, text.into())]),
-        }
-    }
-
     fn is_empty(&self) -> bool {
         self.next_table == 0 && self.parts.is_empty()
     }
@@ -127,7 +115,7 @@ fn write_chain(file: &PageFile, bytes: &[u8], checkpoint: u64, places: &mut Vec<
     let chunk_bytes = file.page_bytes - HEADER_BYTES - SLOT_BYTES;
     let mut next = Slot::default();
     for chunk in bytes.chunks(chunk_bytes).rev() {
-        let slots = write_payloads(file, PageKind::Catalogue, 1, checkpoint, |_, payload| {
+        let slots = file.write_payloads(PageKind::Catalogue, 1, checkpoint, |_, payload| {
             encode_slots(&[next], &mut payload[..SLOT_BYTES]);
             payload[SLOT_BYTES..][..chunk.len()].copy_from_slice(chunk);
         })?;
@@ -227,10 +215,6 @@ pub(super) fn read_catalogue(
     let first = [superblock.catalogue, superblock.catalogue_copy];
     let (bytes, damage) = read_both(file, first, superblock.catalogue_bytes, fixtures)?;
     read.damage = damage;
-    if bytes.starts_with(b"{") {
-        read.text = CatalogueText::of_whole(bytes);
-        return Ok(read);
-    }
     let directory = DirectoryText::decode(&bytes)
         .ok_or_else(|| Error::corrupt(file.path(), "the catalogue", "its directory makes no sense"))?;
     read.text.next_table = directory.next_table;

@@ -24,10 +24,11 @@ use bedload_pages::PageStore;
 use super::catalogue_pages::{
     CatalogueText, ReadCatalogue, WrittenParts, check_catalogue, read_catalogue, write_catalogue,
 };
-use super::page::{HEADER_BYTES, Page, PageKind};
-use super::page_file::{PageFile, Unwritten};
+use super::extents::Extent;
+use super::page::{HEADER_BYTES, PageKind};
+use super::page_file::PageFile;
 use super::page_map::{PageMap, SLOT_BYTES, Slot, decode_slots, encode_slots};
-use super::space::{Extent, Space};
+use super::space::Space;
 use super::superblock::Superblock;
 use super::version::PageVersion;
 use super::working::WorkingPages;
@@ -220,7 +221,7 @@ pub(super) fn write_map(
         .filter(|(_, slot)| slot.is_none())
         .map(|(leaf, _)| leaf)
         .collect();
-    let slots = write_payloads(file, PageKind::Map, changed.len(), checkpoint, |i, payload| {
+    let slots = file.write_payloads(PageKind::Map, changed.len(), checkpoint, |i, payload| {
         map.encode_leaf(changed[i], payload);
     })?;
     for (&leaf, &slot) in changed.iter().zip(&slots) {
@@ -230,42 +231,13 @@ pub(super) fn write_map(
     let mut levels = 0;
     while levels == 0 || level.len() > 1 {
         let groups: Vec<&[Slot]> = level.chunks(slots_per_page(file)).collect();
-        level = write_payloads(
-            file,
-            PageKind::Map,
-            groups.len().max(1),
-            checkpoint,
-            |i, payload| {
-                encode_slots(groups.get(i).copied().unwrap_or_default(), payload);
-            },
-        )?;
+        level = file.write_payloads(PageKind::Map, groups.len().max(1), checkpoint, |i, payload| {
+            encode_slots(groups.get(i).copied().unwrap_or_default(), payload);
+        })?;
         fixtures.extend(level.iter().map(|slot| slot.page));
         levels += 1;
     }
     Ok((level[0], levels))
-}
-
-/// Writes pages, whose payloads are zero but for what `fill` puts there; returns where they stand.
-pub(super) fn write_payloads(
-    file: &PageFile,
-    kind: PageKind,
-    pages: usize,
-    checkpoint: u64,
-    fill: impl Fn(usize, &mut [u8]),
-) -> Result<Vec<Slot>> {
-    let mut pages: Vec<Page> = (0..pages).map(|_| Page::zeroed(file.page_bytes)).collect();
-    for (i, page) in pages.iter_mut().enumerate() {
-        fill(i, page.payload_mut());
-    }
-    let mut unwritten: Vec<Unwritten<'_>> = pages
-        .iter_mut()
-        .map(|page| Unwritten {
-            kind,
-            logical: 0,
-            page,
-        })
-        .collect();
-    file.write(&mut unwritten, checkpoint)
 }
 
 /// How many slots there are below each level above the leaves, from the root on.

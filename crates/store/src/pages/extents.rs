@@ -2,7 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::space::Extent;
+/// Neighbouring places, those of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Extent {
+    pub(crate) first: u32,
+    pub(crate) places: u32,
+}
+
+impl Extent {
+    /// A single place.
+    pub(crate) fn one(first: u32) -> Self {
+        Self { first, places: 1 }
+    }
+
+    /// The first place behind it.
+    pub(crate) fn end(self) -> u32 {
+        self.first.saturating_add(self.places)
+    }
+}
 
 /// Places of a file, as extents of which no two touch.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

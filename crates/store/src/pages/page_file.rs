@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::cache::Cache;
+use super::extents::Extent;
 use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_map::Slot;
-use super::space::{Extent, Space};
+use super::space::Space;
 use super::superblock::{PAGES_OFFSET, SUPERBLOCK_BYTES, Superblock};
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
@@ -243,6 +244,29 @@ impl PageFile {
             path: self.path.clone(),
             action: "number another page of",
         }
+    }
+
+    /// Writes pages, whose payloads are zero but for what `fill` puts there; returns where they stand.
+    pub(super) fn write_payloads(
+        &self,
+        kind: PageKind,
+        pages: usize,
+        checkpoint: u64,
+        fill: impl Fn(usize, &mut [u8]),
+    ) -> Result<Vec<Slot>> {
+        let mut pages: Vec<Page> = (0..pages).map(|_| Page::zeroed(self.page_bytes)).collect();
+        for (i, page) in pages.iter_mut().enumerate() {
+            fill(i, page.payload_mut());
+        }
+        let mut unwritten: Vec<Unwritten<'_>> = pages
+            .iter_mut()
+            .map(|page| Unwritten {
+                kind,
+                logical: 0,
+                page,
+            })
+            .collect();
+        self.write(&mut unwritten, checkpoint)
     }
 
     /// Seals the pages and writes them to free places, neighbours side by side where space allows; returns where

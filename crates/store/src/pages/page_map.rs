@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bedload_pages::PageId;
 
-use super::space::Extent;
+use super::extents::Extent;
 
 /// Where a page stands in the data file: its first place (0: none), how many places it takes, and its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -21,9 +21,6 @@ use crate::error::{Error, Result};
 /// Pages read in one call to the disk.
 const READ_PAGES: u32 = 64;
 
-/// What the text of a catalogue without parts begins with, as early releases wrote it.
-const WHOLE_BEGINS: &[u8] = b"{\"next_table\"";
-
 /// What is looked for in a text that may be a part of a catalogue.
 #[derive(serde::Deserialize)]
 struct Numbered {
@@ -315,12 +312,8 @@ impl Remains {
             pages.filter_map(|copy| Some((copy.checkpoint, self.catalogue_chain(copy.slot)?)))
         };
         let whole = newest_first().filter_map(|(number, text)| {
-            let text = match DirectoryText::decode(&text) {
-                Some(directory) => self.listed(&directory)?,
-                None if text.starts_with(WHOLE_BEGINS) => CatalogueText::of_whole(text),
-                None => return None,
-            };
-            Some((number, text))
+            let directory = DirectoryText::decode(&text)?;
+            Some((number, self.listed(&directory)?))
         });
         let of_parts = move || {
             let (mut newest, mut text) = (0, CatalogueText::default());

@@ -4,26 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::extents::Extents;
-
-/// Neighbouring places, those of one page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Extent {
-    pub(crate) first: u32,
-    pub(crate) places: u32,
-}
-
-impl Extent {
-    /// A single place.
-    pub(crate) fn one(first: u32) -> Self {
-        Self { first, places: 1 }
-    }
-
-    /// The first place behind it.
-    pub(crate) fn end(self) -> u32 {
-        self.first.saturating_add(self.places)
-    }
-}
+use super::extents::{Extent, Extents};
 
 /// Free places, and places that become free once no version needs them.
 ///

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bedload_pages::PageId;
 
 use super::catalogue_pages::WrittenParts;
+use super::extents::Extent;
 use super::page::{Page, PageKind};
 use super::page_file::{PageFile, Unwritten};
 use super::page_map::{PageMap, Slot};
-use super::space::Extent;
 use super::version::PageVersion;
 use crate::error::Result;
 

@@ -31,7 +31,7 @@ use super::lateness::Lateness;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArrivalOrder {
-    /// Of all rows that arrived since this is measured, which is the table's life but for tables of early releases.
+    /// Of all rows that have arrived.
     pub total: Estimate,
     /// Of the last window that is complete; before there is one, of all.
     pub window: Estimate,

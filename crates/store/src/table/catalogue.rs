@@ -50,13 +50,6 @@ struct PartRecord {
     tables: Vec<TableRecord>,
 }
 
-/// The catalogue as early releases wrote it, in one piece.
-#[derive(Deserialize)]
-struct CatalogueRecord {
-    next_table: u32,
-    tables: Vec<TableRecord>,
-}
-
 #[derive(Serialize, Deserialize)]
 struct TableRecord {
     id: TableId,
@@ -217,13 +210,6 @@ impl Catalogue {
             next_table: text.next_table,
         };
         for (&number, text) in &text.parts {
-            if number == CatalogueText::WHOLE {
-                let record: CatalogueRecord =
-                    serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
-                catalogue.next_table = record.next_table;
-                catalogue.take(file, record.tables, payload_len)?;
-                continue;
-            }
             let record: PartRecord =
                 serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
             let is_of_part = |table: &TableRecord| part_of(table.id) == number;
