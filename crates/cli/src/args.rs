@@ -80,7 +80,7 @@ pub(crate) struct IngestArgs {
     pub(crate) time_unit: Option<TimeUnit>,
 
     /// Types of columns that are not to be inferred, as name:type,name:type. Types: bool, int8 to int64, uint8 to
-    /// uint64, float32, float64, utf8, date32, timestamp(UNIT) or timestamp(UNIT, ZONE)
+    /// uint64, float16 to float64, decimal(DIGITS, SCALE), utf8, binary, date32, timestamp(UNIT) or timestamp(UNIT, ZONE)
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) schema: Option<String>,
 

@@ -118,7 +118,9 @@ fn literals(kind: &DataType, values: &[&str]) -> Result<ArrayRef, String> {
     match kind {
         DataType::Utf8 => Ok(texts()),
         DataType::Timestamp(unit, zone) => times(values, *unit, zone.as_deref(), kind),
-        DataType::FixedSizeBinary(_) => Err("columns of bytes cannot be compared here".to_owned()),
+        DataType::FixedSizeBinary(_) | DataType::Binary => {
+            Err("columns of bytes cannot be compared here".to_owned())
+        }
         _ => {
             let strict = CastOptions {
                 safe: false,

@@ -4,11 +4,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
+use bedload::TableSchema;
 use bedload_times::{Zone, parse_unit, unit_name};
 
 /// What `--schema` accepts, for messages.
-const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, utf8, \
-                     date32, timestamp(s|ms|us|ns[, zone])";
+const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, \
+                     decimal(digits, scale), utf8, binary, date32, timestamp(s|ms|us|ns[, zone])";
 
 /// Reads `name:type,name:type,…`.
 pub(crate) fn parse_columns(text: &str) -> Result<Vec<Field>, String> {
@@ -64,11 +65,13 @@ fn parse_type(text: &str) -> Option<DataType> {
         "uint16" => DataType::UInt16,
         "uint32" => DataType::UInt32,
         "uint64" => DataType::UInt64,
+        "float16" => DataType::Float16,
         "float32" => DataType::Float32,
         "float64" => DataType::Float64,
         "utf8" | "text" | "string" => DataType::Utf8,
+        "binary" | "bytes" => DataType::Binary,
         "date32" | "date" => DataType::Date32,
-        _ => return parse_timestamp(text),
+        _ => return parse_timestamp(text).or_else(|| parse_decimal(text)),
     })
 }
 
@@ -85,6 +88,19 @@ fn parse_timestamp(text: &str) -> Option<DataType> {
         return None;
     }
     Some(DataType::Timestamp(parse_unit(unit.trim())?, zone.map(Arc::from)))
+}
+
+fn parse_decimal(text: &str) -> Option<DataType> {
+    let (head, arguments) = text.strip_suffix(')')?.split_once('(')?;
+    let make: fn(u8, i8) -> DataType = match head.to_ascii_lowercase().as_str() {
+        "decimal32" => DataType::Decimal32,
+        "decimal64" => DataType::Decimal64,
+        "decimal" | "decimal128" => DataType::Decimal128,
+        "decimal256" => DataType::Decimal256,
+        _ => return None,
+    };
+    let (digits, scale) = arguments.split_once(',').unwrap_or((arguments, "0"));
+    TableSchema::stored_type(&make(digits.trim().parse().ok()?, scale.trim().parse().ok()?))
 }
 
 /// The name of a type, as [`parse_columns`] reads it.
@@ -122,7 +138,8 @@ mod tests {
     #[test]
     fn types_are_read_back_from_their_names() {
         let text = "a:bool,b:int8,c:uint64,d:float32,e:utf8,f:date32,g:timestamp(ns),\
-                    h:timestamp(us, America/New_York),i:timestamp(s, +01:00),weird:name:int64";
+                    h:timestamp(us, America/New_York),i:timestamp(s, +01:00),weird:name:int64,\
+                    j:decimal128(18, 2),k:decimal32(9, 0),l:binary";
         let fields = parse_columns(text).unwrap();
         let written: Vec<String> = fields
             .iter()

@@ -90,7 +90,12 @@ fn conform_column(column: &ArrayRef, to: &DataType, name: &str) -> PyResult<Arra
             check_ticks(column, *unit, TimeUnit::Second, name)?;
             return exact(column, to, name);
         }
-        (DataType::Binary | DataType::LargeBinary | DataType::BinaryView, DataType::FixedSizeBinary(_)) => {}
+        (
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_),
+            DataType::FixedSizeBinary(_) | DataType::Binary,
+        ) => {}
+        (DataType::Time32(_) | DataType::Time64(_), DataType::Time32(_) | DataType::Time64(_))
+        | (DataType::Duration(_), DataType::Duration(_)) => return exact(column, to, name),
         _ if from.is_numeric() && to.is_numeric() => return exact(column, to, name),
         _ => {
             return Err(refuse(format!("column {name:?} is {from}; the table's is {to}")));

@@ -175,6 +175,11 @@ fn values_of<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<(Bound<'py, Py
                 .map(|value| value.map(|value| PyBytes::new(py, value)));
             plain(PyList::new(py, bytes.collect::<Vec<_>>())?.into_any())
         }
+        DataType::Binary => {
+            let bytes = column.as_binary::<i32>().iter();
+            let bytes = bytes.map(|value| value.map(|value| PyBytes::new(py, value)));
+            plain(PyList::new(py, bytes.collect::<Vec<_>>())?.into_any())
+        }
         other => Err(error::schema(format!("{other} has no NumPy type"))),
     }
 }

@@ -159,7 +159,11 @@ fn constant_of(value: &Bound<'_, PyAny>, to: &DataType, name: &str) -> PyResult<
     let plain: ArrayRef = match to {
         DataType::Boolean => Arc::new(BooleanArray::from(vec![value.extract::<bool>()?])),
         DataType::Utf8 => Arc::new(StringArray::from(vec![value.extract::<String>()?])),
-        DataType::Float32 | DataType::Float64 => Arc::new(Float64Array::from(vec![value.extract::<f64>()?])),
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => {
+            Arc::new(Float64Array::from(vec![value.extract::<f64>()?]))
+        }
+        // A decimal by its digits: a float would round it.
+        other if other.is_decimal() => Arc::new(StringArray::from(vec![value.str()?.to_string()])),
         DataType::UInt64 => Arc::new(UInt64Array::from(vec![value.extract::<u64>()?])),
         DataType::Date32 => {
             let days = Arc::new(Int64Array::from(vec![value.extract::<i64>()?])) as ArrayRef;

@@ -106,10 +106,9 @@ impl Table {
 /// The type in which a table keeps values of another one.
 fn kept_type(given: &DataType) -> DataType {
     match given {
-        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
         DataType::Date64 => DataType::Date32,
         DataType::Dictionary(_, values) => kept_type(values),
-        other => other.clone(),
+        other => TableSchema::stored_type(other).unwrap_or_else(|| other.clone()),
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import bedload
 import duckdb
@@ -190,3 +191,28 @@ def same_values(one: pa.Table, other: pa.Table) -> bool:
         return [repr(column.to_pylist()) for column in table.columns]
 
     return plain(one) == plain(other) and one.schema.types == other.schema.types
+
+
+def test_types_without_a_numpy_type(db: bedload.Database) -> None:
+    rows = pa.table(
+        {
+            "at": pa.array([1, 2, 3], pa.timestamp("s")),
+            "price": pa.array([Decimal("12.34"), None, Decimal("-0.01")], pa.decimal128(18, 2)),
+            "raw": pa.array([b"\xff\x00", None, b""]),
+            "time": pa.array([dt.time(1, 2, 3, 4), None, dt.time()], pa.time64("us")),
+            "took": pa.array([dt.timedelta(milliseconds=5), None, dt.timedelta(days=-1)], pa.duration("ms")),
+            "large": pa.array(["a", None, "c"], pa.large_string()),
+            "category": pa.array(["a", None, "a"]).dictionary_encode(),
+        }
+    )
+    table = db.table("t", rows, time="at", create=True)
+    table.append(rows)
+    table.append(pl.from_arrow(rows))
+    read = table.range().to_pyarrow()
+    assert read.take([0, 2, 4]).to_pylist() == rows.to_pylist()
+    assert read.take([1, 3, 5]).to_pylist() == rows.to_pylist()
+    assert read.schema.field("price").type == pa.decimal128(18, 2)
+    assert read.schema.field("took").type == pa.duration("ms")
+    assert table.range(where=[("price", ">", Decimal("12.33"))]).count() == 2
+    with pytest.raises(bedload.Error, match="NumPy"):
+        table.range().to_numpy()

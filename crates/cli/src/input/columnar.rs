@@ -10,6 +10,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use bedload::TableSchema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -322,27 +323,12 @@ fn column(file: &str, field: &Field, wanted: &Wanted) -> Result<Field> {
 
 /// The type of a table's column that holds all values of a type of Arrow's.
 fn stored_type(data_type: &DataType) -> Option<DataType> {
-    Some(match data_type {
-        DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => DataType::Utf8,
-        DataType::Dictionary(_, values) => return stored_type(values),
-        DataType::Float16 => DataType::Float32,
-        DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),
-        DataType::Boolean
-        | DataType::Int8
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::UInt8
-        | DataType::UInt16
-        | DataType::UInt32
-        | DataType::UInt64
-        | DataType::Float32
-        | DataType::Float64
-        | DataType::Utf8
-        | DataType::Timestamp(..)
-        | DataType::Date32 => data_type.clone(),
-        _ => return None,
-    })
+    match data_type {
+        DataType::Null => Some(DataType::Utf8),
+        DataType::Dictionary(_, values) => stored_type(values),
+        DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Millisecond, None)),
+        other => TableSchema::stored_type(other),
+    }
 }
 
 #[cfg(test)]

@@ -188,3 +188,57 @@ fn arrow_that_is_cut_off_leaves_nothing() {
         }
     }
 }
+
+#[test]
+fn decimals_and_bytes_are_typed_by_hand_and_go_round() {
+    let place = Place::new();
+    place.write(
+        "a.csv",
+        "t,price,raw\n2013-01-01,12.50,ff00\n2013-01-02,,\n2013-01-03,-0.01,\n",
+    );
+    place
+        .run_with(&[
+            "ingest",
+            "s",
+            "t",
+            "a.csv",
+            "--time",
+            "t",
+            "--schema",
+            "price:decimal(18,2),raw:binary",
+        ])
+        .succeeds();
+    let rows = "t,price,raw\n2013-01-01,12.50,ff00\n2013-01-02,,\n2013-01-03,-0.01,\n";
+    for format in ["csv", "parquet", "arrow"] {
+        place.output(&format!("query s t --format {format} --output a-copy.{format}"));
+        place.output(&format!(
+            "ingest s {format} a-copy.{format} --time t{}",
+            match format {
+                "csv" => " --schema price:decimal(18,2),raw:binary",
+                _ => "",
+            }
+        ));
+        let copy = place.output(&format!("query s {format} --format csv"));
+        assert_eq!(
+            copy,
+            rows.replace("-01,", "-01T00:00:00,")
+                .replace("-02,", "-02T00:00:00,")
+                .replace("-03,", "-03T00:00:00,")
+        );
+    }
+    // A table's types are those of the next file.
+    place.write(
+        "b.csv",
+        "t,price,raw\n2013-01-04,1.005,00\n2013-01-05,7,0\n2013-01-06,7,00\n",
+    );
+    let failed = place.run("ingest s t b.csv").fails(1);
+    assert!(failed.contains("price"), "{failed}");
+    place.output("ingest s t b.csv --on-error skip");
+    let rows = place.output("query s t --format csv");
+    assert_eq!(rows.lines().count(), 1 + 4, "{rows}");
+    let sevens = ["query", "s", "t", "--where", "price = 7", "--format", "csv"];
+    assert_eq!(
+        place.run_with(&sevens).succeeds(),
+        "t,price,raw\n2013-01-06T00:00:00,7.00,00\n"
+    );
+}

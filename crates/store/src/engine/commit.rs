@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::rows::{
     Deletion, EncodedRows, Generation, SortedBatch, SortedRows, TableId, check_columns, check_row_bytes,
+    to_stored,
 };
 use crate::table::{Placed, Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
@@ -98,6 +99,8 @@ impl Engine {
             moved: 0,
             collided: 0,
         };
+        let stored = to_stored(batch)?;
+        let batch = stored.as_ref().unwrap_or(batch);
         check_columns(&table.entry.schema, batch)?;
         let on_grid;
         let mut batch = batch;

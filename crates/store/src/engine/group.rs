@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use super::commit::{Appended, Begun, Logged, no_such_table};
 use super::state::Engine;
 use crate::error::{Error, Result};
-use crate::rows::{Deletion, EncodedRows, SortedBatch, check_columns};
+use crate::rows::{Deletion, EncodedRows, SortedBatch, check_columns, to_stored};
 use crate::table::{Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Record};
 
@@ -51,6 +51,8 @@ impl Engine {
         snap: Snap,
     ) -> Result<()> {
         let schema = &table.entry.schema;
+        let stored = to_stored(batch)?;
+        let batch = stored.as_ref().unwrap_or(batch);
         check_columns(schema, batch)?;
         let placed = table.place(batch, snap)?;
         let on_grid;

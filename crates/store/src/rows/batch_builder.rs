@@ -7,7 +7,9 @@ use arrow_array::{
     ArrayRef, FixedSizeBinaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt64Array,
     downcast_primitive, make_array,
 };
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{
+    BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer, ScalarBuffer, i256,
+};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use bedload_trees::RowLayout;
@@ -24,7 +26,7 @@ const APPROACHED_BYTES: usize = 8 << 10;
 /// A batch ends early once one of its columns has this much text.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Where a column may begin in shared memory: no value needs more.
-const COLUMN_ALIGNMENT: usize = size_of::<u64>();
+const COLUMN_ALIGNMENT: usize = align_of::<i256>();
 
 /// Rows that can be copied out column by column.
 pub(crate) trait RowSource {
@@ -268,7 +270,7 @@ impl<'s> BatchBuilder<'s> {
         self.approach(source, rows.clone());
         let is_approached = bytes <= APPROACHED_BYTES;
         // Not by a larger alignment than it needs, for which allocators take several times as long.
-        let memory: Vec<u64> = Vec::with_capacity(bytes / COLUMN_ALIGNMENT);
+        let memory: Vec<u128> = Vec::with_capacity(bytes / COLUMN_ALIGNMENT);
         let mut values = MutableBuffer::from(memory);
         let mut bits = Vec::new();
         for (number, layout) in self.projection.layouts().enumerate() {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use bedload_trees::RowLayout;
 
 use super::schema::{ColumnPlace, TableSchema};
+use super::variable::{Variable, variable_array};
 use crate::codec::Reader;
 
 /// Each buffer begins at a multiple of so many bytes, so that arrays can use it in place.
@@ -54,7 +55,7 @@ impl EncodedRows {
                 ColumnPlace::Time => rows * size_of::<i64>(),
                 ColumnPlace::Bit(_) => rows.div_ceil(8),
                 ColumnPlace::Fixed { width, .. } => rows * width,
-                ColumnPlace::Variable(_) => text_bytes(array.as_string()),
+                ColumnPlace::Variable(_) => variable(array).bytes(),
             };
             (validity.map_or(0, |_| rows.div_ceil(8)), values)
         });
@@ -83,7 +84,7 @@ impl EncodedRows {
                     }
                 }
                 ColumnPlace::Fixed { width, .. } => push_fixed(&mut memory, array, width, nulls),
-                ColumnPlace::Variable(_) => push_text(&mut memory, array.as_string(), nulls),
+                ColumnPlace::Variable(_) => push_variable(&mut memory, &variable(array)),
             }
         }
         Self {
@@ -192,14 +193,16 @@ impl EncodedRows {
                 if !(ascend && is_whole) {
                     return Err("its text does not fit its rows");
                 }
-                let text = StringArray::try_new(OffsetBuffer::new(ends), buffers.take(len)?, nulls);
-                Arc::new(text.map_err(|_| "its text is not UTF-8")?)
+                let array = variable_array(kind, OffsetBuffer::new(ends), buffers.take(len)?, nulls);
+                array.map_err(|_| "its text is not UTF-8")?
             }
             ColumnPlace::Time | ColumnPlace::Fixed { .. } => {
                 let data = ArrayData::builder(kind.clone())
                     .len(rows)
                     .add_buffer(buffers.take(len)?)
                     .nulls(nulls)
+                    // Wide decimals ask for more than buffers have.
+                    .align_buffers(true)
                     .build();
                 make_array(data.map_err(|_| "its values do not fit their columns")?)
             }
@@ -265,57 +268,59 @@ fn push_fixed(memory: &mut MutableBuffer, array: &ArrayRef, width: usize, nulls:
     pad(memory);
 }
 
-fn push_text(memory: &mut MutableBuffer, array: &StringArray, nulls: Option<&NullBuffer>) {
-    let ends = array.value_offsets();
-    memory.push(0_i32);
-    match nulls {
-        None => {
-            memory.extend(ends[1..].iter().map(|end| end - ends[0]));
-            pad(memory);
-            let text = |end: i32| usize::try_from(end).expect("offsets of arrays are not negative");
-            memory.extend_from_slice(&array.value_data()[text(ends[0])..text(ends[array.len()])]);
-        }
-        Some(_) => {
-            let mut end = 0;
-            for row in 0..array.len() {
-                end += if array.is_valid(row) {
-                    array.value_length(row)
-                } else {
-                    0
-                };
-                memory.push(end);
-            }
-            pad(memory);
-            let texts = array.iter().flatten();
-            texts.for_each(|text| memory.extend_from_slice(text.as_bytes()));
-        }
-    }
-    pad(memory);
+/// A column of a type whose place is a variable one.
+fn variable(array: &ArrayRef) -> Variable {
+    Variable::of(&**array).expect("a variable column is one of text or of bytes")
 }
 
-/// Bytes of the text that an array has: of a slice only its own, and nothing where there are no values.
-pub(super) fn text_bytes(array: &StringArray) -> usize {
-    let ends = array.value_offsets();
-    if array.null_count() == 0 {
-        return ends[ends.len() - 1].abs_diff(ends[0]) as usize;
+fn push_variable(memory: &mut MutableBuffer, column: &Variable) {
+    let ends = column.ends();
+    memory.push(0_i32);
+    if column.has_all() {
+        memory.extend(ends[1..].iter().map(|end| end - ends[0]));
+        pad(memory);
+        memory.extend_from_slice(column.values());
+    } else {
+        let rows = 0..ends.len() - 1;
+        let mut end = 0;
+        for row in rows.clone() {
+            end += column.get(row).map_or(0, |_| ends[row + 1] - ends[row]);
+            memory.push(end);
+        }
+        pad(memory);
+        let values = rows.filter_map(|row| column.get(row));
+        values.for_each(|value| memory.extend_from_slice(value));
     }
-    let ends = ends.windows(2).enumerate();
-    let valid = ends.filter(|(row, _)| array.is_valid(*row));
-    valid.map(|(_, ends)| ends[1].abs_diff(ends[0]) as usize).sum()
+    pad(memory);
 }
 
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
 
-    use arrow_array::{
-        Date32Array, FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array,
-        Int64Array, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
-        TimestampSecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    use arrow_array::types::{
+        ArrowPrimitiveType, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
+        DurationMicrosecondType, IntervalYearMonthType, Time32MillisecondType, Time64NanosecondType,
     };
+    use arrow_array::{
+        BinaryArray, Date32Array, Decimal256Array, FixedSizeBinaryArray, Float32Array, Float64Array,
+        Int8Array, Int16Array, Int32Array, Int64Array, PrimitiveArray, StringArray,
+        TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
+        UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    };
+
+    use arrow_buffer::i256;
 
     use super::*;
     use crate::rows::SortedRows;
+
+    /// A column of a type of numbers.
+    fn number<T: ArrowPrimitiveType<Native: From<u8>>>(
+        numbers: impl Iterator<Item = Option<u8>>,
+    ) -> ArrayRef {
+        let natives = numbers.map(|number| number.map(T::Native::from));
+        Arc::new(natives.collect::<PrimitiveArray<T>>())
+    }
 
     /// A column of each type for the rows of some numbers; every third has no value.
     fn column_of_each_type(numbers: Range<u8>) -> Vec<(&'static str, ArrayRef)> {
@@ -375,6 +380,30 @@ mod tests {
             ("milli", Arc::new(ticks().collect::<TimestampMillisecondArray>())),
             ("micro", Arc::new(ticks().collect::<TimestampMicrosecondArray>())),
             ("nano", Arc::new(ticks().collect::<TimestampNanosecondArray>())),
+            ("decimal32", number::<Decimal32Type>(numbers())),
+            ("decimal64", number::<Decimal64Type>(numbers())),
+            ("decimal128", number::<Decimal128Type>(numbers())),
+            (
+                "decimal256",
+                Arc::new(
+                    ticks()
+                        .map(|n| n.map(|n| i256::from_parts(0, i128::from(n))))
+                        .collect::<Decimal256Array>(),
+                ),
+            ),
+            ("date64", number::<Date64Type>(numbers())),
+            ("time_ms", number::<Time32MillisecondType>(numbers())),
+            ("time_ns", number::<Time64NanosecondType>(numbers())),
+            ("duration", number::<DurationMicrosecondType>(numbers())),
+            ("months", number::<IntervalYearMonthType>(numbers())),
+            (
+                "bytes",
+                Arc::new(
+                    texts()
+                        .map(|text| text.map(String::into_bytes))
+                        .collect::<BinaryArray>(),
+                ),
+            ),
             ("binary", wide(5)),
             ("wide", wide(4096)),
             ("text", Arc::new(texts().collect::<StringArray>())),

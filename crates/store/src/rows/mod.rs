@@ -4,6 +4,7 @@ mod arrival_order;
 mod batch_builder;
 mod batch_memory;
 mod block_ref;
+mod column_types;
 mod copy;
 mod deletion;
 mod encoded_rows;
@@ -17,6 +18,7 @@ mod salvaged_table;
 mod schema;
 mod sorted_rows;
 mod table_entry;
+mod variable;
 mod verified;
 
 pub use arrival_order::ArrivalOrder;
@@ -24,6 +26,7 @@ pub(crate) use arrival_order::{ArrivalMeasure, OrderRecord};
 pub(crate) use batch_builder::{BatchBuilder, FixedColumn, Projection, RowSource};
 pub(crate) use batch_memory::BatchMemory;
 pub(crate) use block_ref::BlockRef;
+pub(crate) use column_types::to_stored;
 pub(crate) use copy::{approach, copy};
 #[cfg(test)]
 pub(crate) use deletion::searches;
@@ -39,6 +42,7 @@ pub use schema::TableSchema;
 pub(crate) use schema::{ColumnPlace, ColumnRecord, check_columns};
 pub(crate) use sorted_rows::{SortedBatch, SortedRows, check_row_bytes};
 pub(crate) use table_entry::TableEntry;
+pub(crate) use variable::Variable;
 pub(crate) use verified::Verified;
 
 /// Names a table within its store, for ever: a dropped table's number is not given out again.

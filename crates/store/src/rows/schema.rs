@@ -1,14 +1,14 @@
 //! Schemas of tables, and where each column stands in a row.
 
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use bedload_trees::{Columns, RowLayout};
 use serde::{Deserialize, Serialize};
 
+use super::column_types::{ValueWidth, stored_type};
 use crate::error::{Error, Result};
 
 /// The name of the column that holds sequence numbers, if they are asked for.
@@ -17,9 +17,12 @@ pub(crate) const SEQUENCE_COLUMN: &str = "_sequence";
 /// The columns of a table, one of which is its time.
 ///
 /// The time column is an Arrow `Timestamp` of any unit, with or without a time zone, and never null. The other
-/// columns are of type `Boolean`, `Int8` … `Int64`, `UInt8` … `UInt64`, `Float32`, `Float64`, `Utf8`,
-/// `FixedSizeBinary` of 1 to 4,096 bytes, `Timestamp` or `Date32`, nullable or not. A time zone is kept with the type; it does not change what is stored, which is, as in
-/// Arrow, the time in UTC if there is a zone and local time if there is none.
+/// columns are numbers (`Boolean`, `Int8` … `Int64`, `UInt8` … `UInt64`, `Float16` … `Float64`, `Decimal32` … `Decimal256`),
+/// times (`Timestamp`, `Date32`, `Date64`, `Time32`, `Time64`, `Duration`, `Interval(YearMonth)`), text or bytes (`Utf8`,
+/// `Binary`, `FixedSizeBinary` of 1 to 4,096 bytes), nullable or not. `LargeUtf8` and `Utf8View` are stored as `Utf8`,
+/// `LargeBinary` and `BinaryView` as `Binary`, a `Dictionary` as what it stands for, and batches may have them so. A time
+/// zone is kept with the type; it does not change what is stored, which is, as in Arrow, the time in UTC if there is a
+/// zone and local time if there is none.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -104,7 +107,7 @@ impl TableSchema {
             .map(|(i, field)| {
                 Field::new(
                     field.name(),
-                    field.data_type().clone(),
+                    stored_type(field.data_type()).clone(),
                     i != time && field.is_nullable(),
                 )
             })
@@ -119,32 +122,38 @@ impl TableSchema {
         let mut value_bits = Vec::new();
         for field in &fields {
             valid_bits.push(field.is_nullable().then(&mut take_bit));
-            value_bits.push((*field.data_type() == DataType::Boolean).then(&mut take_bit));
+            value_bits.push(
+                (*field.data_type() == DataType::Boolean)
+                    .then(&mut take_bit)
+                    .unwrap_or_default(),
+            );
         }
         let flag_bytes = bits.div_ceil(8);
         let mut widths: Vec<usize> = if bits > 0 { vec![flag_bytes] } else { Vec::new() };
         let mut variable = 0;
         let mut places = Vec::with_capacity(fields.len());
         for (i, field) in fields.iter().enumerate() {
-            let place = if i == time {
-                ColumnPlace::Time
-            } else if let Some(bit) = value_bits[i] {
-                ColumnPlace::Bit(bit)
-            } else if *field.data_type() == DataType::Utf8 {
-                variable += 1;
-                ColumnPlace::Variable(variable - 1)
-            } else if let Some(width) = fixed_width(field.data_type()) {
-                widths.push(width);
-                ColumnPlace::Fixed {
-                    column: widths.len() - 1,
-                    width,
-                }
-            } else {
+            let Some(width) = ValueWidth::of(field.data_type()) else {
                 return Err(Error::schema(format!(
                     "column {:?} has the type {}, which a table cannot store",
                     field.name(),
                     field.data_type()
                 )));
+            };
+            let place = match width {
+                _ if i == time => ColumnPlace::Time,
+                ValueWidth::Bit => ColumnPlace::Bit(value_bits[i]),
+                ValueWidth::Variable => {
+                    variable += 1;
+                    ColumnPlace::Variable(variable - 1)
+                }
+                ValueWidth::Bytes(width) => {
+                    widths.push(width);
+                    ColumnPlace::Fixed {
+                        column: widths.len() - 1,
+                        width,
+                    }
+                }
             };
             places.push(ColumnLayout {
                 place,
@@ -163,6 +172,23 @@ impl TableSchema {
             places,
             layout,
         })
+    }
+
+    /// The type under which a table stores columns of a type, its own or another that holds the same values; `None` if it
+    /// stores none of them.
+    ///
+    /// ```
+    /// use arrow_schema::DataType;
+    /// use bedload::TableSchema;
+    ///
+    /// assert_eq!(TableSchema::stored_type(&DataType::LargeUtf8), Some(DataType::Utf8));
+    /// assert_eq!(TableSchema::stored_type(&DataType::Decimal128(10, 2)), Some(DataType::Decimal128(10, 2)));
+    /// assert_eq!(TableSchema::stored_type(&DataType::Null), None);
+    /// ```
+    #[must_use]
+    pub fn stored_type(data_type: &DataType) -> Option<DataType> {
+        let stored = stored_type(data_type);
+        ValueWidth::of(stored).map(|_| stored.clone())
     }
 
     /// The columns, as record batches of this table have them.
@@ -223,23 +249,6 @@ impl TableSchema {
     }
 }
 
-/// Bytes that values of a binary column may have.
-const BINARY_BYTES: RangeInclusive<usize> = 1..=4096;
-
-/// Bytes of a value of a fixed-width type; `None` for other types.
-fn fixed_width(data_type: &DataType) -> Option<usize> {
-    match data_type {
-        DataType::Int8 | DataType::UInt8 => Some(1),
-        DataType::Int16 | DataType::UInt16 => Some(2),
-        DataType::Int32 | DataType::UInt32 | DataType::Float32 | DataType::Date32 => Some(4),
-        DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Timestamp(..) => Some(8),
-        DataType::FixedSizeBinary(width) => usize::try_from(*width)
-            .ok()
-            .filter(|width| BINARY_BYTES.contains(width)),
-        _ => None,
-    }
-}
-
 /// Fails unless the batch has the table's columns: names, order and types, and values where they are required.
 pub(crate) fn check_columns(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
     let expected = schema.arrow().fields();
@@ -294,14 +303,17 @@ pub(crate) struct ColumnRecord {
     kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     zone: Option<String>,
-    /// Bytes of a value of a binary column.
+    /// Bytes of a value of a column of byte strings of one width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     width: Option<i32>,
+    /// Digits of a decimal, and how many of them are behind the point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    decimal: Option<(u8, i8)>,
     nullable: bool,
 }
 
 /// The types without parameters and their names in the catalogue.
-const PLAIN_TYPES: [(DataType, &str); 13] = [
+const PLAIN_TYPES: [(DataType, &str); 25] = [
     (DataType::Boolean, "bool"),
     (DataType::Int8, "int8"),
     (DataType::Int16, "int16"),
@@ -311,13 +323,26 @@ const PLAIN_TYPES: [(DataType, &str); 13] = [
     (DataType::UInt16, "uint16"),
     (DataType::UInt32, "uint32"),
     (DataType::UInt64, "uint64"),
+    (DataType::Float16, "float16"),
     (DataType::Float32, "float32"),
     (DataType::Float64, "float64"),
     (DataType::Utf8, "utf8"),
+    (DataType::Binary, "bytes"),
     (DataType::Date32, "date32"),
+    (DataType::Date64, "date64"),
+    (DataType::Time32(TimeUnit::Second), "time_s"),
+    (DataType::Time32(TimeUnit::Millisecond), "time_ms"),
+    (DataType::Time64(TimeUnit::Microsecond), "time_us"),
+    (DataType::Time64(TimeUnit::Nanosecond), "time_ns"),
+    (DataType::Duration(TimeUnit::Second), "duration_s"),
+    (DataType::Duration(TimeUnit::Millisecond), "duration_ms"),
+    (DataType::Duration(TimeUnit::Microsecond), "duration_us"),
+    (DataType::Duration(TimeUnit::Nanosecond), "duration_ns"),
+    (DataType::Interval(IntervalUnit::YearMonth), "months"),
 ];
-/// The name in the catalogue of byte strings of fixed width.
+/// The names in the catalogue of byte strings of one width, and of decimals by their bits.
 const BINARY: &str = "binary";
+const DECIMALS: [&str; 4] = ["decimal32", "decimal64", "decimal128", "decimal256"];
 const TIMESTAMPS: [(TimeUnit, &str); 4] = [
     (TimeUnit::Second, "timestamp_s"),
     (TimeUnit::Millisecond, "timestamp_ms"),
@@ -330,35 +355,44 @@ impl ColumnRecord {
     pub(crate) fn of_schema(schema: &TableSchema) -> Vec<Self> {
         let fields = schema.arrow.fields().iter();
         let record = |field: &Arc<Field>| {
-            let (kind, zone) = match field.data_type() {
-                DataType::Timestamp(unit, zone) => (
-                    TIMESTAMPS
-                        .iter()
-                        .find(|(known, _)| known == unit)
-                        .map(|&(_, name)| name),
-                    zone.as_deref(),
-                ),
-                plain => (
-                    PLAIN_TYPES
-                        .iter()
-                        .find(|(known, _)| known == plain)
-                        .map(|&(_, name)| name),
-                    None,
-                ),
-            };
-            let width = match field.data_type() {
-                DataType::FixedSizeBinary(width) => Some(*width),
-                _ => None,
-            };
-            let kind = kind.or(width.map(|_| BINARY));
-            let kind = kind.expect("a schema has only types that a table stores").into();
-            Self {
+            let mut record = Self {
                 name: field.name().clone(),
-                kind,
-                width,
-                zone: zone.map(Into::into),
+                kind: String::new(),
+                zone: None,
+                width: None,
+                decimal: None,
                 nullable: field.is_nullable(),
-            }
+            };
+            let mut decimal = |digits: u8, scale: i8| record.decimal = Some((digits, scale));
+            let kind = match field.data_type() {
+                DataType::Timestamp(unit, zone) => {
+                    record.zone = zone.as_deref().map(Into::into);
+                    name_of(&TIMESTAMPS, unit)
+                }
+                DataType::FixedSizeBinary(width) => {
+                    record.width = Some(*width);
+                    Some(BINARY)
+                }
+                DataType::Decimal32(digits, scale) => {
+                    decimal(*digits, *scale);
+                    Some(DECIMALS[0])
+                }
+                DataType::Decimal64(digits, scale) => {
+                    decimal(*digits, *scale);
+                    Some(DECIMALS[1])
+                }
+                DataType::Decimal128(digits, scale) => {
+                    decimal(*digits, *scale);
+                    Some(DECIMALS[2])
+                }
+                DataType::Decimal256(digits, scale) => {
+                    decimal(*digits, *scale);
+                    Some(DECIMALS[3])
+                }
+                plain => name_of(&PLAIN_TYPES, plain),
+            };
+            record.kind = kind.expect("a schema has only types that a table stores").into();
+            record
         };
         fields.map(record).collect()
     }
@@ -366,16 +400,7 @@ impl ColumnRecord {
     /// The schema with these columns; fails if a type is unknown.
     pub(crate) fn to_schema(columns: &[Self], time_column: &str) -> Result<TableSchema> {
         let field = |column: &Self| -> Result<Field> {
-            let plain = PLAIN_TYPES
-                .iter()
-                .find(|(_, name)| *name == column.kind)
-                .map(|(kind, _)| kind.clone());
-            let timestamp = TIMESTAMPS.iter().find(|(_, name)| *name == column.kind);
-            let timestamp =
-                timestamp.map(|&(unit, _)| DataType::Timestamp(unit, column.zone.as_deref().map(Into::into)));
-            let binary = column.width.filter(|_| column.kind == BINARY);
-            let binary = binary.map(DataType::FixedSizeBinary);
-            let kind = plain.or(timestamp).or(binary).ok_or_else(|| {
+            let kind = column.data_type().ok_or_else(|| {
                 Error::schema(format!(
                     "column {:?} has the unknown type {:?}",
                     column.name, column.kind
@@ -386,6 +411,34 @@ impl ColumnRecord {
         let fields = columns.iter().map(field).collect::<Result<Vec<_>>>()?;
         TableSchema::new(Arc::new(Schema::new(fields)), time_column)
     }
+
+    fn data_type(&self) -> Option<DataType> {
+        if let Some(plain) = with_name(&PLAIN_TYPES, &self.kind) {
+            return Some(plain);
+        }
+        if let Some(unit) = with_name(&TIMESTAMPS, &self.kind) {
+            return Some(DataType::Timestamp(unit, self.zone.as_deref().map(Into::into)));
+        }
+        if self.kind == BINARY {
+            return self.width.map(DataType::FixedSizeBinary);
+        }
+        let of: fn(u8, i8) -> DataType = match DECIMALS.iter().position(|name| *name == self.kind)? {
+            0 => DataType::Decimal32,
+            1 => DataType::Decimal64,
+            2 => DataType::Decimal128,
+            _ => DataType::Decimal256,
+        };
+        self.decimal.map(|(digits, scale)| of(digits, scale))
+    }
+}
+
+fn name_of<T: PartialEq>(names: &[(T, &'static str)], of: &T) -> Option<&'static str> {
+    names.iter().find(|(known, _)| known == of).map(|&(_, name)| name)
+}
+
+fn with_name<T: Clone>(names: &[(T, &'static str)], name: &str) -> Option<T> {
+    let found = names.iter().find(|(_, known)| *known == name);
+    found.map(|(of, _)| of.clone())
 }
 
 #[cfg(test)]
@@ -403,8 +456,15 @@ mod tests {
                 false,
             )
         });
-        let binary = Field::new("binary", DataType::FixedSizeBinary(32), false);
-        plain.chain(stamps).chain([binary]).collect()
+        let others = [
+            DataType::FixedSizeBinary(32),
+            DataType::Decimal32(9, 2),
+            DataType::Decimal64(18, -3),
+            DataType::Decimal128(38, 38),
+            DataType::Decimal256(76, 0),
+        ];
+        let others = others.map(|kind| Field::new(kind.to_string(), kind, false));
+        plain.chain(stamps).chain(others).collect()
     }
 
     #[test]
@@ -424,13 +484,13 @@ mod tests {
     fn a_row_has_its_flags_and_its_columns() {
         let schema =
             TableSchema::new(Arc::new(Schema::new(every_type())), "timestamp_s").expect("all storable");
-        // 13 nullable columns and one boolean value.
-        assert_eq!(schema.flag_bytes(), 2);
+        // 25 nullable columns and one boolean value.
+        assert_eq!(schema.flag_bytes(), 4);
         let widths = schema.places().iter().filter_map(|layout| match layout.place {
             ColumnPlace::Fixed { width, .. } => Some(width),
             _ => None,
         });
-        assert_eq!(2 + widths.sum::<usize>(), schema.layout().fixed_len());
+        assert_eq!(4 + widths.sum::<usize>(), schema.layout().fixed_len());
     }
 
     #[test]
@@ -451,10 +511,16 @@ mod tests {
         ];
         assert_eq!(case(twice, "a"), "two columns are named \"a\"");
         assert!(case(vec![Field::new("a", DataType::Int64, false)], "a").contains("must be a timestamp"));
-        let odd = vec![
-            Field::new("a", stamp, false),
-            Field::new("b", DataType::Decimal128(9, 2), false),
-        ];
-        assert!(case(odd, "a").contains("cannot store"));
+        for odd in [
+            DataType::Null,
+            DataType::Interval(IntervalUnit::DayTime),
+            DataType::Decimal128(39, 2),
+            DataType::Decimal32(9, 10),
+            DataType::FixedSizeBinary(4097),
+            DataType::new_list(DataType::Int8, true),
+        ] {
+            let fields = vec![Field::new("a", stamp.clone(), false), Field::new("b", odd, false)];
+            assert!(case(fields, "a").contains("cannot store"));
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::ops::{Bound, Range};
 
-use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::ArrowError;
@@ -10,7 +9,7 @@ use arrow_select::take::take_arrays;
 use bedload_columns::{ColumnSet, Places, times};
 use bedload_trees::RowLayout;
 
-use super::encoded_rows::text_bytes;
+use super::variable::Variable;
 use super::{Place, TableSchema};
 use crate::error::{Error, Result};
 
@@ -42,9 +41,8 @@ impl SortedBatch {
     pub(crate) fn new(schema: &TableSchema, columns: Vec<ArrayRef>) -> Result<Self> {
         let arrived =
             times(&columns[schema.time_column()]).expect("the time column of a table is one of timestamps");
-        let texts = columns.iter().filter_map(|array| array.as_string_opt::<i32>());
         let size = RowBytes {
-            all: arrived.len() * row_bytes(schema) + texts.map(text_bytes).sum::<usize>(),
+            all: arrived.len() * row_bytes(schema) + variable_bytes(&columns),
             longest: row_bytes_max(schema, &columns),
         };
         if arrived.is_sorted() {
@@ -153,9 +151,8 @@ impl SortedRows {
     /// Rows that were held back, as a record of the log has them; `None` if they are not in order.
     pub(crate) fn held(schema: &TableSchema, columns: Vec<ArrayRef>, sequences: Vec<u64>) -> Option<Self> {
         let ticks = times(&columns[schema.time_column()])?;
-        let texts = columns.iter().filter_map(|array| array.as_string_opt::<i32>());
         let size = RowBytes {
-            all: ticks.len() * row_bytes(schema) + texts.map(text_bytes).sum::<usize>(),
+            all: ticks.len() * row_bytes(schema) + variable_bytes(&columns),
             longest: row_bytes_max(schema, &columns),
         };
         let places = Places::new(ticks, sequences.into()).filter(Places::ascend)?;
@@ -165,11 +162,7 @@ impl SortedRows {
 
     /// Bytes of memory that the rows of a batch would take.
     pub(crate) fn bytes_of(schema: &TableSchema, batch: &RecordBatch) -> usize {
-        let texts = batch
-            .columns()
-            .iter()
-            .filter_map(|array| array.as_string_opt::<i32>());
-        batch.num_rows() * row_bytes(schema) + texts.map(text_bytes).sum::<usize>()
+        batch.num_rows() * row_bytes(schema) + variable_bytes(batch.columns())
     }
 
     /// All columns of the table.
@@ -262,15 +255,13 @@ fn row_bytes(schema: &TableSchema) -> usize {
 
 /// Bytes that no row's columns exceed, its time left out: the longest text of each column may be in different rows.
 fn row_bytes_max(schema: &TableSchema, columns: &[ArrayRef]) -> usize {
-    let texts = columns.iter().filter_map(|array| array.as_string_opt::<i32>());
-    let longest = texts.map(|array| {
-        let lens = array
-            .value_offsets()
-            .windows(2)
-            .map(|ends| ends[1].abs_diff(ends[0]));
-        lens.max().unwrap_or(0) as usize
-    });
+    let longest = Variable::all(columns).map(|column| column.longest());
     schema.layout().fixed_len() + longest.sum::<usize>()
+}
+
+/// Bytes of the text and of the byte strings in some columns.
+fn variable_bytes(columns: &[ArrayRef]) -> usize {
+    Variable::all(columns).map(|column| column.bytes()).sum()
 }
 
 /// Fails if the columns of a row, its time left out, have more than so many bytes. The first row of the batch is called
@@ -284,15 +275,10 @@ pub(crate) fn check_row_bytes(
     if batch.num_rows() == 0 || row_bytes_max(schema, batch.columns()) <= limit_bytes {
         return Ok(());
     }
-    let texts = batch
-        .columns()
-        .iter()
-        .filter_map(|array| array.as_string_opt::<i32>());
-    let texts: Vec<_> = texts.collect();
+    let columns: Vec<_> = Variable::all(batch.columns()).collect();
     for row in 0..batch.num_rows() {
-        let of_row = texts.iter().filter(|array| array.is_valid(row));
-        let len_bytes =
-            schema.layout().fixed_len() + of_row.map(|array| array.value(row).len()).sum::<usize>();
+        let of_row = columns.iter().filter_map(|column| column.get(row));
+        let len_bytes = schema.layout().fixed_len() + of_row.map(<[u8]>::len).sum::<usize>();
         if len_bytes > limit_bytes {
             return Err(Error::TooLarge {
                 what: format!("row {}", first + row),

@@ -2,6 +2,8 @@
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float16Type};
+use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use crate::rows::ColumnPlace;
@@ -20,12 +22,17 @@ pub struct Row {
 pub enum Value<'r> {
     /// Of a boolean column.
     Bool(bool),
-    /// Of a column of signed integers, times or dates: ticks of the column's unit, or days.
+    /// Of a column of signed integers, of times, dates, durations or months, in the column's unit, or of decimals of 32 or
+    /// 64 bits, without their scale.
     Int(i64),
     /// Of a column of unsigned integers.
     UInt(u64),
     /// Of a column of floating-point numbers.
     Float(f64),
+    /// Of a column of decimals of 128 bits, without their scale.
+    Decimal(i128),
+    /// Of a column of decimals of 256 bits, without their scale.
+    Decimal256(i256),
     /// Of a column of text.
     Text(&'r str),
     /// Of a column of bytes.
@@ -50,7 +57,7 @@ impl Row {
         match &self.found {
             FoundRow::Indexed(IndexedRow::InHead(rows, row)) => {
                 let array = rows.columns().get(column)?;
-                value_of_array(&**array, *row, self.time)
+                value_of_array(&**array, *row)
             }
             FoundRow::Indexed(IndexedRow::InTree(values)) => value_of(values.get(column)?),
             FoundRow::Sparse(schema, found) => {
@@ -62,10 +69,14 @@ impl Row {
                 Some(match place.place {
                     ColumnPlace::Time => Value::Int(self.time),
                     ColumnPlace::Bit(bit) => Value::Bool(found.bit(bit)),
-                    ColumnPlace::Fixed { column, width } => value_of_bytes(kind, found.fixed(column, width))?,
-                    ColumnPlace::Variable(column) => {
+                    ColumnPlace::Fixed { column, width } => {
+                        let bytes = found.fixed(column, width);
+                        number(kind, bytes).unwrap_or(Value::Bytes(bytes))
+                    }
+                    ColumnPlace::Variable(column) if *kind == DataType::Utf8 => {
                         Value::Text(std::str::from_utf8(found.variable(column)).ok()?)
                     }
+                    ColumnPlace::Variable(column) => Value::Bytes(found.variable(column)),
                 })
             }
         }
@@ -78,53 +89,59 @@ fn value_of(value: &bedload_columns::Value) -> Option<Value<'_>> {
         Kept::Boolean(value) => Value::Bool(*value),
         Kept::Int(value) => Value::Int(*value),
         Kept::UInt(value) => Value::UInt(*value),
+        Kept::Float16(value) => Value::Float((*value).into()),
         Kept::Float32(value) => Value::Float((*value).into()),
         Kept::Float64(value) => Value::Float(*value),
+        Kept::Decimal128(value) => Value::Decimal(*value),
+        Kept::Decimal256(value) => Value::Decimal256(*value),
         Kept::Text(text) => Value::Text(text),
         Kept::Bytes(bytes) => Value::Bytes(bytes),
         _ => return None,
     })
 }
 
-fn value_of_array(array: &dyn Array, row: usize, time: i64) -> Option<Value<'_>> {
+fn value_of_array(array: &dyn Array, row: usize) -> Option<Value<'_>> {
     if array.is_null(row) {
         return None;
     }
-    let data = array.to_data();
-    match array.data_type() {
-        DataType::Boolean => Some(Value::Bool(array.as_boolean().value(row))),
-        DataType::Utf8 => Some(Value::Text(array.as_string::<i32>().value(row))),
-        DataType::FixedSizeBinary(_) => Some(Value::Bytes(array.as_fixed_size_binary().value(row))),
+    Some(match array.data_type() {
+        DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
+        DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row)),
+        DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row)),
+        DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row)),
         kind => {
             let width = kind.primitive_width()?;
+            let data = array.to_data();
             let begin = (data.offset() + row) * width;
             let bytes = data.buffers().first()?.as_slice().get(begin..)?;
-            // A number does not borrow from the array.
-            match value_of_bytes(kind, bytes.get(..width)?)? {
-                Value::Int(value) => Some(Value::Int(value)),
-                Value::UInt(value) => Some(Value::UInt(value)),
-                Value::Float(value) => Some(Value::Float(value)),
-                _ => Some(Value::Int(time)),
-            }
+            number(kind, bytes.get(..width)?)?
         }
-    }
+    })
 }
 
-fn value_of_bytes<'b>(kind: &DataType, bytes: &'b [u8]) -> Option<Value<'b>> {
+type F16 = <Float16Type as ArrowPrimitiveType>::Native;
+
+/// The value in the bytes of a number or a time; `None` for other types.
+fn number(kind: &DataType, bytes: &[u8]) -> Option<Value<'static>> {
     fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
         bytes.first_chunk().copied()
     }
     Some(match kind {
-        DataType::Int8 => Value::Int(i8::from_le_bytes(array(bytes)?).into()),
-        DataType::Int16 => Value::Int(i16::from_le_bytes(array(bytes)?).into()),
-        DataType::Int32 | DataType::Date32 => Value::Int(i32::from_le_bytes(array(bytes)?).into()),
-        DataType::Int64 | DataType::Timestamp(..) => Value::Int(i64::from_le_bytes(array(bytes)?)),
         DataType::UInt8 => Value::UInt(u8::from_le_bytes(array(bytes)?).into()),
         DataType::UInt16 => Value::UInt(u16::from_le_bytes(array(bytes)?).into()),
         DataType::UInt32 => Value::UInt(u32::from_le_bytes(array(bytes)?).into()),
         DataType::UInt64 => Value::UInt(u64::from_le_bytes(array(bytes)?)),
+        DataType::Float16 => Value::Float(F16::from_le_bytes(array(bytes)?).into()),
         DataType::Float32 => Value::Float(f32::from_le_bytes(array(bytes)?).into()),
         DataType::Float64 => Value::Float(f64::from_le_bytes(array(bytes)?)),
-        _ => Value::Bytes(bytes),
+        DataType::Decimal128(..) => Value::Decimal(i128::from_le_bytes(array(bytes)?)),
+        DataType::Decimal256(..) => Value::Decimal256(i256::from_le_bytes(array(bytes)?)),
+        // Integers, times, dates, durations, months, and the shorter decimals.
+        other => match other.primitive_width()? {
+            1 => Value::Int(i8::from_le_bytes(array(bytes)?).into()),
+            2 => Value::Int(i16::from_le_bytes(array(bytes)?).into()),
+            4 => Value::Int(i32::from_le_bytes(array(bytes)?).into()),
+            _ => Value::Int(i64::from_le_bytes(array(bytes)?)),
+        },
     })
 }

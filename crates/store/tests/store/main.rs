@@ -20,4 +20,5 @@ mod rows;
 mod salvage;
 mod space;
 mod sparse;
+mod types;
 mod write_batch;

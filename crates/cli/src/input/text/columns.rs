@@ -4,16 +4,17 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder, StringBuilder};
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::{DataType, Field, TimeUnit};
 use bedload_times::WrittenTime;
 
+use super::converted::converted;
 use super::infer::parse_bool;
 use super::json;
 use super::records::Records;
@@ -75,7 +76,11 @@ impl<'a> Cells<'a> {
                     TimeUnit::Nanosecond => self.primitives::<TimestampNanosecondType>(read),
                 }
             }
-            _ => self.texts(),
+            DataType::Utf8 => {
+                let (texts, problems) = self.texts();
+                (Arc::new(texts), problems)
+            }
+            other => self.others(other),
         }
     }
 
@@ -149,13 +154,23 @@ impl<'a> Cells<'a> {
         (Arc::new(builder.finish()), problems)
     }
 
-    fn texts(&self) -> (ArrayRef, Vec<(usize, Problem)>) {
+    /// Values of a type that few text files have.
+    fn others(&self, kind: &DataType) -> (ArrayRef, Vec<(usize, Problem)>) {
+        let (texts, mut problems) = self.texts();
+        let values = converted(&texts, kind);
+        let unfit = (0..texts.len()).filter(|&row| texts.is_valid(row) && values.is_null(row));
+        problems.extend(unfit.map(|row| (self.rows.start + row, Problem::NotOfType)));
+        problems.sort_by_key(|&(row, _)| row);
+        (values, problems)
+    }
+
+    fn texts(&self) -> (StringArray, Vec<(usize, Problem)>) {
         let mut builder = StringBuilder::with_capacity(self.rows.len(), 8 * self.rows.len());
         let problems = self.each(|text| {
             builder.append_option(text);
             Ok(())
         });
-        (Arc::new(builder.finish()), problems)
+        (builder.finish(), problems)
     }
 }
 

@@ -4,6 +4,7 @@
 //! not fit is an error that names line, column and value, never a silent change of type.
 
 mod columns;
+mod converted;
 mod infer;
 mod json;
 mod records;

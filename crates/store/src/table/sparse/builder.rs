@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use super::block::{BlockView, MAGIC, Owner};
 use super::shape::HEADER_BYTES;
 use crate::codec::Writer;
 use crate::error::{Error, Result};
-use crate::rows::{ColumnPlace, TableSchema};
+use crate::rows::{ColumnPlace, TableSchema, Variable};
 
 /// A block that rows are put into and taken out of. It is made at the end of a buffer, where it stays.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Cells {
     bits: Vec<BooleanBuffer>,
     /// Fixed columns but for the flags: the values of all rows, and which rows have none.
     fixed: Vec<(Buffer, Option<NullBuffer>)>,
-    texts: Vec<StringArray>,
+    variable: Vec<Variable>,
 }
 
 impl Cells {
@@ -43,7 +43,7 @@ impl Cells {
         let mut cells = Self {
             bits: Vec::new(),
             fixed: Vec::new(),
-            texts: Vec::new(),
+            variable: Vec::new(),
         };
         for (column, array) in schema.places().iter().zip(columns) {
             let nulls = array.logical_nulls();
@@ -67,7 +67,7 @@ impl Cells {
                         .fixed
                         .push((values, nulls.filter(|nulls| nulls.null_count() > 0)));
                 }
-                ColumnPlace::Variable(_) => cells.texts.push(array.as_string().clone()),
+                ColumnPlace::Variable(_) => cells.variable.extend(Variable::of(&**array)),
             }
         }
         cells
@@ -90,12 +90,7 @@ impl Cells {
 
     /// A variable column of a row; empty where there is no value.
     pub(super) fn variable(&self, column: usize, row: usize) -> &[u8] {
-        let texts = &self.texts[column];
-        if texts.is_valid(row) {
-            texts.value(row).as_bytes()
-        } else {
-            &[]
-        }
+        self.variable[column].get(row).unwrap_or_default()
     }
 }
 
@@ -259,19 +254,19 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
                 }
             }
         }
-        for (column, texts) in cells.texts.iter().enumerate() {
+        for (number, column) in cells.variable.iter().enumerate() {
             for (row, slot) in rows.clone().zip(first..) {
-                if texts.is_valid(row) {
-                    self.cells[column * shape.rows + slot] = self.take_text(texts.value(row).as_bytes());
+                if let Some(value) = column.get(row) {
+                    self.cells[number * shape.rows + slot] = self.take_text(value);
                 }
             }
         }
-        if cells.texts.is_empty() {
+        if cells.variable.is_empty() {
             return Ok(());
         }
         for row in rows {
-            let text = cells.texts.iter().filter(|texts| texts.is_valid(row));
-            let text: usize = text.map(|texts| texts.value(row).len()).sum();
+            let text = cells.variable.iter().filter_map(|column| column.get(row));
+            let text: usize = text.map(<[u8]>::len).sum();
             if text > shape.dimensions.text_bytes_max as usize {
                 return Err(Error::TooLarge {
                     what: format!("row {row}"),

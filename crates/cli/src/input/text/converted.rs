@@ -1,0 +1,113 @@
+//! Values of types that few text files have, from their text.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, FixedSizeBinaryBuilder};
+use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+
+/// The values that texts stand for; null where one stands for none. Bytes are written as hexadecimal digits, as queries
+/// write them.
+pub(super) fn converted(texts: &StringArray, kind: &DataType) -> ArrayRef {
+    let converted: Option<ArrayRef> = match kind {
+        DataType::Binary => {
+            let mut builder = BinaryBuilder::with_capacity(texts.len(), texts.value_data().len() / 2);
+            for text in texts {
+                builder.append_option(text.and_then(bytes_of_hex));
+            }
+            Some(Arc::new(builder.finish()))
+        }
+        DataType::FixedSizeBinary(width) => {
+            let mut builder = FixedSizeBinaryBuilder::with_capacity(texts.len(), *width);
+            for text in texts {
+                let bytes = text.and_then(bytes_of_hex);
+                if bytes.is_none_or(|bytes| builder.append_value(bytes).is_err()) {
+                    builder.append_null();
+                }
+            }
+            Some(Arc::new(builder.finish()))
+        }
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => {
+            // A cast rounds.
+            let exact = texts
+                .iter()
+                .map(|text| text.filter(|text| is_exact(text, *scale)));
+            cast(&exact.collect::<StringArray>(), kind).ok()
+        }
+        _ => cast(texts, kind).ok(),
+    };
+    converted.unwrap_or_else(|| new_null_array(kind, texts.len()))
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok();
+    rest.is_empty().then(|| pairs.iter().map(byte).collect())?
+}
+
+/// Whether a decimal number has no more digits behind its point than there is room for, and no exponent.
+fn is_exact(text: &str, scale: i8) -> bool {
+    let (_, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = fraction.trim_end_matches('0').len();
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || b"+-.".contains(&byte));
+    is_plain && digits <= usize::try_from(scale).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Decimal128Type;
+
+    use super::*;
+
+    #[test]
+    fn decimals_are_not_rounded() {
+        let texts = StringArray::from(vec![
+            Some("12.34"),
+            Some("12.345"),
+            Some("-0.10"),
+            Some("1e3"),
+            Some("x"),
+            None,
+            Some("123456"),
+            Some("7.500"),
+        ]);
+        let array = converted(&texts, &DataType::Decimal128(6, 2));
+        let values: Vec<Option<i128>> = array.as_primitive::<Decimal128Type>().iter().collect();
+        assert_eq!(
+            values,
+            [Some(1234), None, Some(-10), None, None, None, None, Some(750)]
+        );
+    }
+
+    #[test]
+    fn bytes_are_hexadecimal() {
+        let texts = StringArray::from(vec![
+            Some("ff00"),
+            Some(""),
+            Some("f"),
+            Some("0g"),
+            None,
+            Some("Ab"),
+        ]);
+        let bytes = converted(&texts, &DataType::Binary);
+        let expected = [Some(&[0xff, 0][..]), Some(&[]), None, None, None, Some(&[0xab])];
+        assert_eq!(bytes.as_binary::<i32>().iter().collect::<Vec<_>>(), expected);
+        let bytes = converted(&texts, &DataType::FixedSizeBinary(2));
+        let valid: Vec<bool> = (0..texts.len()).map(|row| bytes.is_valid(row)).collect();
+        assert_eq!(valid, [true, false, false, false, false, false]);
+    }
+
+    #[test]
+    fn what_has_no_text_is_null() {
+        let texts = StringArray::from(vec!["PT1S"]);
+        assert_eq!(converted(&texts, &DataType::Float16).null_count(), 1);
+    }
+}

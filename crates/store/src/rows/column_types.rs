@@ -1,0 +1,108 @@
+//! The types that columns of tables have, and those of batches that become one of them.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
+use arrow_schema::{DataType, IntervalUnit};
+use arrow_select::take::take;
+
+use crate::error::{Error, Result};
+
+/// Bytes that values of a column of byte strings of one width may have.
+const BINARY_BYTES: RangeInclusive<usize> = 1..=4096;
+
+/// How many bytes the values of a column have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueWidth {
+    Bit,
+    Bytes(usize),
+    Variable,
+}
+
+impl ValueWidth {
+    /// That of the values of a type; `None` if tables do not store it.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        match data_type {
+            DataType::Boolean => Some(Self::Bit),
+            DataType::Utf8 | DataType::Binary => Some(Self::Variable),
+            DataType::FixedSizeBinary(width) => {
+                let width = usize::try_from(*width).ok()?;
+                BINARY_BYTES.contains(&width).then_some(Self::Bytes(width))
+            }
+            DataType::Decimal32(precision, scale) => decimal(*precision, *scale, 9, 4),
+            DataType::Decimal64(precision, scale) => decimal(*precision, *scale, 18, 8),
+            DataType::Decimal128(precision, scale) => decimal(*precision, *scale, 38, 16),
+            DataType::Decimal256(precision, scale) => decimal(*precision, *scale, 76, 32),
+            DataType::Interval(unit) if *unit != IntervalUnit::YearMonth => None,
+            other => other.primitive_width().map(Self::Bytes),
+        }
+    }
+}
+
+fn decimal(precision: u8, scale: i8, precision_max: u8, bytes: usize) -> Option<ValueWidth> {
+    let is_known = (1..=precision_max).contains(&precision) && i16::from(scale) <= i16::from(precision);
+    is_known.then_some(ValueWidth::Bytes(bytes))
+}
+
+/// The type that a table stores for columns of a type: text and bytes of every layout become one, dictionaries what they
+/// stand for.
+pub(crate) fn stored_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView => &DataType::Binary,
+        DataType::Dictionary(_, values) => stored_type(values),
+        other => other,
+    }
+}
+
+/// The batch with its columns in the types that tables store; `None` if they are already.
+///
+/// # Errors
+///
+/// The text or the bytes of a column are more than 2 GiB.
+pub(crate) fn to_stored(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+    let same = |column: &ArrayRef| std::ptr::eq(stored_type(column.data_type()), column.data_type());
+    if batch.columns().iter().all(same) {
+        return Ok(None);
+    }
+    let columns = batch.columns().iter().map(stored_array).collect::<Result<_>>()?;
+    let fields = batch.schema_ref().fields().iter().map(|field| {
+        let stored = field.as_ref().clone();
+        stored.with_data_type(stored_type(field.data_type()).clone())
+    });
+    let schema = arrow_schema::Schema::new(fields.collect::<Vec<_>>());
+    let batch = RecordBatch::try_new(Arc::new(schema), columns);
+    batch.map(Some).map_err(|error| Error::schema(error.to_string()))
+}
+
+fn stored_array(array: &ArrayRef) -> Result<ArrayRef> {
+    let bytes = match array.data_type() {
+        DataType::LargeUtf8 => array.as_string::<i64>().values().len(),
+        DataType::LargeBinary => array.as_binary::<i64>().values().len(),
+        DataType::Utf8View => array.as_string_view().lengths().map(|len| len as usize).sum(),
+        DataType::BinaryView => array.as_binary_view().lengths().map(|len| len as usize).sum(),
+        _ => 0,
+    };
+    if i32::try_from(bytes).is_err() {
+        return Err(Error::TooLarge {
+            what: "a column of one batch".into(),
+            len_bytes: bytes,
+            limit_bytes: i32::MAX as usize,
+        });
+    }
+    Ok(match array.data_type() {
+        DataType::LargeUtf8 => Arc::new(array.as_string::<i64>().iter().collect::<StringArray>()),
+        DataType::Utf8View => Arc::new(array.as_string_view().iter().collect::<StringArray>()),
+        DataType::LargeBinary => Arc::new(array.as_binary::<i64>().iter().collect::<BinaryArray>()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().iter().collect::<BinaryArray>()),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let values = stored_array(dictionary.values())?;
+            let rows = take(&values, dictionary.keys(), None);
+            rows.map_err(|error| Error::schema(error.to_string()))?
+        }
+        _ => array.clone(),
+    })
+}
