@@ -54,6 +54,11 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Write the manual pages of this command, one for each of its commands
+    Manual {
+        /// An existing directory
+        directory: PathBuf,
+    },
 }
 
 /// Load files into a table.

@@ -96,5 +96,7 @@ fn run(command: &Command) -> Result<()> {
                 .write_all(&script)
                 .map_err(|error| output::stdout::failure(&error))
         }
+        Command::Manual { directory } => clap_mangen::generate_to(Cli::command(), directory)
+            .map_err(|error| Failure::io(directory, &error)),
     }
 }

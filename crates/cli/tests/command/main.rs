@@ -12,6 +12,7 @@ mod formats;
 mod harness;
 mod hostile;
 mod ingest;
+mod manual;
 mod query;
 mod retention;
 mod round_trip;
