@@ -29,5 +29,7 @@ pub use heap_pages::{HeapBatch, HeapMaintenance, HeapPages, HeapPagesError, Heap
 #[cfg(feature = "contract")]
 pub use mimic_pages::{MimicBatch, MimicPages, MimicRunWriter};
 pub use page_id::PageId;
-pub use page_store::{Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
+pub use page_store::{
+    Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunLife, RunWriter, VacuumStore,
+};
 pub use read_ahead::ReadAhead;

@@ -75,7 +75,23 @@ pub trait PageRead {
     fn read_ahead(&self, ids: &[PageId]) {
         let _ = ids;
     }
+
+    /// What [`remember`](Self::remember) was told of a page of a run, if the store has kept it.
+    fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
+        let _ = (page, run);
+        None
+    }
+
+    /// Offers the store to keep what its user has found in a page of a run, so that the page need not be read again. What
+    /// depends on more than the run as it was written must not be kept. A store keeps nothing by default: it pays where
+    /// reading a page does not come down to a look at memory.
+    fn remember(&self, page: PageId, run: RunLife, found: &Arc<[u64]>) {
+        let _ = (page, run, found);
+    }
 }
+
+/// Names a run among all that a store has ever had: its first page, and the generation of that (rule 1).
+pub type RunLife = (PageId, u64);
 
 /// Changing pages.
 pub trait PageStore: PageRead {
@@ -264,6 +280,14 @@ macro_rules! forward_to_shared_store {
 
             fn read_ahead(&self, ids: &[PageId]) {
                 (**self).read_ahead(ids);
+            }
+
+            fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
+                (**self).recall(page, run)
+            }
+
+            fn remember(&self, page: PageId, run: RunLife, found: &Arc<[u64]>) {
+                (**self).remember(page, run, found);
             }
         }
 

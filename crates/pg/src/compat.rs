@@ -46,6 +46,29 @@ pub(crate) unsafe fn file_of(relation: pg_sys::Relation) -> FileName {
     FileName(locator.spcOid, locator.dbOid, locator.relNumber)
 }
 
+/// Counts a page of a relation that was found in the server's buffers, for its statistics.
+///
+/// # Safety
+///
+/// The relation is open.
+pub(crate) unsafe fn count_buffer_hit(relation: pg_sys::Relation) {
+    // SAFETY: the caller's; the counts are this process's own, where there are any.
+    unsafe {
+        let Some(counted) = (*relation).pgstat_info.as_mut() else {
+            return;
+        };
+        #[cfg(feature = "pg15")]
+        let (fetched, hit) = (
+            &mut counted.t_counts.t_blocks_fetched,
+            &mut counted.t_counts.t_blocks_hit,
+        );
+        #[cfg(not(feature = "pg15"))]
+        let (fetched, hit) = (&mut counted.counts.blocks_fetched, &mut counted.counts.blocks_hit);
+        *fetched += 1;
+        *hit += 1;
+    }
+}
+
 /// The subtransaction that gave a relation its present file first, if the transaction did.
 pub(crate) fn subtransaction_of_file(relation: &pg_sys::RelationData) -> pg_sys::SubTransactionId {
     #[cfg(feature = "pg15")]

@@ -14,6 +14,9 @@ use crate::index::{Dead, Index, Tree, Way, tree_of};
 use crate::key::{Entry, EntryOrder, EntryRow, Form};
 use crate::pages::PgPages;
 
+/// Room for so many entries is made before they are read.
+const RESERVED_LEN_MAX: usize = 64;
+
 /// Reads ranges of an index window by window, for as long as its relation is open: a window goes on where the one before
 /// ended, without another descent.
 pub(crate) struct Reader {
@@ -23,6 +26,8 @@ pub(crate) struct Reader {
     tree: Rc<Tree<'static>>,
     pages: Rc<PgPages>,
     form: Form,
+    /// Of the entries of a window, before they are such.
+    positions: Vec<(u64, u64)>,
 }
 
 /// A range that is being read.
@@ -50,6 +55,7 @@ impl Reader {
             tree,
             pages,
             form,
+            positions: Vec::new(),
         }
     }
 
@@ -68,7 +74,7 @@ impl Reader {
         self.cursor.as_ref().is_some_and(at)
     }
 
-    /// Appends to `window`, ascending, the first entries of the range in the given direction, at most `len` of them; none
+    /// Appends to `window`, ascending, the first entries of the range in the given direction, `len` of them or some more; none
     /// if the range is empty. It goes on reading if `last`, at which the range begins, is what it has read last of a range
     /// that ends at the same place.
     pub(crate) fn window(
@@ -95,6 +101,7 @@ impl Reader {
             if dead == Dead::Skipped {
                 cursor.skip_dead();
             }
+            cursor.expect_entries(len);
             self.cursor = Some(Reading {
                 cursor,
                 way,
@@ -106,13 +113,19 @@ impl Reader {
             return;
         };
         let start = window.len();
-        while window.len() - start < len {
-            let Some(entry) = self.done(reading.cursor.next_entry()) else {
-                reading.is_over = true;
-                break;
-            };
-            window.push(self.form.of_run(&entry));
-        }
+        window.reserve(len.min(RESERVED_LEN_MAX));
+        let form = self.form;
+        let read = if let Form::Integers(_) = form {
+            self.positions.clear();
+            let read = reading.cursor.next_positions(len, &mut self.positions);
+            window.extend(self.positions.iter().map(|&(prefix, tie)| Entry::at(prefix, tie)));
+            read
+        } else {
+            reading
+                .cursor
+                .next_entries(len, |entry| window.push(form.of_run(&entry)))
+        };
+        reading.is_over = self.done(read) < len;
         reading.last = window[start..].last().or(last).cloned();
         self.cursor = Some(reading);
         if way == Way::Down {

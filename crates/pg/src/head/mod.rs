@@ -15,6 +15,8 @@
 //! all that is in use of a page. The directory has the least and the greatest key of each full page. A lookup reads the
 //! head page, then only full pages whose keys may match, each stretch by binary search.
 //!
+//! A session that meets the same head again and again keeps its entries in memory (`memory.rs`).
+//!
 //! From [`SEAL_SLOTS`] pages on that are not open, the session that has filled the last one *seals* them: it publishes their entries as a
 //! run of the tree, then takes the pages off the directory.
 //!
@@ -44,6 +46,7 @@
 //! 3. A full page that is not open is never changed, but that entries are marked.
 //! 4. `deletions` counts bulk deletions that have ended; it is counted up before the server is told of the end.
 
+mod memory;
 mod records;
 
 use std::ops::Range;
@@ -53,6 +56,7 @@ use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 use crate::index::Dead;
 use crate::key::{Entry, Form, INTEGER_LEN};
 use crate::pages::{PAYLOAD, PgPages};
+pub(crate) use memory::Sorted;
 use records::Records;
 
 const PAYLOAD_LEN: usize = PAYLOAD.end - PAYLOAD.start;
@@ -410,20 +414,31 @@ impl Head {
         Ok(())
     }
 
-    /// Appends to `found` the entries between two, inclusively, in no particular order; returns how many bulk deletions had
-    /// ended by then.
+    /// The entries between two, inclusively and ascending, and how many bulk deletions had ended by then.
     pub(crate) fn between(
         self,
         pages: &PgPages,
         from: &Entry,
         to: &Entry,
         dead: Dead,
-        found: &mut Vec<Entry>,
-    ) -> Result<u64> {
+    ) -> Result<(Sorted, u64)> {
+        let head = pages.read(self.page)?;
+        let found = memory::between(self, pages, &head, (from, to), dead)?;
+        Ok((found, long(&head, DELETIONS_AT)))
+    }
+
+    /// The entries between two, inclusively and ascending, read from the pages; `head` is the head page, latched.
+    fn read_between(
+        self,
+        pages: &PgPages,
+        head: &[u8],
+        (from, to): (&Entry, &Entry),
+        dead: Dead,
+    ) -> Result<Vec<Entry>> {
+        let mut found = Vec::new();
         let is_shown = |records: &Records<'_>, index| dead == Dead::Shown || !records.is_marked(index);
         let (first, last) = (from.borrowed(), to.borrowed());
-        let head = pages.read(self.page)?;
-        let records = self.head_records(&head)?;
+        let records = self.head_records(head)?;
         for index in 0..records.count() {
             let entry = records.get(index);
             let is_within = self.form.compare(entry, first).is_ge() && self.form.compare(entry, last).is_le();
@@ -431,7 +446,7 @@ impl Head {
                 found.push(self.form.owned(entry));
             }
         }
-        for slot in Directory::read(&head, self.page)?.slots {
+        for slot in Directory::read(head, self.page)?.slots {
             if slot.keys.0 > to.prefix || slot.keys.1 < from.prefix {
                 continue;
             }
@@ -449,7 +464,9 @@ impl Head {
                 }
             }
         }
-        Ok(long(&head, DELETIONS_AT))
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
     }
 
     /// Marks entries, ascending, that are in the head, unless a bulk deletion has ended since there were `deletions` of them

@@ -6,16 +6,18 @@ use std::ops::Range;
 use bedload_pages::{Error, PageId, Result};
 
 use super::{ENTRIES_AT, PAYLOAD_LEN, word};
-use crate::key::{Entry, EntryRef, Form, RECORD_HEADER_LEN};
+use crate::key::{Entry, EntryRef, Form, INTEGER_LEN, RECORD_HEADER_LEN};
 
 /// Set in the tie of a marked entry.
 const DEAD: u64 = 1 << 63;
 
-/// The entries of a page.
+/// The entries of a page, which are taken out of it one by one.
 pub(super) struct Records<'p> {
     form: Form,
-    /// Each entry, and where its record begins in the page.
-    entries: Vec<(EntryRef<'p>, usize)>,
+    payload: &'p [u8],
+    count: usize,
+    /// Where each record begins in the page, unless all are as long as those of integers.
+    starts: Vec<usize>,
     data_at: usize,
     end: usize,
 }
@@ -60,25 +62,57 @@ impl<'p> Records<'p> {
         if payload[..4] != tag || count > (PAYLOAD_LEN - data_at) / RECORD_HEADER_LEN {
             return Err(damaged());
         }
-        let mut entries = Vec::with_capacity(count);
-        let mut begin = data_at;
-        for _ in 0..count {
-            let rest = payload.get(begin..).ok_or_else(damaged)?;
-            let len = form.first_record_len(rest).ok_or_else(damaged)?;
-            let record = rest.get(..len).ok_or_else(damaged)?;
-            entries.push((form.entry_of_record(record).ok_or_else(damaged)?, begin));
-            begin += len;
-        }
-        Ok(Self {
+        let mut records = Self {
             form,
-            entries,
+            payload,
+            count,
+            starts: Vec::new(),
             data_at,
-            end: begin,
-        })
+            end: data_at,
+        };
+        if let Form::Integers(_) = form {
+            records.end += count * INTEGER_LEN;
+        } else {
+            records.starts.reserve_exact(count);
+            for _ in 0..count {
+                let rest = payload.get(records.end..).ok_or_else(damaged)?;
+                records.starts.push(records.end);
+                records.end += form.first_record_len(rest).ok_or_else(damaged)?;
+            }
+        }
+        if records.end > payload.len() {
+            return Err(damaged());
+        }
+        Ok(records)
     }
 
     pub(super) fn count(&self) -> usize {
-        self.entries.len()
+        self.count
+    }
+
+    /// Where a record begins in the page.
+    #[inline]
+    fn start(&self, index: usize) -> usize {
+        let of_integer = self.data_at + index * INTEGER_LEN;
+        self.starts.get(index).copied().unwrap_or(of_integer)
+    }
+
+    /// An entry with its mark.
+    #[inline]
+    fn marked(&self, index: usize) -> EntryRef<'p> {
+        let next = if index + 1 == self.count {
+            self.end
+        } else {
+            self.start(index + 1)
+        };
+        // Its length was looked at when the page was.
+        let entry = self.form.entry_of_record(&self.payload[self.start(index)..next]);
+        entry.unwrap_or(EntryRef {
+            prefix: 0,
+            tie: 0,
+            key: &[],
+            payload: &[],
+        })
     }
 
     /// Where the entries end.
@@ -93,15 +127,16 @@ impl<'p> Records<'p> {
 
     /// The byte of an entry that has its mark.
     pub(super) fn mark_at(&self, index: usize) -> usize {
-        self.entries[index].1 + self.form.tie_at() + 7
+        self.start(index) + self.form.tie_at() + 7
     }
 
     pub(super) fn is_marked(&self, index: usize) -> bool {
-        self.entries[index].0.tie & DEAD != 0
+        self.payload[self.mark_at(index)] & DEAD.to_be_bytes()[0] != 0
     }
 
+    #[inline]
     pub(super) fn get(&self, index: usize) -> EntryRef<'p> {
-        let entry = self.entries[index].0;
+        let entry = self.marked(index);
         EntryRef {
             tie: entry.tie & !DEAD,
             ..entry

@@ -22,6 +22,7 @@ use std::slice;
 use pgrx::pg_sys;
 
 use super::header::PAGE_LEN;
+use super::recent;
 
 /// How a page is latched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +46,18 @@ impl Pin {
         block: pg_sys::BlockNumber,
     ) -> Self {
         let mode = pg_sys::ReadBufferMode::RBM_NORMAL;
+        let is_main = fork == pg_sys::ForkNumber::MAIN_FORKNUM;
         // SAFETY: the caller's.
-        Self(unsafe { pg_sys::ReadBufferExtended(relation, fork, block, mode, std::ptr::null_mut()) })
+        unsafe {
+            if is_main && let Some(buffer) = recent::pin(relation, block) {
+                return Self(buffer);
+            }
+            let buffer = pg_sys::ReadBufferExtended(relation, fork, block, mode, std::ptr::null_mut());
+            if is_main {
+                recent::note(relation, block, buffer);
+            }
+            Self(buffer)
+        }
     }
 
     /// Takes over a pin.

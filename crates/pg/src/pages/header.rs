@@ -100,6 +100,11 @@ pub(crate) fn life(page: &[u8]) -> Option<Life> {
     })
 }
 
+/// Where the log record of the last logged change of the page ends.
+pub(super) fn version(page: &[u8]) -> u64 {
+    long(page, 0)
+}
+
 /// The life of the page, which a tree has asked for.
 pub(super) fn life_of(page: &[u8], id: PageId) -> Result<Life> {
     life(page).ok_or(Error::Corrupt {

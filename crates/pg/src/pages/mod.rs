@@ -20,7 +20,9 @@
 //! 6. *Retirement.* A page is handed out again when nobody has it pinned. It may still be named by a list of runs that a
 //!    reader has copied, on this server or, as replay waits for no reader, on a standby: what it finds there says to which
 //!    run it belongs.
-//! 7. *State.* The store itself remembers nothing but the length of the file.
+//! 7. *State.* The store itself remembers the length of the file. The process remembers tops of runs by
+//!    names that are never used twice (`memory.rs`), and buffers of pages, which the server looks at
+//!    again (`recent.rs`).
 //!
 //! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an error of the
 //! server, which ends the transaction. What is damaged on a page is an [`Error`].
@@ -37,19 +39,23 @@
 mod batch;
 mod buffer;
 mod header;
+mod memory;
+mod recent;
 mod recycle;
 mod run_writer;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::Arc;
 
-use bedload_pages::{Error, PageId, PageRead, PageStore, Reserved, Result, VacuumStore};
+use bedload_pages::{Error, PageId, PageRead, PageStore, Reserved, Result, RunLife, VacuumStore};
 use pgrx::pg_sys;
 
+use crate::compat;
 use batch::PgBatch;
-pub(crate) use buffer::Mode;
-use buffer::{Latch, Pin};
+use buffer::Pin;
+pub(crate) use buffer::{Latch, Mode};
 pub(crate) use header::{Life, PAYLOAD, PAYLOAD_LEN, State, life};
 pub(crate) use recycle::Named;
 use run_writer::PgRunWriter;
@@ -125,6 +131,17 @@ impl PgPages {
         self.relation
     }
 
+    /// Forgets what this process remembers of pages, as the relation's file begins again with the same name.
+    pub(crate) fn forget(&self) {
+        memory::forget(self.file());
+    }
+
+    /// The name of the relation's file.
+    pub(crate) fn file(&self) -> compat::FileName {
+        // SAFETY: the relation is open.
+        unsafe { compat::file_of(self.relation) }
+    }
+
     pub(crate) fn is_initial(&self) -> bool {
         self.fork == pg_sys::ForkNumber::INIT_FORKNUM
     }
@@ -166,14 +183,14 @@ impl PgPages {
     }
 
     /// Whether changes of the relation are logged: PostgreSQL's `RelationNeedsWAL`.
-    fn needs_wal(&self) -> bool {
+    pub(crate) fn needs_wal(&self) -> bool {
         if self.is_initial() {
             return true;
         }
         // SAFETY: the relation is open, so its descriptor and its `pg_class` row are valid.
         let (relation, class) = unsafe { (&*self.relation, &*(*self.relation).rd_rel) };
         let is_new = relation.rd_createSubid != INVALID_SUBTRANSACTION
-            || crate::compat::subtransaction_of_file(relation) != INVALID_SUBTRANSACTION;
+            || compat::subtransaction_of_file(relation) != INVALID_SUBTRANSACTION;
         // SAFETY: set when the server started.
         let wal_level = unsafe { pg_sys::wal_level };
         class.relpersistence.cast_unsigned() == pg_sys::RELPERSISTENCE_PERMANENT
@@ -189,6 +206,13 @@ fn next_transaction() -> u64 {
 
 /// The payload of a page latched shared.
 pub(crate) struct PgGuard(Latch);
+
+impl PgGuard {
+    /// Which state of the page this is: that of its last change that was logged.
+    pub(crate) fn version(&self) -> u64 {
+        header::version(self.0.page())
+    }
+}
 
 impl Deref for PgGuard {
     type Target = [u8];
@@ -249,6 +273,14 @@ impl PageRead for PgPages {
                 unsafe { pg_sys::PrefetchBuffer(self.relation, pg_sys::ForkNumber::MAIN_FORKNUM, block) };
             }
         }
+    }
+
+    fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
+        memory::recall(self.file(), page, run)
+    }
+
+    fn remember(&self, page: PageId, run: RunLife, found: &Arc<[u64]>) {
+        memory::remember(self.file(), page, run, found);
     }
 }
 

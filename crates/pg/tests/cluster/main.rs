@@ -17,6 +17,7 @@ mod head;
 mod installation;
 mod leftovers;
 mod plans;
+mod reads;
 mod refusals;
 mod rows;
 mod scans;

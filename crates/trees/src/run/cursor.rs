@@ -1,12 +1,14 @@
 //! Ranges of a run, in either direction.
 
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
-use super::Run;
+use super::builder::ChildRow;
 use super::columns::RunColumns;
 use super::entry::RunEntry;
 use super::page::RunPage;
 use super::reader::{RunReader, child_at};
+use super::{Run, RunEdge};
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
@@ -41,7 +43,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
 
 /// A cursor unpacks so few entries of its first leaf at first, and then more and more at a time: a short range should not
 /// pay for all of a leaf.
-const FIRST_WINDOW: usize = 8;
+const FIRST_WINDOW: usize = 4;
 /// By how much more.
 const WINDOW_GROWTH: usize = 4;
 
@@ -59,6 +61,8 @@ pub struct RunCursor<O, L, S> {
     end: usize,
     /// The present leaf, and which of its entries are to be unpacked later.
     leaf: Option<(PageId, Range<usize>)>,
+    /// Whether the range ends in the leaf that was looked at last.
+    ends_here: bool,
     /// How many are unpacked next.
     window: usize,
     skips_dead: bool,
@@ -113,6 +117,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             next: 0,
             end: 0,
             leaf: None,
+            ends_here: false,
             window: FIRST_WINDOW,
             skips_dead: false,
             ahead: ReadAhead::default(),
@@ -184,10 +189,123 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
         &self.reader.run
     }
 
+    /// Unpacks about so many entries at first, if they are more than by default.
+    pub(crate) fn expect_entries(&mut self, entries: usize) {
+        self.window = self.window.max(entries);
+    }
+
     /// Unpacks whole leaves from now on, and fetches as far ahead as ever: for who is going to read them all.
     pub(super) fn expect_whole_leaves(&mut self) {
         self.window = usize::MAX;
         self.ahead = ReadAhead::at_once();
+    }
+
+    /// Shows up to `most` entries at hand to `visit` and passes them, as long as they come before a limit, be it by their
+    /// prefixes alone where these are not exact; returns how many. Fills nothing.
+    pub(crate) fn pass_before(
+        &mut self,
+        limit: Option<RunEdge>,
+        most: usize,
+        mut visit: impl FnMut(RunEntry<'_, O, L>),
+    ) -> usize {
+        let is_exact = self.reader.order.prefix_is_exact();
+        let (start, end) = (self.next, self.end);
+        let most = most.min(end - start);
+        let mut count = 0;
+        while count < most {
+            let index = if self.is_ascending {
+                start + count
+            } else {
+                end - 1 - count
+            };
+            let entry = self.entry_at(index);
+            if let Some(limit) = limit {
+                let edge = RunEdge {
+                    prefix: entry.prefix(),
+                    tie: if is_exact { entry.tie() } else { limit.tie },
+                };
+                if !(if self.is_ascending {
+                    edge < limit
+                } else {
+                    edge > limit
+                }) {
+                    break;
+                }
+            }
+            visit(entry);
+            count += 1;
+        }
+        if self.is_ascending {
+            self.next += count;
+        } else {
+            self.end -= count;
+        }
+        count
+    }
+
+    /// The last entry at hand in the cursor's direction; `None` if there is none, or if the range has no others behind it.
+    pub(crate) fn last_at_hand(&self) -> Option<RunEdge> {
+        let last = if self.is_ascending {
+            self.end.checked_sub(1)
+        } else {
+            Some(self.next)
+        };
+        let is_last = self.ends_here && self.leaf.is_none();
+        last.filter(|_| !is_last && self.next < self.end)
+            .map(|index| self.edge_at(index))
+    }
+
+    /// The entry that comes next, if one is at hand.
+    pub(crate) fn edge(&self) -> Option<RunEdge> {
+        (self.next < self.end).then(|| self.edge_at(self.head()))
+    }
+
+    fn edge_at(&self, index: usize) -> RunEdge {
+        RunEdge {
+            prefix: self.columns.prefix(index),
+            tie: self.columns.tie(&self.reader.shape, index),
+        }
+    }
+
+    /// Passes the entries at hand up to `last`, inclusively, and before `unread`, and appends their prefixes and ties in
+    /// the cursor's direction.
+    pub(crate) fn pass_positions(
+        &mut self,
+        last: Option<RunEdge>,
+        unread: Option<RunEdge>,
+        positions: &mut Vec<(u64, u64)>,
+    ) {
+        let is_passed = |edge: RunEdge| {
+            if self.is_ascending {
+                last.is_none_or(|last| edge <= last) && unread.is_none_or(|unread| edge < unread)
+            } else {
+                last.is_none_or(|last| edge >= last) && unread.is_none_or(|unread| edge > unread)
+            }
+        };
+        let (mut low, mut high) = (self.next, self.end);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            // Those that are passed come first if it ascends, and last if it descends.
+            if is_passed(self.edge_at(middle)) == self.is_ascending {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let passed = if self.is_ascending {
+            std::mem::replace(&mut self.next, low)..low
+        } else {
+            low..std::mem::replace(&mut self.end, low)
+        };
+        let prefixes = self.columns.numbers[0][passed.clone()].iter().copied();
+        if !self.reader.shape.ties {
+            positions.extend(prefixes.map(|prefix| (prefix, 0)));
+        } else if self.is_ascending {
+            positions.extend(prefixes.zip(self.columns.numbers[1][passed].iter().copied()));
+        } else {
+            let ties = self.columns.numbers[1][passed].iter().copied();
+            positions.extend(prefixes.zip(ties).rev());
+        }
     }
 
     /// Sees to it that the present leaf has an entry to give; `false` at the end of the range.
@@ -321,6 +439,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             Some((_, left)) => left,
             None => {
                 let (begin, end) = self.ranks(&page)?;
+                self.ends_here = if self.is_ascending {
+                    end < page.count()
+                } else {
+                    begin > 0
+                };
                 begin..end
             }
         };
@@ -344,6 +467,11 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
 
     fn enter_node(&mut self, id: PageId, level: u8) -> Result<()> {
         let reader = &self.reader;
+        let is_kept = id == reader.run.root && reader.order.prefix_is_exact();
+        let life = (reader.run.first_page, reader.run.generation);
+        if is_kept && let Some(top) = reader.store.recall(id, life) {
+            return self.enter_top(&Top(&top), id, level);
+        }
         let guard = reader.store.read(id)?;
         let page = RunPage::parse(&guard, &reader.child_shape, id, &reader.name(), level)?;
         let (begin, end) = self.ranks(&page)?;
@@ -359,10 +487,44 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             Some(slot) => Some((child_at(&page, id, slot)?, level - 1)),
             None => None,
         };
-        self.ahead.enter_node();
+        if is_kept && page.count() <= TOP_MAX && !(0..page.count()).any(|slot| page.is_dead(slot)) {
+            reader.store.remember(id, life, &Top::of(&page, id)?);
+        }
         drop(guard);
+        self.go_down(id, level, slots)
+    }
+
+    /// Enters the node at the top as the store remembers it. Its first child may be one that has only dead entries by now.
+    fn enter_top(&mut self, top: &Top<'_>, id: PageId, level: u8) -> Result<()> {
+        let rank = |point: &PointBuf, counts_equal: bool| top.rank((point.prefix, point.tie), counts_equal);
+        let begin = match &self.from {
+            Bound::Unbounded => 0,
+            Bound::Included(from) => rank(from, false),
+            Bound::Excluded(from) => rank(from, true),
+        };
+        let end = match &self.to {
+            Bound::Unbounded => top.count(),
+            Bound::Included(to) => rank(to, true),
+            Bound::Excluded(to) => rank(to, false),
+        };
+        let mut slots = begin.saturating_sub(1)..end.max(begin);
+        let first = if self.is_ascending {
+            slots.next()
+        } else {
+            slots.next_back()
+        };
+        self.first = match first {
+            Some(slot) => Some((top.child(slot, id)?, level - 1)),
+            None => None,
+        };
+        self.go_down(id, level, slots)
+    }
+
+    /// Goes on with the first child of a node, and these slots of it later.
+    fn go_down(&mut self, node: PageId, level: u8, slots: Range<usize>) -> Result<()> {
+        self.ahead.enter_node();
         self.way.push(Children {
-            node: id,
+            node,
             level,
             slots,
             pages: Vec::new(),
@@ -373,5 +535,54 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             self.take_children()?;
         }
         Ok(())
+    }
+}
+
+/// The most children of a node that a store is to remember.
+const TOP_MAX: usize = 1024;
+
+/// The node at the top of a run as a store remembers it, of an order whose prefixes are exact: the prefixes of its entries, their
+/// ties, their children.
+struct Top<'t>(&'t [u64]);
+
+impl Top<'_> {
+    fn of(page: &RunPage<'_, ChildRow>, id: PageId) -> Result<Arc<[u64]>> {
+        let slots = 0..page.count();
+        let mut top: Vec<u64> = slots.clone().map(|slot| page.prefix(slot)).collect();
+        top.extend(slots.clone().map(|slot| page.tie(slot)));
+        for slot in slots {
+            top.push(child_at(page, id, slot)?.get().into());
+        }
+        Ok(top.into())
+    }
+
+    fn count(&self) -> usize {
+        self.0.len() / 3
+    }
+
+    /// How many entries lie before one, or at it if such an entry counts.
+    fn rank(&self, (prefix, tie): (u64, u64), counts_equal: bool) -> usize {
+        let (prefixes, rest) = self.0.split_at(self.count());
+        let (mut low, mut high) = (0, prefixes.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let order = (prefixes[middle], rest[middle]).cmp(&(prefix, tie));
+            if order.is_lt() || (counts_equal && order.is_eq()) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    fn child(&self, slot: usize, page: PageId) -> Result<PageId> {
+        let child = self.0.get(2 * self.count() + slot);
+        child
+            .and_then(|&child| PageId::new(u32::try_from(child).ok()?))
+            .ok_or(Error::Corrupt {
+                page,
+                reason: "a child is none that it can have",
+            })
     }
 }

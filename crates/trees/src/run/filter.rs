@@ -18,6 +18,8 @@
 //! The pages of bits are numbered in the order of the hashes they are for. Above them stand pages of page ids, each full
 //! but the last, up to a level of one page.
 
+use std::sync::Arc;
+
 use super::page::RunName;
 use bedload_pages::{Error, PageId, PageRead, Result, RunWriter};
 
@@ -174,7 +176,16 @@ impl Filter {
         let part = part_of(hash, parts);
         let fan_out = fan_out(store.payload_len());
         let mut id = self.root;
-        for level in (1..=levels_above(parts, fan_out)).rev() {
+        let mut levels = levels_above(parts, fan_out);
+        if levels == 1 {
+            let top = self.top(store, run)?;
+            let bits = top
+                .get(part)
+                .and_then(|&bits| PageId::new(u32::try_from(bits).ok()?));
+            id = bits.ok_or(missing_child(id))?;
+            levels = 0;
+        }
+        for level in (1..=levels).rev() {
             let below = fan_out.pow(u32::from(level) - 1);
             let guard = store.read(id)?;
             let children: &[[u8; ID_LEN]] = content(&guard, id, run, level)?;
@@ -184,6 +195,20 @@ impl Filter {
         let blocks: &[[u8; BLOCK_LEN]] = content(&guard, id, run, 0)?;
         let block = &blocks[block_of(hash, blocks.len())];
         Ok(bits_of(hash).all(|(byte, bit)| block[byte] & bit != 0))
+    }
+
+    /// The pages of bits, which the page at the top names, as the store remembers them.
+    fn top(&self, store: &impl PageRead, run: &RunName) -> Result<Arc<[u64]>> {
+        let life = (run.first_page, run.generation);
+        if let Some(known) = store.recall(self.root, life) {
+            return Ok(known);
+        }
+        let guard = store.read(self.root)?;
+        let ids: &[[u8; ID_LEN]] = content(&guard, self.root, run, 1)?;
+        let found = (0..ids.len()).map(|slot| Ok(child_at(ids, slot, self.root)?.get().into()));
+        let found: Arc<[u64]> = found.collect::<Result<_>>()?;
+        store.remember(self.root, life, &found);
+        Ok(found)
     }
 
     /// All its pages.
@@ -213,10 +238,14 @@ fn child_at(children: &[[u8; ID_LEN]], slot: usize, id: PageId) -> Result<PageId
         .get(slot)
         .and_then(|bytes| PageId::new(u32::from_le_bytes(*bytes)))
         .filter(|&child| child != id)
-        .ok_or(Error::Corrupt {
-            page: id,
-            reason: "a child of its filter is missing",
-        })
+        .ok_or(missing_child(id))
+}
+
+fn missing_child(page: PageId) -> Error {
+    Error::Corrupt {
+        page,
+        reason: "a child of its filter is missing",
+    }
 }
 
 /// Levels of page ids above so many pages of bits.

@@ -8,6 +8,24 @@ use super::Scan;
 use crate::index::Index;
 use crate::key::{Entry, Form};
 
+/// Bytes of a page of the visibility map before its bits.
+const MAP_HEADER_LEN: u32 = 24;
+const _: () = assert!(size_of::<pg_sys::PageHeaderData>() == MAP_HEADER_LEN as usize);
+/// Each block of the table has two bits, of which the lower says that its rows are visible to all.
+const BLOCKS_PER_BYTE: u32 = 4;
+const BLOCKS_PER_PAGE: u32 = (pg_sys::BLCKSZ - MAP_HEADER_LEN) * BLOCKS_PER_BYTE;
+
+/// Where the visibility map says whether all rows of a block are visible to all: its page, a byte of it, and the bit
+/// (`visibilitymap.c`). The server's own function looks it up anew for each row.
+fn place_in_map(block: u32) -> (u32, usize, u8) {
+    let in_page = block % BLOCKS_PER_PAGE;
+    (
+        block / BLOCKS_PER_PAGE,
+        (MAP_HEADER_LEN + in_page / BLOCKS_PER_BYTE) as usize,
+        1 << (2 * (in_page % BLOCKS_PER_BYTE)),
+    )
+}
+
 impl Scan {
     /// Appends which entries of a window have rows that are visible to all; nothing if that is not known.
     ///
@@ -37,20 +55,31 @@ impl Scan {
         if is_standby || (!self.pending.is_empty() && self.deletions != deletions) {
             return;
         }
-        let mut last = None;
-        is_visible.extend(window.iter().map(|entry| {
-            let block = entry.block();
-            if let Some((same, is_visible)) = last
-                && same == block
-            {
-                return is_visible;
+        is_visible.reserve(window.len());
+        let mut map = None;
+        for entry in window {
+            let (page, byte, bit) = place_in_map(entry.block());
+            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`, and until it is asked for
+            // another page.
+            unsafe {
+                let pinned = match map {
+                    Some((pinned_page, pinned)) if pinned_page == page => pinned,
+                    _ => {
+                        pg_sys::visibilitymap_get_status(table, entry.block(), &raw mut self.map);
+                        let pinned = if self.map == pg_sys::InvalidBuffer.cast_signed() {
+                            std::ptr::null_mut()
+                        } else {
+                            pg_sys::BufferGetPage(self.map)
+                        };
+                        map = Some((page, pinned));
+                        pinned
+                    }
+                };
+                // A map that has no such page says of none of its rows that they are visible.
+                is_visible
+                    .push(!pinned.is_null() && pinned.cast::<u8>().add(byte).read_volatile() & bit != 0);
             }
-            // SAFETY: the table is open; the pin on the map's page is given up by `amendscan`.
-            let bits = unsafe { pg_sys::visibilitymap_get_status(table, block, &raw mut self.map) };
-            let is_visible = u32::from(bits) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0;
-            last = Some((block, is_visible));
-            is_visible
-        }));
+        }
         // SAFETY: the index is open.
         if unsafe { Index::open(index) }.deletions() != deletions {
             is_visible.clear();
@@ -78,15 +107,19 @@ impl Scan {
         }
     }
 
-    /// Puts the entry into the descriptor as a tuple of the index.
+    /// Puts the entry that the scan is at into the descriptor as a tuple of the index.
     ///
     /// # Safety
     ///
     /// As for [`Scan::sees_row`].
-    pub(super) unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc, entry: &Entry) {
+    pub(super) unsafe fn form_tuple(&mut self, descriptor: pg_sys::IndexScanDesc) {
+        let Some(entry) = self.position.entry() else {
+            return;
+        };
         let Form::Integers(kind) = self.form else {
+            let entry = entry.clone();
             // SAFETY: the caller's.
-            return unsafe { self.form_tuple_of_columns(descriptor, entry) };
+            return unsafe { self.form_tuple_of_columns(descriptor, &entry) };
         };
         let value = entry.integer();
         // Of kinds that cannot be returned no column is asked for.

@@ -21,8 +21,9 @@ use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use crate::compat;
 use crate::error::fail;
+use crate::head::Sorted;
 use crate::index::{Dead, Index, Way};
-use crate::key::{Entry, Form, KeyRange};
+use crate::key::{Entry, Form};
 use crate::pending;
 use crate::reader::Reader;
 use search::Search;
@@ -36,7 +37,7 @@ struct Scan {
     reader: Option<Reader>,
     search: Search,
     /// What waits in this process and what the head of the index has, as it was when the scan began, within the ranges.
-    pending: Vec<Entry>,
+    pending: Sorted,
     position: Position,
     marked: Option<Position>,
     /// The most entries of the next window: small at first, as many scans end soon.
@@ -64,8 +65,11 @@ struct Scan {
 /// Entries that do not match between two looks for a cancelled statement.
 const INTERRUPT_ENTRIES: u32 = 1024;
 const WINDOW_LEN_MIN: usize = 4;
+/// The first window of a range that has two ends, which most queries read to its end.
+const WINDOW_LEN_BOUNDED: usize = 256;
 const WINDOW_GROWTH: usize = 4;
-const WINDOW_LEN_MAX: usize = 8192;
+/// As many as the processor's nearer caches hold.
+const WINDOW_LEN_MAX: usize = 1024;
 
 /// Where a scan is. Cheap to copy, for marks.
 #[derive(Clone)]
@@ -81,12 +85,13 @@ struct Position {
     is_visible: Rc<Vec<bool>>,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// At either end: the direction will tell.
     Unbegun,
     Below,
-    At(Entry),
+    /// At an entry of the window.
+    At,
     Above,
 }
 
@@ -98,6 +103,14 @@ impl Position {
             window: Rc::default(),
             at: 0,
             is_visible: Rc::default(),
+        }
+    }
+
+    /// The entry that it is at.
+    fn entry(&self) -> Option<&Entry> {
+        match self.place {
+            Place::At => self.window.get(self.at),
+            _ => None,
         }
     }
 
@@ -130,27 +143,32 @@ impl Scan {
         if let Some(reader) = &mut self.reader {
             reader.reset();
         }
-        let mut recent = Vec::new();
+        let mut recent = Sorted::default();
         if let Some((from, to)) = search.hull() {
-            recent = pending::between(index, &from, &to);
+            let mut waiting = pending::between(index, from, to);
             // SAFETY: the caller's.
             let index = unsafe { Index::open(index) };
-            let (in_head, deletions) = index.head_between(&from, &to, self.dead);
-            self.deletions = deletions;
-            if !in_head.is_empty() {
-                recent.extend(in_head);
-                recent.sort();
-                recent.dedup();
+            (recent, self.deletions) = index.head_between(from, to, self.dead);
+            if !waiting.is_empty() {
+                waiting.extend_from_slice(&recent);
+                waiting.sort();
+                waiting.dedup();
+                recent = waiting.into();
             }
-            if search.ranges.len() > 1 {
-                recent.retain(|entry| search.has(entry));
+            if search.ranges.len() > 1 && !recent.is_empty() {
+                let within = recent.iter().filter(|entry| search.has(entry));
+                recent = within.cloned().collect::<Vec<_>>().into();
             }
         }
+        self.window_len = if search.is_bounded {
+            WINDOW_LEN_BOUNDED
+        } else {
+            WINDOW_LEN_MIN
+        };
         self.search = search;
         self.pending = recent;
         self.position.reset(Place::Unbegun);
         self.marked = None;
-        self.window_len = WINDOW_LEN_MIN;
     }
 
     /// Has later scans pass over the entries whose rows this one has found dead.
@@ -172,22 +190,29 @@ impl Scan {
         index.hint_dead(&in_head, &in_tree, self.deletions_of_window);
     }
 
-    /// The next entry in the direction that matches; `None` behind the last. `table` is null but for index-only scans.
+    /// Goes to the next entry in the direction that matches; `false` behind the last. `table` is null but for index-only
+    /// scans.
     ///
     /// # Safety
     ///
     /// The index and the table are open and locked.
-    unsafe fn next(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) -> Option<Entry> {
-        let last = self.search.ranges.len().checked_sub(1)?;
+    unsafe fn next(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) -> bool {
+        let Some(last) = self.search.ranges.len().checked_sub(1) else {
+            return false;
+        };
         if self.position.place == Place::Unbegun {
             self.position.range = if way == Way::Up { 0 } else { last };
         }
         let mut passed = 0_u32;
         loop {
             // SAFETY: the caller's.
-            if let Some(entry) = unsafe { self.next_in_range(index, table, way) } {
-                if self.search.matches(&entry) {
-                    return Some(entry);
+            if unsafe { self.next_in_range(index, table, way) } {
+                if self
+                    .position
+                    .entry()
+                    .is_some_and(|entry| self.search.matches(entry))
+                {
+                    return true;
                 }
                 passed = passed.wrapping_add(1);
                 if passed.is_multiple_of(INTERRUPT_ENTRIES) {
@@ -205,55 +230,39 @@ impl Scan {
                     position.range -= 1;
                     position.reset(Place::Above);
                 }
-                _ => return None,
+                _ => return false,
             }
         }
     }
 
-    /// The next entry of the present range in the direction; `None` behind the last.
+    /// Goes to the next entry of the present range in the direction; `false` behind the last.
     ///
     /// # Safety
     ///
     /// As for [`Scan::next`].
-    unsafe fn next_in_range(
-        &mut self,
-        index: pg_sys::Relation,
-        table: pg_sys::Relation,
-        way: Way,
-    ) -> Option<Entry> {
+    #[inline]
+    unsafe fn next_in_range(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) -> bool {
         let position = &mut self.position;
-        let entry = match (&position.place, way) {
-            (Place::Above, Way::Up) | (Place::Below, Way::Down) => return None,
-            (Place::At(_), Way::Up) if position.at + 1 < position.window.len() => {
-                position.at += 1;
-                position.window[position.at].clone()
-            }
-            (Place::At(_), Way::Down) if position.at > 0 => {
-                position.at -= 1;
-                position.window[position.at].clone()
-            }
-            (place, way) => {
-                let place = place.clone();
-                let range = self.search.ranges.get(position.range)?.clone();
+        match (position.place, way) {
+            (Place::Above, Way::Up) | (Place::Below, Way::Down) => return false,
+            (Place::At, Way::Up) if position.at + 1 < position.window.len() => position.at += 1,
+            (Place::At, Way::Down) if position.at > 0 => position.at -= 1,
+            _ => {
                 // SAFETY: the caller's.
-                unsafe { self.next_window(index, table, range, place, way) };
+                unsafe { self.next_window(index, table, way) };
                 let position = &mut self.position;
-                position.at = match way {
-                    Way::Up => 0,
-                    Way::Down => position.window.len().saturating_sub(1),
-                };
-                let Some(entry) = position.window.get(position.at) else {
+                let Some(last) = position.window.len().checked_sub(1) else {
                     position.reset(match way {
                         Way::Up => Place::Above,
                         Way::Down => Place::Below,
                     });
-                    return None;
+                    return false;
                 };
-                entry.clone()
+                position.place = Place::At;
+                position.at = if way == Way::Up { 0 } else { last };
             }
-        };
-        self.position.place = Place::At(entry.clone());
-        Some(entry)
+        }
+        true
     }
 
     /// Has the window be that which follows the place in the direction.
@@ -261,26 +270,20 @@ impl Scan {
     /// # Safety
     ///
     /// As for [`Scan::next`].
-    unsafe fn next_window(
-        &mut self,
-        index: pg_sys::Relation,
-        table: pg_sys::Relation,
-        range: KeyRange,
-        place: Place,
-        way: Way,
-    ) {
+    unsafe fn next_window(&mut self, index: pg_sys::Relation, table: pg_sys::Relation, way: Way) {
         // SAFETY: the caller's.
         unsafe { self.hint_killed(index) };
+        let last = self.position.entry().cloned();
         let mut window = std::mem::take(emptied(&mut self.position.window));
         let mut is_visible = std::mem::take(emptied(&mut self.position.is_visible));
-        if !self.is_over(&place, way) {
+        if !self.is_over(last.as_ref(), way) {
             // SAFETY: the caller's.
             unsafe {
-                self.deletions_of_window = match place {
+                self.deletions_of_window = match self.position.place {
                     Place::Unbegun => self.deletions,
                     _ => Index::open(index).deletions(),
                 };
-                self.window(index, range, (place, way), &mut window);
+                self.window(index, self.position.range, (last, way), &mut window);
                 if !table.is_null() {
                     self.visible_to_all(index, table, &window, &mut is_visible);
                 }
@@ -290,32 +293,34 @@ impl Scan {
         *emptied(&mut self.position.is_visible) = is_visible;
     }
 
-    /// Whether it is known that nothing follows a place in the direction.
-    fn is_over(&self, place: &Place, way: Way) -> bool {
-        match (&self.reader, place) {
-            (Some(reader), Place::At(last)) => self.pending.is_empty() && reader.is_over(way, last),
+    /// Whether it is known that nothing follows an entry in the direction.
+    fn is_over(&self, last: Option<&Entry>, way: Way) -> bool {
+        match (&self.reader, last) {
+            (Some(reader), Some(last)) => self.pending.is_empty() && reader.is_over(way, last),
             _ => false,
         }
     }
 
-    /// Appends the entries that follow the place in the direction, ascending: a stretch of the index, and what waits
-    /// between. So many bulk deletions as `deletions_of_window` had ended before any of them was read.
+    /// Appends the entries of a range that follow an entry, or its end, in the direction, ascending: a stretch of the index,
+    /// and what waits between. So many bulk deletions as `deletions_of_window` had ended before any of them was read.
     ///
     /// # Safety
     ///
-    /// The index is open and locked.
+    /// The index is open and locked; the search has the range.
     unsafe fn window(
         &mut self,
         index: pg_sys::Relation,
-        range: KeyRange,
-        (place, way): (Place, Way),
+        range: usize,
+        (last, way): (Option<Entry>, Way),
         window: &mut Vec<Entry>,
     ) {
-        let (mut from, mut to) = (Bound::Included(range.0), Bound::Included(range.1));
-        let mut last = None;
-        match (place, way) {
-            (Place::At(entry), Way::Up) => (from, last) = (Bound::Excluded(entry.clone()), Some(entry)),
-            (Place::At(entry), Way::Down) => (to, last) = (Bound::Excluded(entry.clone()), Some(entry)),
+        let Some((from, to)) = self.search.ranges.get(range) else {
+            return;
+        };
+        let (mut from, mut to) = (Bound::Included(from), Bound::Included(to));
+        match (&last, way) {
+            (Some(entry), Way::Up) => from = Bound::Excluded(entry),
+            (Some(entry), Way::Down) => to = Bound::Excluded(entry),
             _ => {}
         }
         // SAFETY: the caller's; the relation stays open until the scan has ended.
@@ -325,30 +330,36 @@ impl Scan {
             reader.reset();
             self.deletions_of_reader = self.deletions_of_window;
         }
-        let range = (from.as_ref(), to.as_ref());
-        reader.window(range, (way, last.as_ref()), self.dead, self.window_len, window);
+        reader.window(
+            (from, to),
+            (way, last.as_ref()),
+            self.dead,
+            self.window_len,
+            window,
+        );
         self.window_len = (self.window_len * WINDOW_GROWTH).min(WINDOW_LEN_MAX);
         if self.pending.is_empty() {
             return;
         }
         // What waits beyond the stretch comes with the next one, which may begin before it.
         match (way, window.first(), window.last()) {
-            (Way::Up, _, Some(last)) => to = Bound::Included(last.clone()),
-            (Way::Down, Some(first), _) => from = Bound::Included(first.clone()),
+            (Way::Up, _, Some(last)) => to = Bound::Included(last),
+            (Way::Down, Some(first), _) => from = Bound::Included(first),
             _ => {}
         }
-        let start = self.pending.partition_point(|entry| match &from {
+        let pending = &self.pending;
+        let start = pending.partition_point(|entry| match from {
             Bound::Included(from) => entry < from,
             Bound::Excluded(from) => entry <= from,
             Bound::Unbounded => false,
         });
-        let end = self.pending.partition_point(|entry| match &to {
+        let end = pending.partition_point(|entry| match to {
             Bound::Included(to) => entry <= to,
             Bound::Excluded(to) => entry < to,
             Bound::Unbounded => true,
         });
         if start < end {
-            window.extend_from_slice(&self.pending[start..end]);
+            window.extend_from_slice(&pending[start..end]);
             window.sort();
             // What waited when the scan began may have been published since.
             window.dedup();
@@ -376,7 +387,7 @@ pub(super) unsafe extern "C-unwind" fn ambeginscan(
             form,
             reader: None,
             search: Search::default(),
-            pending: Vec::new(),
+            pending: Sorted::default(),
             position: Position::new(Place::Unbegun),
             marked: None,
             window_len: WINDOW_LEN_MIN,
@@ -459,7 +470,7 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let way = if is_down { Way::Down } else { Way::Up };
         (*descriptor).xs_recheck = scan.form.is_lossy();
         if (*descriptor).kill_prior_tuple
-            && let Place::At(entry) = &scan.position.place
+            && let Some(entry) = scan.position.entry()
         {
             scan.killed.push(entry.clone());
         }
@@ -469,18 +480,20 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         } else {
             std::ptr::null_mut()
         };
-        while let Some(entry) = scan.next(index, table, way) {
+        while scan.next(index, table, way)
+            && let Some(entry) = scan.position.entry()
+        {
             (*descriptor).xs_heaptid = entry.address();
             if !is_index_only {
                 return true;
             }
             let is_visible = scan.position.is_visible.get(scan.position.at) == Some(&true);
             if is_visible || scan.sees_row(descriptor) {
-                scan.form_tuple(descriptor, &entry);
+                scan.form_tuple(descriptor);
                 return true;
             }
             if (*descriptor).kill_prior_tuple {
-                scan.killed.push(entry);
+                scan.killed.extend(scan.position.entry().cloned());
             }
         }
         false
@@ -498,15 +511,17 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
         let mut count = 0;
         let mut addresses = Vec::new();
         let mut window = Vec::new();
-        for range in scan.search.ranges.clone() {
-            let mut place = Place::Unbegun;
+        for range in 0..scan.search.ranges.len() {
+            let mut last = None;
             loop {
                 window.clear();
-                if !scan.is_over(&place, Way::Up) {
-                    scan.window(index, range.clone(), (place, Way::Up), &mut window);
+                if !scan.is_over(last.as_ref(), Way::Up) {
+                    scan.window(index, range, (last, Way::Up), &mut window);
                 }
-                let Some(last) = window.last() else { break };
-                place = Place::At(last.clone());
+                last = window.last().cloned();
+                if last.is_none() {
+                    break;
+                }
                 addresses.clear();
                 let matching = window.iter().filter(|entry| scan.search.matches(entry));
                 addresses.extend(matching.map(Entry::address));
@@ -527,7 +542,7 @@ pub(super) unsafe extern "C-unwind" fn amendscan(descriptor: pg_sys::IndexScanDe
     // SAFETY: the index is open and locked.
     unsafe { scan.hint_killed(index) };
     scan.reader = None;
-    scan.pending = Vec::new();
+    scan.pending = Sorted::default();
     scan.position = Position::new(Place::Unbegun);
     scan.marked = None;
     if !scan.slot.is_null() {

@@ -20,6 +20,8 @@ const RANGES_MAX: usize = 8192;
 pub(super) struct Search {
     /// Ascending and apart from one another.
     pub(super) ranges: Vec<KeyRange>,
+    /// Whether they have both ends.
+    pub(super) is_bounded: bool,
     /// Columns to be looked at.
     rest: Vec<(usize, Condition)>,
 }
@@ -67,19 +69,25 @@ impl Search {
             None => form.range_of_key(prefix),
         };
         let ranges = prefixes.iter().map(range).collect();
+        let is_bounded = last
+            .as_ref()
+            .is_none_or(|(_, condition)| condition.has_both_ends());
         let unlisted = last.filter(|(_, condition)| condition.any_of.is_some());
         let rest = rest.filter(|(_, condition)| condition.asks_for_something());
         Self {
             ranges,
+            is_bounded,
             rest: unlisted.into_iter().chain(rest).collect(),
         }
     }
 
     /// Whether an entry of one of the ranges matches.
+    #[inline]
     pub(super) fn matches(&self, entry: &Entry) -> bool {
-        if self.rest.is_empty() {
-            return true;
-        }
+        self.rest.is_empty() || self.rest_matches(entry)
+    }
+
+    fn rest_matches(&self, entry: &Entry) -> bool {
         let mut key = entry.borrowed().key;
         let mut next = 0;
         let columns = entry.key_columns();
@@ -93,10 +101,10 @@ impl Search {
     }
 
     /// Between the first and the last position of all ranges.
-    pub(super) fn hull(&self) -> Option<KeyRange> {
+    pub(super) fn hull(&self) -> Option<(&Entry, &Entry)> {
         let (from, _) = self.ranges.first()?;
         let (_, to) = self.ranges.last()?;
-        Some((from.clone(), to.clone()))
+        Some((from, to))
     }
 
     /// Whether an entry lies in one of the ranges.
@@ -145,6 +153,10 @@ impl Condition {
             end: None,
             any_of: None,
         }
+    }
+
+    fn has_both_ends(&self) -> bool {
+        self.any_of.is_some() || (self.start.is_some() && self.end.is_some())
     }
 
     fn asks_for_something(&self) -> bool {

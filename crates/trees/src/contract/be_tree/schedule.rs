@@ -12,6 +12,7 @@ use super::reading::Reading;
 use super::rows::{Rows, row_of, seen};
 use crate::be_tree::{BeTree, BeTreeOptions, BulkDelete, Maintainer, Progress, SealedBatch, SortedBatch};
 use crate::entry::{Entry, FixedRow, Position, Row};
+use crate::run::RunEntry;
 use bedload_pages::{PageStore, VacuumStore};
 
 const WRITERS: usize = 2;
@@ -280,6 +281,27 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
             self.readings[at] = Some(self.begin_reading());
             return;
         };
+        if self.rng.below(2) == 0 {
+            let most = self.rng.index(30) + 1;
+            let mut given = Vec::new();
+            let order = self.tree.order();
+            let read = reading
+                .cursor
+                .next_entries(most, |entry| given.push(seen(order, &entry)));
+            if has_crashed() {
+                return;
+            }
+            assert_eq!(read.expect("sound pages"), given.len());
+            for &(place, value) in &given {
+                self.counts.read += 1;
+                reading.check(self.history, place, value);
+            }
+            if given.len() < most {
+                reading.check_end(self.history);
+                self.counts.cursors += 1;
+                return;
+            }
+        }
         for _ in 0..1 + self.rng.below(30) {
             match reading.cursor.next_entry() {
                 _ if has_crashed() => return,
@@ -441,15 +463,47 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
             .expect("unbounded");
             (reading.from, reading.to) = ((0, 0), (u64::MAX, 0));
             (reading.is_back, reading.last, reading.since) = (is_back, None, self.now);
+            let mut positions = Vec::new();
             while let Some(entry) = reading.cursor.next_entry().expect("sound pages") {
                 let (place, value) = seen(self.tree.order(), &entry);
+                positions.push((entry.prefix(), entry.tie()));
                 reading.check(self.history, place, value);
             }
             reading.check_end(self.history);
+            self.check_many_at_once(is_back, &positions);
         }
         let report = self.tree.verify().expect("sound pages");
         assert!(report.is_sound(), "{:?}", report.problems);
         self.counts.height = self.counts.height.max(report.height);
+    }
+
+    /// Reads the whole tree, many entries at a time.
+    fn check_many_at_once(&mut self, is_back: bool, expected: &[(u64, u64)]) {
+        let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+        let cursor = || {
+            if is_back {
+                self.tree.range_back(low, high)
+            } else {
+                self.tree.range(low, high)
+            }
+        };
+        let mut cursors = [cursor().expect("unbounded"), cursor().expect("unbounded")];
+        let is_exact = self.tree.order().prefix_is_exact();
+        let [mut entries, mut positions] = [Vec::new(), Vec::new()];
+        for cursor in &mut cursors {
+            cursor.expect_entries(self.rng.index(50));
+        }
+        let most = self.rng.index(50) + 1;
+        let visit = |entry: RunEntry<'_, O, Rows>| entries.push((entry.prefix(), entry.tie()));
+        let read = cursors[0].next_entries(usize::MAX, visit).expect("sound pages");
+        assert_eq!((read, &entries[..]), (expected.len(), expected));
+        while is_exact
+            && cursors[1]
+                .next_positions(most, &mut positions)
+                .expect("sound pages")
+                >= most
+        {}
+        assert!(!is_exact || positions == expected, "{positions:?} {expected:?}");
     }
 
     /// Everybody goes, and what is left is put in order, checked and swept.

@@ -1,11 +1,13 @@
 //! Ranges in either direction, one leaf interval at a time.
 
+mod gather;
+
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use super::descend::{Interval, IntervalTarget};
-use super::node::LiveRun;
-use super::tree::BeTree;
+use crate::be_tree::descend::{Interval, IntervalTarget};
+use crate::be_tree::node::LiveRun;
+use crate::be_tree::tree::BeTree;
 use crate::entry::{Position, RowLayout};
 use crate::key_order::KeyOrder;
 use crate::point::{Point, PointBuf};
@@ -23,6 +25,7 @@ pub struct Cursor<'t, O, L, S> {
     tree: &'t BeTree<O, L, S>,
     is_ascending: bool,
     skips_dead: bool,
+    expected: usize,
     /// What is left of the range. One end moves along behind the entries that were given.
     from: Bound<PointBuf>,
     to: Bound<PointBuf>,
@@ -37,6 +40,8 @@ pub struct Cursor<'t, O, L, S> {
     unread: usize,
     /// The source of the entry that was given last, whose head is that entry still.
     passed: Option<usize>,
+    /// Whether sources that were read may have nothing at hand.
+    has_unfilled: bool,
     /// Where the present interval ends, in the cursor's direction.
     fence: Option<PointBuf>,
     state: CursorState,
@@ -109,10 +114,12 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             tree,
             is_ascending,
             skips_dead: false,
+            expected: 0,
             sources: Vec::new(),
             heads: Vec::new(),
             unread: 0,
             passed: None,
+            has_unfilled: false,
             fence: None,
             state: CursorState::Before,
         })
@@ -121,6 +128,12 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
     /// Passes over entries that have a hint ([`BeTree::hint_dead`]) in what is read from now on.
     pub fn skip_dead(&mut self) {
         self.skips_dead = true;
+    }
+
+    /// Unpacks about so many entries of each run at first that is entered from now on, and then more and more at a time.
+    /// Default: few, as many ranges are short.
+    pub fn expect_entries(&mut self, entries: usize) {
+        self.expected = entries;
     }
 
     /// The next entry in the cursor's direction.
@@ -140,17 +153,56 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
                     Ok(Some((index, false))) => return Ok(Some(self.sources[index].cursor.passed())),
                     Ok(Some((_, true))) => {}
                     Ok(None) => self.leave(),
-                    Err((run, error)) => {
-                        // The run may have been merged into another since, and its pages may have begun other lives.
-                        self.state = CursorState::Before;
-                        let interval = self.descend()?;
-                        if interval.runs.iter().any(|live| live.run.is(&run)) {
-                            return Err(error);
-                        }
-                        self.enter(interval)?;
-                    }
+                    Err((run, error)) => self.descend_unless_named(&run, error)?,
                 },
             }
+        }
+    }
+
+    /// Descends again if a run that could not be read is not named any more: it may have been merged into another since, and
+    /// its pages may have begun other lives.
+    fn descend_unless_named(&mut self, run: &Run, error: Error) -> Result<()> {
+        self.state = CursorState::Before;
+        let interval = self.descend()?;
+        if interval.runs.iter().any(|live| live.run.is(run)) {
+            return Err(error);
+        }
+        self.enter(interval)
+    }
+
+    /// Has the range begin behind an entry, in an order whose prefixes are exact.
+    fn set_passed(&mut self, prefix: u64, tie: u64) {
+        let bound = if self.is_ascending {
+            &mut self.from
+        } else {
+            &mut self.to
+        };
+        *bound = Bound::Excluded(PointBuf {
+            prefix,
+            tie,
+            key: Vec::new(),
+        });
+    }
+
+    /// Has the range begin behind the entry that a source has passed last.
+    fn note_passed(&mut self, source: usize) {
+        let entry = self.sources[source].cursor.passed();
+        let (prefix, tie) = (entry.prefix(), entry.tie());
+        if self.tree.order.prefix_is_exact() {
+            self.set_passed(prefix, tie);
+            return;
+        }
+        let mut scratch = Vec::new();
+        let key = entry.key(&mut scratch);
+        let point = Point { prefix, tie, key };
+        let bound = if self.is_ascending {
+            &mut self.from
+        } else {
+            &mut self.to
+        };
+        match bound {
+            Bound::Excluded(passed) => passed.set(point),
+            _ => *bound = Bound::Excluded(point.to_buf()),
         }
     }
 
@@ -200,6 +252,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         self.sources.clear();
         self.heads.clear();
         self.passed = None;
+        self.has_unfilled = false;
         let order = &self.tree.order;
         let later = |low: &PointBuf, bound: &Bound<PointBuf>| match bound {
             Bound::Unbounded => true,
@@ -243,6 +296,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             if self.skips_dead {
                 cursor.skip_dead();
             }
+            cursor.expect_entries(self.expected);
             self.sources.push(Source {
                 cursor,
                 is_read: false,
@@ -300,30 +354,10 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             }
             other += 1;
         }
-        let source = &mut self.sources[least];
-        let entry = source.cursor.present();
-        let is_tombstone = entry.is_tombstone();
-        let bound = if self.is_ascending {
-            &mut self.from
-        } else {
-            &mut self.to
-        };
-        let mut scratch = Vec::new();
-        let key: &[u8] = if self.tree.order.prefix_is_exact() {
-            &[]
-        } else {
-            entry.key(&mut scratch)
-        };
-        let point = Point {
-            prefix: entry.prefix(),
-            tie: entry.tie(),
-            key,
-        };
-        match bound {
-            Bound::Excluded(passed) => passed.set(point),
-            _ => *bound = Bound::Excluded(point.to_buf()),
-        }
-        source.cursor.pass();
+        let cursor = &mut self.sources[least].cursor;
+        let is_tombstone = cursor.present().is_tombstone();
+        cursor.pass();
+        self.note_passed(least);
         self.passed = Some(least);
         Ok(Some((least, is_tombstone)))
     }
@@ -334,33 +368,64 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         if let Some(passed) = self.passed.take() {
             self.refresh(passed)?;
         }
-        loop {
-            let least = (0..self.sources.len())
-                .filter(|&index| self.unread == 0 || self.sources[index].is_read)
-                .reduce(|least, index| {
-                    if self.compare(index, least).is_lt() {
-                        index
-                    } else {
-                        least
-                    }
-                });
-            if self.unread == 0 {
-                return Ok(least);
+        if self.has_unfilled {
+            for index in (0..self.sources.len()).rev() {
+                let source = &self.sources[index];
+                if source.is_read && source.cursor.edge().is_none() {
+                    self.refresh(index)?;
+                }
             }
+            self.has_unfilled = false;
+        }
+        let mut least = self.least_read();
+        while self.unread > 0 {
             // Of the runs that were not read yet, the one that begins first.
             let unread = (0..self.sources.len())
                 .filter(|&index| !self.sources[index].is_read)
-                .min_by(|&a, &b| self.direct(self.heads[a].cmp(&self.heads[b])));
+                .reduce(|nearest, index| {
+                    if self.direct(self.heads[index].cmp(&self.heads[nearest])).is_lt() {
+                        index
+                    } else {
+                        nearest
+                    }
+                });
             let unread = unread.filter(|&index| {
                 least.is_none_or(|least| {
                     let (first, next) = (self.heads[index], self.heads[least]);
                     self.direct(first.prefix.cmp(&next.prefix)).is_le()
                 })
             });
-            let Some(unread) = unread else { return Ok(least) };
+            let Some(unread) = unread else { break };
             self.sources[unread].is_read = true;
             self.unread -= 1;
-            self.refresh(unread)?;
+            if !self.refresh(unread)? {
+                least = least.map(|least| least - usize::from(least > unread));
+            } else if least.is_none_or(|least| self.compare(unread, least).then(unread.cmp(&least)).is_lt()) {
+                least = Some(unread);
+            }
+        }
+        Ok(least)
+    }
+
+    /// Of the sources that were read, the one with the next entry; of equals the newest.
+    fn least_read(&self) -> Option<usize> {
+        let candidates =
+            || (0..self.sources.len()).filter(|&at| self.unread == 0 || self.sources[at].is_read);
+        let heads = &self.heads;
+        match (self.tree.order.prefix_is_exact(), self.is_ascending) {
+            (true, true) => {
+                candidates().reduce(|least, at| if heads[at] < heads[least] { at } else { least })
+            }
+            (true, false) => {
+                candidates().reduce(|least, at| if heads[at] > heads[least] { at } else { least })
+            }
+            (false, _) => candidates().reduce(|least, at| {
+                if self.compare(at, least).is_lt() {
+                    at
+                } else {
+                    least
+                }
+            }),
         }
     }
 

@@ -5,6 +5,9 @@
 
 #![expect(unsafe_code, reason = "an index is an open relation")]
 
+mod meta;
+mod shape;
+
 use std::ops::Bound;
 
 use bedload_pages::{PageId, PageStore, Result};
@@ -16,18 +19,12 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 
 use crate::compat;
-use crate::error::{error_point, fail, fail_with, name_of};
-use crate::head::{Appended, Head};
+use crate::error::{error_point, fail_with, name_of};
+use crate::head::{Appended, Head, Sorted};
 use crate::key::{Entry, EntryOrder, EntryRow, Form};
-use crate::pages::{self, Life, Mode, Named, PAYLOAD, PAYLOAD_LEN, PgPages, State};
-
-/// The version of the format of pages that this code writes and reads.
-const FORMAT: u32 = 3;
-/// The design of the tree: a Bε-tree.
-const DESIGN: u32 = 2;
-const MAGIC: [u8; 8] = *b"bedload\0";
-/// Magic, format, design, the page that names the tree, the head page.
-const META_LEN: usize = 24;
+use crate::pages::{Named, PAYLOAD_LEN, PgPages};
+use meta::Remembered;
+pub(crate) use shape::ScanShape;
 
 /// Lookups of one key ask the filters of the runs above the leaves.
 const SETTINGS: BeTreeOptions = BeTreeOptions::new().filter_bits(12);
@@ -73,51 +70,6 @@ pub(crate) struct Index {
     form: Form,
 }
 
-/// The pages that a scan looks at before it returns an entry.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ScanShape {
-    /// Pages of the head.
-    pub(crate) head_pages: usize,
-    /// Nodes from the root to a leaf.
-    pub(crate) trunk_pages: usize,
-    /// Runs on that way.
-    pub(crate) runs: usize,
-    /// Pages from the top of each of these runs to a page of entries, in all.
-    pub(crate) run_pages: usize,
-    /// How many of them have a filter.
-    pub(crate) filters: usize,
-    /// Pages from the top of the highest of them to a page of entries.
-    pub(crate) height: usize,
-}
-
-impl ScanShape {
-    /// How many pages a scan looks at, and how many of these a B-tree would not have to read: for one key, where the filters
-    /// say which run has it, or for a range.
-    pub(crate) fn pages(&self, is_one_key: bool) -> (usize, usize) {
-        let above = self.head_pages + self.trunk_pages;
-        if is_one_key {
-            let unfiltered = self.runs - self.filters;
-            (
-                above + self.filters + unfiltered.max(1) * self.height,
-                self.filters,
-            )
-        } else {
-            (above + self.run_pages, self.runs.saturating_sub(1))
-        }
-    }
-}
-
-/// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Remembered {
-    tree: (PageId, PageId),
-    head: Head,
-    form: Form,
-    /// The length of the file when it was last asked for: to ask again costs a call into the system.
-    blocks: u32,
-}
-
 impl Index {
     /// Opens the index of a relation. The format is looked at when its descriptor is new to this process.
     ///
@@ -138,7 +90,7 @@ impl Index {
             } = match remembered.as_ref() {
                 Some(remembered) => *remembered,
                 None => {
-                    let found = read_meta(&pages);
+                    let found = meta::read(&pages);
                     let memory = pg_sys::MemoryContextAlloc((*relation).rd_indexcxt, size_of::<Remembered>());
                     memory.cast::<Remembered>().write(found);
                     (*relation).rd_amcache = memory;
@@ -157,6 +109,7 @@ impl Index {
 
     /// Creates an empty index in an empty fork.
     pub(crate) fn create(pages: PgPages, form: Form) -> Self {
+        pages.forget();
         let mut meta = pages.extend_block();
         let tree = match BeTree::create(&pages, form.order(), form.row(), config()) {
             Ok(tree) => tree,
@@ -169,18 +122,7 @@ impl Index {
             // SAFETY: as above.
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
         };
-        let mut bytes = [0; META_LEN];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
-        bytes[16..20].copy_from_slice(&tree.0.get().to_le_bytes());
-        bytes[20..].copy_from_slice(&head.page().get().to_le_bytes());
-        let life = Life {
-            generation: 1,
-            stamp: 0,
-            state: State::Meta,
-        };
-        pages.write_whole(&mut meta, life, &bytes);
+        meta::write(&pages, &mut meta, tree.0, head.page());
         drop(meta);
         Self {
             pages,
@@ -303,12 +245,8 @@ impl Index {
 
     /// The entries of the head between two, inclusively and ascending, and how many bulk deletions had ended by then. To be
     /// called before the tree is read.
-    pub(crate) fn head_between(&self, from: &Entry, to: &Entry, dead: Dead) -> (Vec<Entry>, u64) {
-        let mut found = Vec::new();
-        let deletions = self.done(self.head.between(&self.pages, from, to, dead, &mut found));
-        found.sort_unstable();
-        found.dedup();
-        (found, deletions)
+    pub(crate) fn head_between(&self, from: &Entry, to: &Entry, dead: Dead) -> (Sorted, u64) {
+        self.done(self.head.between(&self.pages, from, to, dead))
     }
 
     /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so many bulk deletions had
@@ -410,7 +348,7 @@ impl Index {
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Entry)) {
         let (first, last) = self.form.whole();
         let (head, _) = self.head_between(&first, &last, Dead::Shown);
-        let mut head = head.into_iter().peekable();
+        let mut head = head.iter().cloned().peekable();
         let tree = self.tree();
         let mut cursor = self.done(tree.range(Bound::Unbounded, Bound::Unbounded));
         let mut count = 0;
@@ -566,54 +504,6 @@ fn wait() {
     interrupt_point();
     // SAFETY: sleeps.
     unsafe { pg_sys::pg_usleep(1000) };
-}
-
-/// The pages that block 0 names.
-fn read_meta(pages: &PgPages) -> Remembered {
-    // SAFETY: the relation is open, as the pages are.
-    let name = unsafe { name_of(pages.relation()) };
-    let damaged = |what: &str| -> ! {
-        fail(
-            PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
-            format!("index \"{name}\": {what}"),
-            Some(format!("REINDEX INDEX {name}.")),
-        )
-    };
-    if !pages.has_block(0) {
-        damaged("it has no meta page");
-    }
-    let latch = pages.pin_block(0).latch(Mode::Shared);
-    let is_meta = pages::life(latch.page()).is_some_and(|life| life.state == State::Meta);
-    let bytes = &latch.page()[PAYLOAD][..META_LEN];
-    if !is_meta || bytes[..8] != MAGIC {
-        damaged("block 0 is not the meta page of a bedload index");
-    }
-    let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let (format, design) = (number(8), number(12));
-    if (format, design) != (FORMAT, DESIGN) {
-        damaged(&format!(
-            "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
-        ));
-    }
-    // SAFETY: the relation is open, as the pages are.
-    let Ok(form) = (unsafe { Form::of_index(pages.relation()) }) else {
-        damaged("it has a column of a type that this version of bedload does not keep")
-    };
-    let (Some(meta), Some(head)) = (PageId::new(number(16)), PageId::new(number(20))) else {
-        damaged("its meta page names no tree, or no head")
-    };
-    drop(latch);
-    let root = match BeTree::open(pages, meta, form.order(), form.row(), config()) {
-        Ok(tree) => tree.root(),
-        // SAFETY: the relation is open, as the pages are.
-        Err(error) => unsafe { fail_with(pages.relation(), &error) },
-    };
-    Remembered {
-        tree: (meta, root),
-        head: Head::at(head, form),
-        form,
-        blocks: pages.known_blocks(),
-    }
 }
 
 /// The tree of a meta page and a root, which were looked at when the index was opened first.

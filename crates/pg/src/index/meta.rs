@@ -1,0 +1,96 @@
+//! Block 0 of an index: the pages that it names, and the format.
+
+#![expect(unsafe_code, reason = "an index is an open relation")]
+
+use bedload_pages::PageId;
+use bedload_trees::be_tree::BeTree;
+use pgrx::PgSqlErrorCode;
+
+use super::config;
+use crate::error::{fail, fail_with, name_of};
+use crate::head::Head;
+use crate::key::Form;
+use crate::pages::{self, Latch, Life, Mode, PAYLOAD, PgPages, State};
+
+/// The version of the format of pages that this code writes and reads.
+const FORMAT: u32 = 3;
+/// The design of the tree: a Bε-tree.
+const DESIGN: u32 = 2;
+const MAGIC: [u8; 8] = *b"bedload\0";
+/// Magic, format, design, the page that names the tree, the head page.
+const META_LEN: usize = 24;
+
+/// What a relation's descriptor keeps of block 0, until PostgreSQL drops it with the descriptor.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Remembered {
+    pub(super) tree: (PageId, PageId),
+    pub(super) head: Head,
+    pub(super) form: Form,
+    /// The length of the file when it was last asked for: to ask again costs a call into the system.
+    pub(super) blocks: u32,
+}
+
+/// Writes block 0, which is new.
+pub(super) fn write(pages: &PgPages, meta: &mut Latch, tree: PageId, head: PageId) {
+    let mut bytes = [0; META_LEN];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    bytes[12..16].copy_from_slice(&DESIGN.to_le_bytes());
+    bytes[16..20].copy_from_slice(&tree.get().to_le_bytes());
+    bytes[20..].copy_from_slice(&head.get().to_le_bytes());
+    let life = Life {
+        generation: 1,
+        stamp: 0,
+        state: State::Meta,
+    };
+    pages.write_whole(meta, life, &bytes);
+}
+
+/// The pages that block 0 names.
+pub(super) fn read(pages: &PgPages) -> Remembered {
+    // SAFETY: the relation is open, as the pages are.
+    let name = unsafe { name_of(pages.relation()) };
+    let damaged = |what: &str| -> ! {
+        fail(
+            PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
+            format!("index \"{name}\": {what}"),
+            Some(format!("REINDEX INDEX {name}.")),
+        )
+    };
+    if !pages.has_block(0) {
+        damaged("it has no meta page");
+    }
+    let latch = pages.pin_block(0).latch(Mode::Shared);
+    let is_meta = pages::life(latch.page()).is_some_and(|life| life.state == State::Meta);
+    let bytes = &latch.page()[PAYLOAD][..META_LEN];
+    if !is_meta || bytes[..8] != MAGIC {
+        damaged("block 0 is not the meta page of a bedload index");
+    }
+    let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let (format, design) = (number(8), number(12));
+    if (format, design) != (FORMAT, DESIGN) {
+        damaged(&format!(
+            "it has format {format}.{design}, and this version of bedload reads format {FORMAT}.{DESIGN}"
+        ));
+    }
+    // SAFETY: the relation is open, as the pages are.
+    let Ok(form) = (unsafe { Form::of_index(pages.relation()) }) else {
+        damaged("it has a column of a type that this version of bedload does not keep")
+    };
+    let (Some(meta), Some(head)) = (PageId::new(number(16)), PageId::new(number(20))) else {
+        damaged("its meta page names no tree, or no head")
+    };
+    drop(latch);
+    let root = match BeTree::open(pages, meta, form.order(), form.row(), config()) {
+        Ok(tree) => tree.root(),
+        // SAFETY: the relation is open, as the pages are.
+        Err(error) => unsafe { fail_with(pages.relation(), &error) },
+    };
+    Remembered {
+        tree: (meta, root),
+        head: Head::at(head, form),
+        form,
+        blocks: pages.known_blocks(),
+    }
+}

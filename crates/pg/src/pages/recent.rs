@@ -1,0 +1,97 @@
+//! In which buffers this process has found pages, so that it need not look them up in the server's
+//! table of buffers again: that costs a lock and, in a large pool, a few lines of memory that no
+//! cache has.
+//!
+//! The server looks whether a buffer still has the page. Such a look does not tell it that the page
+//! is wanted, so now and then a page is read as usual: else pages that every scan reads would be
+//! the first to be evicted.
+
+#![expect(unsafe_code, reason = "it calls the buffer manager of PostgreSQL")]
+
+use std::cell::RefCell;
+
+use pgrx::pg_sys;
+
+use crate::compat::{self, FileName};
+
+/// Pages that are remembered, each at one place.
+const PLACES: usize = 256;
+/// How often a page is found so before it is read as usual.
+const USES: u8 = 8;
+
+#[derive(Clone, Copy)]
+struct Recent {
+    file: FileName,
+    block: pg_sys::BlockNumber,
+    buffer: pg_sys::Buffer,
+    uses: u8,
+}
+
+thread_local! {
+    static RECENT: RefCell<[Option<Recent>; PLACES]> = const { RefCell::new([None; PLACES]) };
+}
+
+fn place_of(block: pg_sys::BlockNumber) -> usize {
+    let [place, ..] = block.wrapping_mul(0x9e37_79b1).to_be_bytes();
+    place.into()
+}
+
+/// Whether the pages of a relation are in shared buffers.
+///
+/// # Safety
+///
+/// The relation is open.
+unsafe fn is_shared(relation: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's.
+    let persistence = unsafe { (*(*relation).rd_rel).relpersistence };
+    persistence.cast_unsigned() != pg_sys::RELPERSISTENCE_TEMP
+}
+
+/// Pins the buffer in which a block of the main fork was found last, if it is there still.
+///
+/// # Safety
+///
+/// The relation is open.
+pub(super) unsafe fn pin(relation: pg_sys::Relation, block: pg_sys::BlockNumber) -> Option<pg_sys::Buffer> {
+    // SAFETY: the caller's.
+    let file = unsafe { compat::file_of(relation) };
+    let buffer = RECENT.with_borrow_mut(|recent| {
+        let found = recent[place_of(block)].as_mut()?;
+        let is_found = (found.file, found.block) == (file, block) && found.uses > 0;
+        found.uses = found.uses.saturating_sub(1);
+        is_found.then_some(found.buffer)
+    })?;
+    // SAFETY: the caller's; the server looks whether the buffer has the block.
+    let is_pinned = unsafe {
+        let locator = *compat::locator(relation);
+        pg_sys::ReadRecentBuffer(locator, pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer)
+    };
+    if is_pinned {
+        // SAFETY: the caller's.
+        unsafe { compat::count_buffer_hit(relation) };
+    }
+    is_pinned.then_some(buffer)
+}
+
+/// Notes in which buffer a block of the main fork is.
+///
+/// # Safety
+///
+/// The relation is open.
+pub(super) unsafe fn note(relation: pg_sys::Relation, block: pg_sys::BlockNumber, buffer: pg_sys::Buffer) {
+    // SAFETY: the caller's.
+    if !unsafe { is_shared(relation) } {
+        return;
+    }
+    // SAFETY: the caller's.
+    let file = unsafe { compat::file_of(relation) };
+    let uses = USES;
+    RECENT.with_borrow_mut(|recent| {
+        recent[place_of(block)] = Some(Recent {
+            file,
+            block,
+            buffer,
+            uses,
+        });
+    });
+}
