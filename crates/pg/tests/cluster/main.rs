@@ -13,6 +13,7 @@ mod damage;
 mod dead;
 mod files;
 mod flushes;
+mod foreign;
 mod head;
 mod installation;
 mod leftovers;
