@@ -115,6 +115,8 @@ struct Run<'r> {
     tally: &'r mut Tally,
     seed: u64,
     log: Vec<String>,
+    /// Whether rows are dead whose transaction goes on: a `VACUUM` now has their addresses used again.
+    has_left_dead_rows: bool,
 }
 
 impl Drop for Run<'_> {
@@ -137,6 +139,7 @@ fn round(cluster: &Cluster, seed: u64, tally: &mut Tally) {
         tally,
         seed,
         log: Vec::new(),
+        has_left_dead_rows: false,
     };
     let mut sessions = [0, 1, 2].map(|number| Session::new(cluster, number));
     for _ in 0..STEPS {

@@ -154,6 +154,13 @@ impl Session {
         if matches!(self.state, State::Prepared) && run.rng.below(3) == 0 {
             return self.end_prepared(run);
         }
+        if run.has_left_dead_rows && matches!(self.state, State::Idle) && run.rng.below(2) == 0 {
+            run.has_left_dead_rows = false;
+            self.execute("VACUUM (INDEX_CLEANUP ON) t", run);
+            let statement = self.change(run);
+            self.execute(&statement, run);
+            return;
+        }
         match run.rng.below(24) {
             0..=6 => {
                 for _ in 0..1 + run.rng.below(4) {
@@ -204,6 +211,7 @@ impl Session {
                 }
                 3 if savepoints > 0 => {
                     self.execute(&format!("ROLLBACK TO s{savepoints}"), run);
+                    run.has_left_dead_rows = true;
                     self.execute("CLOSE ALL", run);
                     self.cursor = None;
                 }
