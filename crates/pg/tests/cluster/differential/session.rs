@@ -371,6 +371,10 @@ impl Session {
             self.execute("CLOSE c", run);
             return;
         }
+        // One whose last FETCH was cancelled may still be open.
+        if !self.execute("CLOSE ALL", run) {
+            return;
+        }
         let question = Question::random(run.table, run.client, &mut run.rng);
         let Some(rows) = self.ask(Way::Table, &question.rows, run) else {
             return;
