@@ -208,3 +208,14 @@ pub(crate) unsafe fn count_search(scan: pg_sys::IndexScanDesc) {
         }
     }
 }
+
+/// Where a storage parameter that is an integer stands in the structure that has it.
+pub(crate) fn integer_option(name: &'static std::ffi::CStr, offset: usize) -> pg_sys::relopt_parse_elt {
+    pg_sys::relopt_parse_elt {
+        optname: name.as_ptr(),
+        opttype: pg_sys::relopt_type::RELOPT_TYPE_INT,
+        offset: std::ffi::c_int::try_from(offset).unwrap_or(0),
+        #[cfg(feature = "pg18")]
+        isset_offset: 0,
+    }
+}

@@ -18,6 +18,7 @@ mod foreign;
 mod head;
 mod installation;
 mod leftovers;
+mod options;
 mod plans;
 mod refusals;
 mod rows;
