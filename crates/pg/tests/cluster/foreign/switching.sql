@@ -14,6 +14,8 @@ CREATE FUNCTION switching.reason_to_keep(index regclass, definition text) RETURN
         WHEN definition ~ ' ON \S*(cmdata|strtest|no_index_cleanup) ' THEN 'keys of more than 675 bytes are refused'
         -- Where CREATE INDEX CONCURRENTLY fails it leaves a B-tree, which no trigger sees, for the next statement.
         WHEN definition ~ ' ON .*(idxpart|parted_isvalid).* / ' THEN 'a test of builds that fail'
+        WHEN (SELECT reltablespace > 0 FROM pg_class WHERE oid = index) THEN 'its definition does not tell its tablespace'
+        WHEN definition ~ ' ON \S*reloptions_test ' THEN 'there is no fillfactor'
         WHEN definition ~ ' ON \S*abbrev_abort_uuids ' THEN 'CLUSTER takes no index whose rows are looked at again'
     END
 $$;
