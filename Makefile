@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features bench-test deb packages soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-test \
+.PHONY: help demo test lint features bench-test deb packages soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test
 
 help: ## Print these targets
@@ -61,9 +61,24 @@ pg-lint: ## Check the PostgreSQL extension as lint does (needs postgresql-server
 	$(PG_CARGO) clippy $(PG_FEATURES) --locked -- -D warnings
 	$(PG_CARGO) clippy -p bedload-pg-tests --all-targets --locked -- -D warnings
 
+# Tests with the server's source, or without its own tests where the source cannot be fetched.
+define PG_TESTS
+source="$$(PG_CONFIG=$(PG_CONFIG) ./scripts/pg-source)" || { \
+	[ $$? = 3 ] || exit 1; \
+	echo "skipped: the server's own tests, for want of its source"; \
+	skip="--skip foreign::the_servers"; \
+}; \
+export BEDLOAD_PG_SOURCE="$$source"; \
+$(PG_CARGO) test -p bedload-pg-tests --locked -- $$skip
+endef
+
 pg-test: ## Test the PostgreSQL extension in private clusters (needs postgresql-15 too, or PG_VERSION=16, 17, 18 and PG_CONFIG)
 	$(PG_CARGO) build $(PG_FEATURES),harness --locked
-	$(PG_CARGO) test -p bedload-pg-tests --locked
+	$(PG_TESTS)
+
+pg-soak: ## The same for longer: the server's own suites as a whole, 100,000 compared queries, more crashes
+	$(PG_CARGO) build $(PG_FEATURES),harness --locked
+	export BEDLOAD_PG_SUITES=all BEDLOAD_PG_QUERIES=100000 BEDLOAD_PG_KILLS=50 BEDLOAD_PG_SCHEMAS=200; $(PG_TESTS)
 
 pg-install: ## Install the PostgreSQL extension into the installation that PG_CONFIG names
 	$(PG_CARGO) build --release $(PG_FEATURES) --locked

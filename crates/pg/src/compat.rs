@@ -202,3 +202,43 @@ pub(crate) fn set_strategies(am: &mut pg_sys::IndexAmRoutine) {
     }
     let _ = am;
 }
+
+/// Tells the server's statistics, and `EXPLAIN`, that an index is searched.
+///
+/// # Safety
+///
+/// The scan is one under way.
+pub(crate) unsafe fn count_search(scan: pg_sys::IndexScanDesc) {
+    // SAFETY: the caller's: its index is open. What the server counts of it is null, or stays until it is closed.
+    unsafe {
+        let index = (*scan).indexRelation;
+        if (*index).pgstat_info.is_null() && (*index).pgstat_enabled {
+            pg_sys::pgstat_assoc_relation(index);
+        }
+        if let Some(counts) = (*index).pgstat_info.as_mut() {
+            #[cfg(feature = "pg15")]
+            {
+                counts.t_counts.t_numscans += 1;
+            }
+            #[cfg(not(feature = "pg15"))]
+            {
+                counts.counts.numscans += 1;
+            }
+        }
+        #[cfg(feature = "pg18")]
+        if let Some(instrument) = (*scan).instrument.as_mut() {
+            instrument.nsearches += 1;
+        }
+    }
+}
+
+/// Where a storage parameter that is an integer stands in the structure that has it.
+pub(crate) fn integer_option(name: &'static std::ffi::CStr, offset: usize) -> pg_sys::relopt_parse_elt {
+    pg_sys::relopt_parse_elt {
+        optname: name.as_ptr(),
+        opttype: pg_sys::relopt_type::RELOPT_TYPE_INT,
+        offset: std::ffi::c_int::try_from(offset).unwrap_or(0),
+        #[cfg(feature = "pg18")]
+        isset_offset: 0,
+    }
+}

@@ -32,6 +32,7 @@ pgrx::pg_module_magic!();
 /// Called by the server when it loads the module.
 #[pgrx::pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    am::options::register();
     pending::init();
 }
 

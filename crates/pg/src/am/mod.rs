@@ -10,6 +10,7 @@
 
 mod build;
 mod insert;
+pub(crate) mod options;
 mod plan;
 mod scan;
 mod sort;
@@ -44,7 +45,7 @@ pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     am.amvacuumcleanup = Some(vacuum::amvacuumcleanup);
     am.amcanreturn = Some(plan::amcanreturn);
     am.amcostestimate = Some(plan::amcostestimate);
-    am.amoptions = Some(plan::amoptions);
+    am.amoptions = Some(options::amoptions);
     am.amvalidate = Some(plan::amvalidate);
     am.ambeginscan = Some(scan::ambeginscan);
     am.amrescan = Some(scan::amrescan);

@@ -4,10 +4,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use pgrx::pg_guard;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
-use pgrx::{PgSqlErrorCode, pg_guard};
 
-use crate::error::fail;
 use crate::index::Index;
 use crate::key::{COMPARE_FUNCTION, HASH_FUNCTION, Kind};
 
@@ -157,19 +156,6 @@ pub(super) unsafe extern "C-unwind" fn amcanreturn(index: pg_sys::Relation, colu
         let at = usize::try_from(column - 1).unwrap_or(0);
         Index::open(index).form().returns(at)
     }
-}
-
-/// There are no storage parameters.
-#[pg_guard]
-pub(super) unsafe extern "C-unwind" fn amoptions(
-    options: pg_sys::Datum,
-    validate: bool,
-) -> *mut pg_sys::bytea {
-    if validate && !options.is_null() {
-        let message = "access method \"bedload\" has no storage parameters".to_owned();
-        fail(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message, None);
-    }
-    std::ptr::null_mut()
 }
 
 /// Whether an operator class is for a type whose values an index keeps.

@@ -82,7 +82,7 @@ pub(super) fn read(pages: &PgPages) -> Remembered {
         damaged("its meta page names no tree, or no head")
     };
     drop(latch);
-    let root = match BeTree::open(pages, meta, form.order(), form.row(), config()) {
+    let root = match BeTree::open(pages, meta, form.order(), form.row(), config(pages)) {
         Ok(tree) => tree.root(),
         // SAFETY: the relation is open, as the pages are.
         Err(error) => unsafe { fail_with(pages.relation(), &error) },

@@ -18,6 +18,7 @@ use bedload_trees::{Position, Row};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 
+use crate::am::options::filter_bits;
 use crate::compat;
 use crate::error::{error_point, fail_with, name_of};
 use crate::head::{Appended, Head, Sorted};
@@ -26,15 +27,16 @@ use crate::pages::{Named, PAYLOAD_LEN, PgPages};
 use meta::Remembered;
 pub(crate) use shape::ScanShape;
 
-/// Lookups of one key ask the filters of the runs above the leaves.
-const SETTINGS: BeTreeOptions = BeTreeOptions::new().filter_bits(12);
+const SETTINGS: BeTreeOptions = BeTreeOptions::new();
 
-/// The settings of trees, on which pages do not depend.
-fn config() -> BeTreeOptions {
+/// The settings of the tree on pages, which do not depend on them.
+fn config(pages: &PgPages) -> BeTreeOptions {
+    // SAFETY: the relation is open, as the pages are.
+    let settings = SETTINGS.filter_bits(unsafe { filter_bits(pages.relation()) });
     #[cfg(feature = "harness")]
-    return SETTINGS.shrunk(crate::harness::shrunk());
+    return settings.shrunk(crate::harness::shrunk());
     #[cfg(not(feature = "harness"))]
-    SETTINGS
+    settings
 }
 
 /// The most bytes of an entry: pages have room for four.
@@ -111,7 +113,7 @@ impl Index {
     pub(crate) fn create(pages: PgPages, form: Form) -> Self {
         pages.forget();
         let mut meta = pages.extend_block();
-        let tree = match BeTree::create(&pages, form.order(), form.row(), config()) {
+        let tree = match BeTree::create(&pages, form.order(), form.row(), config(&pages)) {
             Ok(tree) => tree,
             // SAFETY: the relation is open, as the pages are.
             Err(error) => unsafe { fail_with(pages.relation(), &error) },
@@ -508,5 +510,5 @@ fn wait() {
 
 /// The tree of a meta page and a root, which were looked at when the index was opened first.
 pub(crate) fn tree_of(pages: &PgPages, at: (PageId, PageId), form: Form) -> Tree<'_> {
-    BeTree::reopen(pages, at, form.order(), form.row(), config())
+    BeTree::reopen(pages, at, form.order(), form.row(), config(pages))
 }

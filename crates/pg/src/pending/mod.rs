@@ -25,7 +25,7 @@
 //!    with it. Entries of other files are dropped at the end, and not before.
 //! 8. The index is locked until the transaction ends, so no other session gives it another file.
 //! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`). Beyond the bound
-//!    the largest batch is published early, which is always safe.
+//!    the largest batch is published early, which is always safe. An index may have a bound of its own.
 //! 10. A batch keeps its entries until the page change that publishes them is in the WAL. An error on the way, in a
 //!     subtransaction that is then rolled back, leaves the entries of its parents waiting. Entries that were published
 //!     in part are published again: the tree takes an entry that it has as the same entry.
@@ -45,6 +45,7 @@ use std::cell::RefCell;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode};
 
+use crate::am::options::{BATCH_ENTRIES_MAX, batch_entries};
 use crate::compat::{self, FileName};
 use crate::error::{fail, name_of};
 use crate::index::Index;
@@ -133,7 +134,7 @@ pub(crate) fn init() {
         c"24 bytes each, and as much again while a scan or a publication has them sorted. Entries of several columns count more, by their bytes. 0 writes each entry to the index at once.",
         &BATCH_ENTRIES,
         0,
-        16 * 1024 * 1024,
+        BATCH_ENTRIES_MAX,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -144,6 +145,15 @@ pub(crate) fn init() {
     utility::register();
 }
 
+/// The bound that waiting entries have reached (rule 9).
+enum Over {
+    None,
+    /// That of the index.
+    Index,
+    /// That of the session.
+    Session,
+}
+
 /// Puts an entry into the index, or has it wait.
 ///
 /// # Safety
@@ -151,14 +161,16 @@ pub(crate) fn init() {
 /// `index` and `table` are open, and locked for writing; the entry's row was just inserted into `table`.
 pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, entry: Entry) {
     let limit = usize::try_from(BATCH_ENTRIES.get()).unwrap_or(0);
-    let (direct, is_over) = PENDING.with_borrow_mut(|pending| {
-        if pending.writes_through || limit == 0 {
-            return (Some(entry), false);
+    // SAFETY: the caller's.
+    let limit_of_index = unsafe { batch_entries(index) }.unwrap_or(limit);
+    let (direct, over) = PENDING.with_borrow_mut(|pending| {
+        if pending.writes_through || limit == 0 || limit_of_index == 0 {
+            return (Some(entry), Over::None);
         }
         // SAFETY: the caller's.
         if pending.is_first_transaction && unsafe { executor::may_be_taken_back(table, &entry) } {
             pending.writes_through = true;
-            return (Some(entry), false);
+            return (Some(entry), Over::None);
         }
         let at = pending.position(index).unwrap_or_else(|| {
             // SAFETY: the index is open. Rule 8.
@@ -171,13 +183,23 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
         });
         pending.weight += entry.weight();
         pending.batches[at].push(pending.subtransaction, entry);
-        (None, pending.weight >= limit)
+        let over = match pending.weight {
+            _ if pending.batches[at].weight() >= limit_of_index => Over::Index,
+            weight if weight >= limit => Over::Session,
+            _ => Over::None,
+        };
+        (None, over)
     });
     if let Some(entry) = direct {
         // SAFETY: the caller's.
         unsafe { publish(index, &[entry], || {}) };
-    } else if is_over {
-        flush_largest();
+        return;
+    }
+    match over {
+        Over::None => {}
+        // SAFETY: the caller's.
+        Over::Index => unsafe { flush(index) },
+        Over::Session => flush_largest(),
     }
 }
 

@@ -162,6 +162,16 @@ impl Cluster {
         }
     }
 
+    /// A call of a program, as the owner of the cluster.
+    pub(crate) fn owned(&self, program: &Path) -> Command {
+        self.installation.owned(program)
+    }
+
+    /// Makes a path the server's own.
+    pub(crate) fn give(&self, path: &Path) {
+        self.installation.give(path);
+    }
+
     /// Makes a standby a primary.
     pub(crate) fn promote(&self) {
         run(self.pg_ctl().arg("promote"));

@@ -115,8 +115,15 @@ impl Installation {
 
     /// A call of an executable, as the owner of clusters.
     pub(crate) fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(self.bin.join(name));
+        self.owned(&self.bin.join(name))
+    }
+
+    /// A call of a program, as the owner of clusters.
+    pub(crate) fn owned(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.current_dir("/").env("LC_ALL", "C");
+        // Errors of a server would have it in their details.
+        command.env_remove("RUST_BACKTRACE");
         if let Some(owner) = self.owner {
             command.uid(owner.user).gid(owner.group);
         }
@@ -138,7 +145,8 @@ fn module() -> PathBuf {
     built.join("libbedload_pg.so")
 }
 
-fn pg_config(question: &str) -> PathBuf {
+/// What the server's installation says of itself.
+pub(crate) fn pg_config(question: &str) -> PathBuf {
     let pg_config = std::env::var("PGRX_PG_CONFIG_PATH").unwrap_or_else(|_| "pg_config".to_owned());
     output(Command::new(pg_config).arg(question)).into()
 }

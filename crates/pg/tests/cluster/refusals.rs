@@ -28,7 +28,11 @@ fn what_is_missing_is_refused_with_a_reason() {
         ),
         (
             "CREATE INDEX ON t USING bedload (k) WITH (fillfactor = 70)",
-            "has no storage parameters",
+            "unrecognized parameter \"fillfactor\"",
+        ),
+        (
+            "CREATE INDEX ON t USING bedload (k) WITH (filter_bits = 33)",
+            "out of bounds for option \"filter_bits\"",
         ),
         (
             "ALTER TABLE t ADD EXCLUDE USING bedload (k WITH =)",

@@ -74,3 +74,36 @@ fn monitors_may_ask_and_others_may_not() {
         .expect_err("refused");
     assert_eq!(refused.code().map(|code| code.code()), Some("42501"));
 }
+
+/// The server's own view counts each scan once, whatever kind it is: by it people find indexes that nobody uses.
+#[test]
+fn the_servers_statistics_count_scans() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    create_table(&mut client);
+    execute(
+        &mut client,
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i",
+    );
+    let mut counted = |settings: &str, query: &str| {
+        execute(&mut client, settings);
+        client.query(query, &[]).expect(query);
+        execute(&mut client, "RESET ALL; SELECT pg_stat_force_next_flush()");
+        number(
+            &mut client,
+            "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 't_k'",
+        )
+    };
+    let (index, bitmap) = (
+        "SET enable_seqscan = off; SET enable_bitmapscan = off",
+        "SET enable_seqscan = off; SET enable_indexscan = off",
+    );
+    assert_eq!(
+        counted(index, "SELECT id FROM t WHERE k < 100 ORDER BY k DESC"),
+        1
+    );
+    assert_eq!(counted(index, "SELECT k FROM t WHERE k = 7"), 2);
+    assert_eq!(counted(bitmap, "SELECT id FROM t WHERE k = 7"), 3);
+    let joined = "SELECT t.id FROM generate_series(1, 5) i, LATERAL (SELECT id FROM t WHERE k > i LIMIT 1) t";
+    assert_eq!(counted(index, joined), 8);
+}

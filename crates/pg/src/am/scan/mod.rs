@@ -469,6 +469,9 @@ pub(super) unsafe extern "C-unwind" fn amgettuple(
         let is_down = (direction == pg_sys::ScanDirection::BackwardScanDirection) != scan.is_backward;
         let way = if is_down { Way::Down } else { Way::Up };
         (*descriptor).xs_recheck = scan.form.is_lossy();
+        if scan.position.place == Place::Unbegun {
+            compat::count_search(descriptor);
+        }
         if (*descriptor).kill_prior_tuple
             && let Some(entry) = scan.position.entry()
         {
@@ -511,6 +514,7 @@ pub(super) unsafe extern "C-unwind" fn amgetbitmap(
         let mut count = 0;
         let mut addresses = Vec::new();
         let mut window = Vec::new();
+        compat::count_search(descriptor);
         for range in 0..scan.search.ranges.len() {
             let mut last = None;
             loop {
