@@ -4,8 +4,10 @@
 //! wait for the disk detaches from the interpreter, and calls that take long look for Ctrl-C in between.
 
 mod arrow_stream;
+mod batch;
 mod conform;
 mod error;
+mod handle;
 mod index;
 mod interrupt;
 mod numpy_columns;
@@ -27,13 +29,13 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<rows::Batches>()?;
-    module.add_class::<arrow_stream::Batch>()?;
+    module.add_class::<batch::Batch>()?;
     module.add_class::<index::IndexI64>()?;
     module.add_class::<index::IndexU64>()?;
     module.add_function(wrap_pyfunction!(store::open, module)?)?;
     module.add_function(wrap_pyfunction!(store::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
-    module.add_function(wrap_pyfunction!(numpy_columns::batch_of_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(batch::batch_of_columns, module)?)?;
     module.add_function(wrap_pyfunction!(order::measure, module)?)?;
     module.add_function(wrap_pyfunction!(times::time_nanos, module)?)?;
     module.add_function(wrap_pyfunction!(times::duration_nanos, module)?)?;

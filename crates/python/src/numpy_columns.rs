@@ -14,11 +14,10 @@ use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::arrow_stream::Batch;
 use crate::error;
 
 /// A column on its way in: name, values, which of them are missing, and the unit of values that count time.
-type Given<'py> = (
+pub(crate) type Given<'py> = (
     String,
     Bound<'py, PyAny>,
     Option<PyReadonlyArray1<'py, bool>>,
@@ -26,8 +25,7 @@ type Given<'py> = (
 );
 
 /// Rows of columns: arrays of numbers or booleans, or lists of text.
-#[pyfunction]
-pub(crate) fn batch_of_columns(columns: Vec<Given<'_>>) -> PyResult<Batch> {
+pub(crate) fn record_batch(columns: Vec<Given<'_>>) -> PyResult<RecordBatch> {
     let mut fields = Vec::with_capacity(columns.len());
     let mut arrays = Vec::with_capacity(columns.len());
     for (name, values, missing, unit) in columns {
@@ -40,9 +38,7 @@ pub(crate) fn batch_of_columns(columns: Vec<Given<'_>>) -> PyResult<Batch> {
         arrays.push(array);
     }
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
-    batch
-        .map(|batch| Batch { batch })
-        .map_err(|error| error::schema(error.to_string()))
+    batch.map_err(|error| error::schema(error.to_string()))
 }
 
 fn array_of(name: &str, values: &Bound<'_, PyAny>, missing: Option<Vec<bool>>) -> PyResult<ArrayRef> {

@@ -11,7 +11,8 @@ use bedload::{Operator, Predicate, Scan, ScanReader};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arrow_stream::{Batch, capsule_of};
+use crate::arrow_stream::capsule_of;
+use crate::batch::Batch;
 use crate::error;
 use crate::interrupt;
 

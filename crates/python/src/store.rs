@@ -1,7 +1,7 @@
 //! An open store.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use arrow_schema::{FieldRef, SchemaRef};
@@ -11,55 +11,10 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::arrow_stream::schema_of;
 use crate::error;
+use crate::handle::Handle;
 use crate::interrupt;
 use crate::rows::{Rows, Slot, Where};
 use crate::table::{Described, Table, describe};
-
-/// A store until it is closed, and the snapshots of it that are held.
-#[derive(Debug)]
-pub(crate) struct Handle {
-    path: PathBuf,
-    store: RwLock<Option<bedload::Store>>,
-    slots: Mutex<Vec<Weak<Mutex<Option<bedload::Snapshot>>>>>,
-}
-
-impl Handle {
-    pub(crate) fn store(&self) -> PyResult<bedload::Store> {
-        let store = self.store.read().unwrap_or_else(PoisonError::into_inner).clone();
-        store.ok_or_else(|| {
-            error::raise(
-                "ClosedError",
-                format!("the store {} is closed", self.path.display()),
-            )
-        })
-    }
-
-    /// The present state, until this store is closed.
-    pub(crate) fn slot(&self) -> PyResult<Slot> {
-        let slot = Arc::new(Mutex::new(Some(self.store()?.snapshot())));
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each search halves the list or doubles the time to the next one.
-        if slots.len() == slots.capacity() {
-            slots.retain(|slot| slot.strong_count() > 0);
-        }
-        slots.push(Arc::downgrade(&slot));
-        Ok(slot)
-    }
-
-    fn take(&self) -> Option<bedload::Store> {
-        for slot in self
-            .slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain(..)
-        {
-            if let Some(slot) = slot.upgrade() {
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            }
-        }
-        self.store.write().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
 
 /// An open store.
 #[pyclass(frozen, module = "bedload._native")]
@@ -112,13 +67,8 @@ pub(crate) fn open(
     }
     let opened = path.clone();
     let store = py.detach(move || options.open(opened)).map_err(error::of_store)?;
-    let handle = Handle {
-        path,
-        store: RwLock::new(Some(store)),
-        slots: Mutex::default(),
-    };
     Ok(Store {
-        handle: Arc::new(handle),
+        handle: Arc::new(Handle::new(path, store)),
     })
 }
 
@@ -151,7 +101,7 @@ fn report_of<'py>(py: Python<'py>, report: &VerifyReport) -> PyResult<Bound<'py,
 impl Store {
     #[getter]
     fn path(&self) -> PathBuf {
-        self.handle.path.clone()
+        self.handle.path().to_owned()
     }
 
     #[getter]

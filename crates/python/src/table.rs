@@ -12,8 +12,8 @@ use pyo3::types::PyDict;
 use crate::arrow_stream::reader_of;
 use crate::conform::conform;
 use crate::error;
+use crate::handle::Handle;
 use crate::rows::{Rows, Where, of_stream};
-use crate::store::Handle;
 
 /// Short batches of a stream are joined until they have so many rows: a commit each would be a sync each.
 const ROWS_PER_COMMIT: usize = 1 << 18;

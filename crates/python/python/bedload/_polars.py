@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Protocol, Tuple
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from ._times import I64_MAX, I64_MIN, NANOS, TimeType
-
-if TYPE_CHECKING:
-    from ._store import Table
 
 _UNITS = {"Milliseconds": "ms", "Microseconds": "us", "Nanoseconds": "ns"}
 _MIRRORED = {"Gt": "Lt", "GtEq": "LtEq", "Lt": "Gt", "LtEq": "GtEq", "Eq": "Eq"}
@@ -22,7 +19,16 @@ Bounds = Tuple[Optional[int], Optional[int]]
 _ANY: Bounds = (None, None)
 
 
-def scan(table: "Table", kind: TimeType) -> pl.LazyFrame:
+class Ranges(Protocol):
+    """A table, as far as lazy queries need it."""
+
+    @property
+    def time(self) -> str: ...
+
+    def range(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+def scan(table: Ranges, kind: TimeType) -> pl.LazyFrame:
     """A lazy frame over ``table``."""
     schema = pl.DataFrame(table.range(limit=0)).schema
 
