@@ -19,7 +19,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
             let (keys, seconds) = on_threads(threads, |thread| {
                 let mut rng = Rng::stream(round, thread as u64);
                 let keys = (0..plan.entries() / threads).map(|_| {
-                    // Even bits apart from the one that tells a key that was never loaded.
+                    // Uniform bits, except the bit that distinguishes keys never loaded.
                     let key = rng.next_u64() & !(1 << 5);
                     subject.insert(key, !key);
                     key
