@@ -58,7 +58,8 @@ pub struct EncodedLeaf {
 ///
 /// # Errors
 ///
-/// [`Error::UnsupportedType`], [`Error::UnequalLengths`], and [`Error::TooLarge`] beyond the limits of a leaf.
+/// [`Error::UnsupportedType`], [`Error::UnequalLengths`], and [`Error::TooLarge`] beyond the limits
+/// of a leaf.
 pub fn encode(columns: &[ArrayRef], options: &EncodeOptions) -> Result<EncodedLeaf> {
     let limit = |what, found, limit| match found <= limit {
         true => Ok(()),

@@ -24,8 +24,8 @@ pub enum Value {
     Null,
     /// A value of a column of booleans.
     Boolean(bool),
-    /// A value of a column of signed integers, dates, times, durations, year-month intervals, timestamps, or decimals of 32 or 64
-    /// bits: the number that Arrow's array holds.
+    /// A value of a column of signed integers, dates, times, durations, year-month intervals,
+    /// timestamps, or decimals of 32 or 64 bits: the number that Arrow's array holds.
     Int(i64),
     /// A value of a column of unsigned integers.
     UInt(u64),

@@ -29,8 +29,9 @@ pub enum Operator {
 
 /// A condition on one column, prepared for checking many leaves' directories.
 ///
-/// Values compare as Arrow's kernels compare them: floating point numbers by the total order of IEEE 754, where NaN equals
-/// itself and is above infinity and −0.0 is below 0.0, text and bytes byte by byte. Comparison with null matches nothing.
+/// Values compare as Arrow's kernels compare them: floating point numbers by the total order of
+/// IEEE 754, where NaN equals itself and is above infinity and −0.0 is below 0.0, text and bytes
+/// byte by byte. Comparison with null matches nothing.
 ///
 /// ```
 /// use std::sync::Arc;
