@@ -6,8 +6,9 @@
 //!
 //! # Rules
 //!
-//! 1. **Identity.** Page ids are logical and stable. Header, checksum and placement are the store's own; a tree
-//!    sees `payload_len()` bytes. `(id, generation)` names one life of a page and is never given out twice.
+//! 1. **Identity.** Page ids are logical and stable. Header, checksum and placement are the store's
+//!    own; a tree sees `payload_len()` bytes. `(id, generation)` names one life of a page and is
+//!    never given out twice.
 //! 2. **Latches.** [`PageRead::read`] latches shared, [`PageStore::batch`] exclusively. Latches are
 //!    taken parent before child, left before right, the meta page last. A descent holds the
 //!    parent's latch until it has the child's.
@@ -52,7 +53,8 @@ pub struct Reserved {
 
 /// Read access to pages, enough for lookups and cursors.
 pub trait PageRead {
-    /// A page latched shared (rule 2), or an immutable page of a snapshot, which needs no latch. Holds the payload.
+    /// A page latched shared (rule 2), or an immutable page of a snapshot, which needs no latch.
+    /// Holds the payload.
     type Guard<'s>: Deref<Target = [u8]>
     where
         Self: 's;
@@ -99,12 +101,13 @@ pub trait PageStore: PageRead {
     where
         Self: 's;
 
-    /// Latches up to [`MAX_BATCH_PAGES`] distinct pages exclusively, in the order given, which must obey rule 2.
-    /// Pages reserved but not yet written may be among them.
+    /// Latches up to [`MAX_BATCH_PAGES`] distinct pages exclusively, in the order given, which must
+    /// obey rule 2. Pages reserved but not yet written may be among them.
     ///
     /// # Errors
     ///
-    /// A page could not be read, or the store cannot promise that the commit will succeed. No latch is held then.
+    /// A page could not be read, or the store cannot promise that the commit will succeed. No latch
+    /// is held then.
     ///
     /// # Panics
     ///
