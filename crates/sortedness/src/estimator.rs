@@ -84,11 +84,13 @@ pub struct Estimate {
     pub rows: u64,
     /// Estimated number of rows less the length of a longest non-decreasing subsequence.
     pub k: u64,
-    /// Estimated largest distance, in rows, between a row's position of arrival and sorted position.
+    /// Estimated largest distance, in rows, between a row's position of arrival and sorted
+    /// position.
     pub l: u64,
     /// Rows whose key lies below the largest key that arrived before them; exact.
     pub below_running_max: u64,
-    /// Rows whose key lay below the largest one [stored](Estimator::note_stored) when they arrived; exact.
+    /// Rows whose key lay below the largest one [stored](Estimator::note_stored) when they arrived;
+    /// exact.
     pub overlapping: u64,
 }
 

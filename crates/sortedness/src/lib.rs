@@ -2,8 +2,8 @@
 //!
 //! For a sequence of `n` keys in order of arrival:
 //!
-//! * **K** is `n` less the length of a longest *non-decreasing* subsequence: the fewest rows whose removal leaves
-//!   the rest in order.
+//! * **K** is `n` less the length of a longest *non-decreasing* subsequence: the fewest rows whose
+//!   removal leaves the rest in order.
 //! * **L** is the largest distance between a row's position of arrival and its position in the
 //!   *stable* sorted order.
 //!
@@ -18,9 +18,9 @@
 //! positions *increase* along the list, so `K = n − (longest increasing subsequence of p)`.
 //! [`Displacement`] reads that list once, by patience sorting (Fredman, Discrete Mathematics 11,
 //! 1975), and discards state that can no longer change: once every position below `m` has been
-//! seen, all later ones are at least `m`, and a pile that ends below `m` is final. Since `rank − L
-//! ≤ m`, it keeps O(L) positions, whatever `n` is, and L need not be known in advance. So one scan
-//! by key measures a table that knows each row's number of arrival.
+//! seen, all later ones are at least `m`, and a pile that ends below `m` is final. Since
+//! `rank − L ≤ m`, it keeps O(L) positions for any `n`, and L need not be known in advance. So one
+//! scan by key measures a table that knows each row's number of arrival.
 
 mod estimator;
 
@@ -125,7 +125,8 @@ pub fn arrivals_in_sorted_order<T: Ord>(keys: &[T]) -> Vec<usize> {
     keyed.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Counts, as rows arrive, those below the running maximum and the adjacent inversions. Memory O(1).
+/// Counts, as rows arrive, those below the running maximum and the adjacent inversions. Memory
+/// O(1).
 ///
 /// ```
 /// use bedload_sortedness::Arrivals;
