@@ -4,8 +4,8 @@
 //!
 //! - [`check`]: long seeded sequences of operations, every answer compared with a `BTreeMap`;
 //! - [`check_shrinking`]: generated sequences that shrink to a short one when they fail;
-//! - for concurrent indexes [`check_disjoint_writers`], [`check_ascending_writers`], [`check_ranges_over_writers`]
-//!   and [`check_histories`].
+//! - for concurrent indexes [`check_disjoint_writers`], [`check_ascending_writers`],
+//!   [`check_ranges_over_writers`] and [`check_histories`].
 //!
 //! # The contract
 //!
@@ -14,7 +14,8 @@
 //! 3. `range` yields the entries between any two bounds, each once, ascending or descending;
 //!    inverted or empty bounds yield nothing. `first` and `last` are the least and greatest
 //!    entries.
-//! 4. Concurrent `insert`, `get` and `remove` are linearizable, the same key from two threads included.
+//! 4. Concurrent `insert`, `get` and `remove` are linearizable, the same key from two threads
+//!    included.
 //! 5. A range concurrent with writers yields, in order and once each, every key that was present
 //!    throughout, and no key that was never present; each value is one that the key had.
 //! 6. The structure obeys its own invariants whenever no operation is in progress.

@@ -2,8 +2,9 @@
 
 use crate::Rng;
 
-/// Poisson-distributed numbers, by PTRS (Hörmann, "The transformed rejection method for generating Poisson random
-/// variables", 1993) for means of 10 and more, and by counting exponential gaps below.
+/// Poisson-distributed numbers, by PTRS (Hörmann, "The transformed rejection method for generating
+/// Poisson random variables", 1993) for means of 10 and more, and by counting exponential gaps
+/// below.
 ///
 /// ```
 /// use bedload_testkit::{Rng, workload::Poisson};
@@ -120,7 +121,8 @@ pub enum LateKey {
 
 /// Draws a share of keys from the past, uniformly.
 ///
-/// Keys are numbers `2n` for the n-th key in order; the odd numbers between are the fresh late keys.
+/// Keys are numbers `2n` for the n-th key in order; the odd numbers between are the fresh late
+/// keys.
 ///
 /// ```
 /// use bedload_testkit::workload::{Late, LateKey};

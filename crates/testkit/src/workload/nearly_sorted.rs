@@ -1,5 +1,5 @@
-//! Nearly sorted sequences: the (K,L) generator of BoDS (Raman et al., "BoDS: A Benchmark on Data Sortedness",
-//! TPCTC 2022).
+//! Nearly sorted sequences: the (K,L) generator of BoDS (Raman et al., "BoDS: A Benchmark on Data
+//! Sortedness", TPCTC 2022).
 //!
 //! K has two meanings in the literature. The generator's K is the share of keys that it *swaps*, in
 //! percent; here it is [`NearlySorted::swapped_percent`]. The *measured* K of a sequence is the

@@ -20,8 +20,8 @@ const TIME_SHIFT: u32 = 16;
 ///
 /// # Panics
 ///
-/// If the time has more than [`TIME_BITS`] bits, the sensor is not below [`SENSORS_PER_THREAD`], or the thread is
-/// not below 64.
+/// If the time has more than [`TIME_BITS`] bits, the sensor is not below [`SENSORS_PER_THREAD`], or
+/// the thread is not below 64.
 #[must_use]
 pub const fn key(time: u64, sensor: u16, thread: u8) -> u64 {
     assert!(time >> TIME_BITS == 0, "the time stamp overflows its bits");
