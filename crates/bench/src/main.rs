@@ -1,5 +1,6 @@
-//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
-//! [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE] [--results FILE] [--note TEXT]` and `bedload-bench report`.
+//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N]
+//! [--operations N] [--rounds N] [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE]
+//! [--results FILE] [--note TEXT]` and `bedload-bench report`.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

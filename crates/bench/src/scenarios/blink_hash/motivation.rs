@@ -1,4 +1,5 @@
-//! Why ascending keys are hard for trees and random ones are not (Figures 1 and 2 of the Blink-hash paper).
+//! Why ascending keys are hard for trees and random ones are not (Figures 1 and 2 of the Blink-hash
+//! paper).
 
 use bedload_testkit::Rng;
 

@@ -1,4 +1,5 @@
-//! Numbers by Zipf's law (Gray et al., "Quickly generating billion-record synthetic databases", SIGMOD 1994).
+//! Numbers by Zipf's law (Gray et al., "Quickly generating billion-record synthetic databases",
+//! SIGMOD 1994).
 
 use bedload_testkit::Rng;
 
