@@ -93,7 +93,7 @@ impl Real for f32 {
 
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "rounding to the nearest is what is asked for"
+        reason = "rounding to the nearest is intended"
     )]
     fn nearest(value: f64) -> Self {
         value as Self

@@ -106,10 +106,7 @@ const fn high_half(x: u128) -> u64 {
     low_half(x >> 64)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the low half is what is asked for"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "only the low half is needed")]
 const fn low_half(x: u128) -> u64 {
     x as u64
 }

@@ -122,7 +122,7 @@ fn with_keys<K: Copy + Sync>(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "what a mix consists of")]
+#[expect(clippy::too_many_arguments, reason = "the parts of a mix")]
 fn run_mix<K>(
     subject: &dyn Subject<K>,
     mix: &Mix,
