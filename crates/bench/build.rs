@@ -1,4 +1,4 @@
-//! Compiles what a peer needs that Rust cannot call.
+//! Compiles the C shims of peers that Rust cannot call directly.
 
 fn main() {
     #[cfg(feature = "wiredtiger")]

@@ -1,8 +1,8 @@
-//! How long a cache line takes from one processor to another.
+//! The time that a cache line takes between two processors.
 //!
-//! Where a hypervisor moves virtual processors about, two of them share a core now, a last-level cache then, and at other
-//! times neither: what two threads reach together differs with that by a factor of two and more. So rounds of two
-//! threads tell it beside what they measure.
+//! A hypervisor may move virtual processors, so that two of them share a core, a last-level cache,
+//! or neither; the throughput of two threads on shared memory varies with that by a factor of two
+//! and more. So rounds of two threads report it beside their results.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,12 +14,12 @@ use crate::record::Figure;
 use crate::runner::median;
 use crate::threads::on_threads;
 
-/// Times that the line goes there and back in one measurement, and measurements: over before the threads are moved, and most
-/// of them while both run.
+/// Round trips of the line per measurement, and the number of measurements: short enough that
+/// threads are not moved, and most run while both threads do.
 const ROUND_TRIPS: usize = 250;
 const MEASUREMENTS: usize = 21;
 
-/// Nanoseconds from a store on one processor to the answering store on another.
+/// Returns the nanoseconds from a store on one processor to the answering store on another.
 fn crossing_ns() -> f64 {
     #[repr(align(128))]
     struct Line(AtomicUsize);
@@ -29,7 +29,7 @@ fn crossing_ns() -> f64 {
         let mut spins = 0;
         while line.0.load(Ordering::Acquire) != turn {
             spins += 1;
-            // Both may be on one processor.
+            // Both threads may be on one processor.
             if spins % 1_000 == 0 {
                 thread::yield_now()
             } else {
@@ -51,7 +51,8 @@ fn crossing_ns() -> f64 {
     median(&measured) * 1e9 / (2 * ROUND_TRIPS) as f64
 }
 
-/// What `measure` returns, with the longer of the times that a line took before and after, if there are several threads.
+/// Returns the figures of `measure` and, for several threads, the longer of the line's crossing
+/// times before and after.
 pub(crate) fn beside(threads: usize, measure: impl FnOnce() -> Vec<Figure>) -> Vec<Figure> {
     if threads < 2 {
         return measure();

@@ -5,10 +5,10 @@ use hdrhistogram::Histogram;
 use crate::record::Figure;
 use crate::stamps::Stamps;
 
-/// Longer times count as this one: a minute.
+/// Longer times are recorded as this one: a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// Latencies in nanoseconds, to three digits.
+/// A histogram of latencies in nanoseconds, to three digits.
 pub(crate) struct Latencies {
     histogram: Histogram<u64>,
 }
@@ -20,7 +20,7 @@ impl Latencies {
         }
     }
 
-    /// Times one operation, the reading of the clock included.
+    /// Times one operation, including the reading of the clock.
     pub(crate) fn time<T>(&mut self, stamps: &Stamps, operation: impl FnOnce() -> T) -> T {
         let before = stamps.now();
         let answer = operation();
@@ -33,8 +33,8 @@ impl Latencies {
         self.histogram.mean()
     }
 
-    /// Those of less than so many times the median, and the others: which share of all they are, and the nanoseconds of all
-    /// that they take, each on average over all.
+    /// Divides the latencies at a multiple of the median. Returns for the lower and the upper part
+    /// its share of all latencies and its nanoseconds, averaged over all.
     pub(crate) fn parted(&self, times_median: u64) -> ((f64, f64), (f64, f64)) {
         let bound = times_median * self.histogram.value_at_quantile(0.5).max(1);
         let all = self.histogram.len() as f64;

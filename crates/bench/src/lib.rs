@@ -1,8 +1,8 @@
-//! Measures Bedload's indexes beside their peers.
+//! Measures Bedload's indexes and stores, and their peers.
 //!
-//! Absolute figures are the machine's; what counts are ratios within one run. So a run makes several rounds, in each
-//! of which every subject has its turn, checks each subject's answers before it is timed, and reports medians, extremes
-//! and the ratio to a baseline of the same run.
+//! Absolute figures depend on the machine; compare ratios within one run. A run makes several
+//! rounds, in each of which every subject has its turn, checks each subject's answers before timing
+//! it, and reports medians, extremes and the ratio to a baseline of the same run.
 
 mod crossing;
 mod latencies;

@@ -1,5 +1,6 @@
-//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N] [--operations N] [--rounds N]
-//! [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE] [--results FILE] [--note TEXT]` and `bedload-bench report`.
+//! `bedload-bench list` and `bedload-bench run SCENARIO [--scale tiny|small|full] [--entries N]
+//! [--operations N] [--rounds N] [--only SUBJECT,…] [--degrees DEGREE,…] [--json FILE]
+//! [--results FILE] [--note TEXT]` and `bedload-bench report`.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,17 +17,17 @@ const USAGE: &str = "usage: bedload-bench list
            [--only SUBJECT,...] [--degrees DEGREE,...] [--json FILE] [--results FILE] [--note TEXT]
        bedload-bench report";
 
-/// Results that are kept, and the documents whose tables are made of them.
+/// The stored results, from which tables in documents are generated.
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 const DOCUMENTS: [&str; 1] = [concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../docs/benchmarks/tables.md"
 )];
 
-/// What the command line asks for.
+/// The command given.
 enum Command {
     List,
-    /// One store in a process of its own, for scenarios of tables.
+    /// Runs one store in its own process, for scenarios of tables.
     TableWorker,
     Run {
         scenario: Scenario,
@@ -35,7 +36,7 @@ enum Command {
         results: Option<String>,
         note: String,
     },
-    /// Writes the tables of documents from results.
+    /// Generates the tables of documents from results.
     Report,
 }
 

@@ -1,12 +1,12 @@
-//! How much of what a run measures.
+//! The size and selection of a run.
 
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// How much work a run is.
+/// The amount of work of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// A moment: for tests.
+    /// For tests.
     Tiny,
     /// Seconds for each subject.
     Small,
@@ -15,7 +15,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The scale of this name.
+    /// Returns the scale with this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
@@ -41,7 +41,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Every subject, at this scale.
+    /// Creates a plan of every subject at this scale.
     #[must_use]
     pub const fn new(scale: Scale) -> Self {
         Self {
@@ -56,81 +56,81 @@ impl Plan {
         }
     }
 
-    /// The same at another scale.
+    /// Changes the scale.
     #[must_use]
     pub fn with_scale(mut self, scale: Scale) -> Self {
         self.scale = scale;
         self
     }
 
-    /// Loads so many entries instead of the scale's.
+    /// Sets the number of loaded entries.
     #[must_use]
     pub const fn with_entries(mut self, entries: usize) -> Self {
         self.entries = Some(entries);
         self
     }
 
-    /// Times no more than so many lookups, scans or operations of a mix, of all threads together, whatever is loaded.
+    /// Limits the timed lookups, scans and mixed operations of all threads together.
     #[must_use]
     pub const fn with_operations_max(mut self, operations: usize) -> Self {
         self.operations_max = Some(operations);
         self
     }
 
-    /// Makes so many rounds instead of the scale's.
+    /// Sets the number of rounds.
     #[must_use]
     pub const fn with_rounds(mut self, rounds: usize) -> Self {
         self.rounds = Some(rounds);
         self
     }
 
-    /// Runs on no more threads than this.
+    /// Limits the number of threads.
     #[must_use]
     pub const fn with_threads_max(mut self, threads: usize) -> Self {
         self.threads_max = Some(threads);
         self
     }
 
-    /// Leaves all subjects out but these and the baseline.
+    /// Excludes all subjects but these and the baseline.
     #[must_use]
     pub fn only(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.only = names.into_iter().collect();
         self
     }
 
-    /// Leaves all degrees of order out but these, in scenarios that have several.
+    /// Excludes all degrees of order but these, in scenarios that have several.
     #[must_use]
     pub fn with_degrees(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.degrees = names.into_iter().collect();
         self
     }
 
-    /// Measures stores that have processes of their own by this program, which is `bedload-bench`; the program that runs if
-    /// none is named.
+    /// Sets the `bedload-bench` program that measures stores in their own processes. The default is
+    /// the running program.
     #[must_use]
     pub fn with_command(mut self, command: impl AsRef<Path>) -> Self {
         self.command = Some(command.as_ref().into());
         self
     }
 
-    /// The program that measures a store in a process of its own.
+    /// Returns the program that measures a store in its own process.
     ///
     /// # Panics
     ///
-    /// If the system does not tell which program runs.
+    /// If the system does not name the running program.
     #[must_use]
     pub fn command(&self) -> PathBuf {
         let own = || std::env::current_exe().expect("the system knows what runs");
         self.command.clone().unwrap_or_else(own)
     }
 
-    /// Whether a degree of order is wanted, in scenarios that have several.
+    /// Returns whether a degree of order is selected, in scenarios that have several.
     #[must_use]
     pub fn takes_degree(&self, name: &str) -> bool {
         self.degrees.is_empty() || self.degrees.iter().any(|degree| degree == name)
     }
 
-    /// Entries loaded.
+    /// Returns the number of entries loaded.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries.unwrap_or(match self.scale {
@@ -140,13 +140,14 @@ impl Plan {
         })
     }
 
-    /// Operations that each of the threads times in a scenario that would have them time so many together.
+    /// Returns the operations that each thread times, given the scenario's default for all threads
+    /// together.
     #[must_use]
     pub fn share(&self, operations: usize, threads: usize) -> usize {
         operations.min(self.operations_max.unwrap_or(operations)) / threads
     }
 
-    /// One of two numbers, for tests and otherwise.
+    /// Chooses between a number for tests and one for other runs.
     #[must_use]
     pub fn tiny_or<T>(&self, tiny: T, otherwise: T) -> T {
         if self.scale == Scale::Tiny {
@@ -156,7 +157,7 @@ impl Plan {
         }
     }
 
-    /// Rounds of all subjects.
+    /// Returns the number of rounds.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.rounds.unwrap_or(match self.scale {
@@ -166,7 +167,7 @@ impl Plan {
         })
     }
 
-    /// Numbers of threads: 1, 2, 4 … as the machine allows.
+    /// Returns the numbers of threads: 1, 2, 4 … as the machine allows.
     #[must_use]
     pub fn threads(&self) -> Vec<usize> {
         let available = thread::available_parallelism().map_or(1, usize::from);
@@ -178,7 +179,7 @@ impl Plan {
             .collect()
     }
 
-    /// Entries loaded by a scenario that has sizes of its own: small, and full.
+    /// Returns the entries loaded by a scenario with its own sizes: small, and full.
     #[must_use]
     pub fn entries_of(&self, small: usize, full: usize) -> usize {
         match (self.entries, self.scale) {
@@ -188,13 +189,13 @@ impl Plan {
         }
     }
 
-    /// Whether a subject is to run, in a scenario of this baseline.
+    /// Returns whether a subject is selected, in a scenario with this baseline.
     #[must_use]
     pub fn takes(&self, name: &str, baseline: &str) -> bool {
         self.only.is_empty() || name == baseline || self.only.iter().any(|only| only == name)
     }
 
-    /// The most operations that are timed, if that is bounded.
+    /// Returns the limit of timed operations, if any.
     #[must_use]
     pub const fn operations_max(&self) -> Option<usize> {
         self.operations_max

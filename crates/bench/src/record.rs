@@ -1,4 +1,4 @@
-//! What a run reports: one record for each subject and metric.
+//! The report of a run: one record for each subject and metric.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,28 +6,28 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One figure of a run, as it is written to JSON.
+/// One figure of a run, as written to JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The scenario's name.
     pub scenario: Cow<'static, str>,
     /// The subject's name.
     pub subject: Cow<'static, str>,
-    /// The measurements.
+    /// The name of the metric.
     pub metric: String,
     /// Its unit.
     pub unit: Cow<'static, str>,
     /// The median of the rounds.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub rounds: usize,
     /// The subject that the ratio refers to.
     pub baseline: Cow<'static, str>,
-    /// This subject's median over the baseline's.
+    /// This subject's median divided by the baseline's.
     pub ratio: f64,
     /// Parameters of the run: machine, revision, scale.
     pub params: BTreeMap<Cow<'static, str>, String>,
@@ -62,7 +62,7 @@ impl fmt::Display for Record {
 /// One figure of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// The measurements.
+    /// The name of the metric.
     pub metric: String,
     /// Its unit.
     pub unit: Cow<'static, str>,
@@ -71,7 +71,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure of these.
+    /// Creates a figure.
     pub fn new(metric: impl Into<String>, unit: &'static str, value: f64) -> Self {
         Self {
             metric: metric.into(),

@@ -1,4 +1,5 @@
-//! The harness of every scenario: entrants take turns, round by round, and figures are made of their rounds.
+//! The harness of every scenario: runs the entrants in turns, round by round, and summarises their
+//! figures.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,19 +9,20 @@ use std::thread;
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 
-/// Something that takes part in a scenario: a name, and a way to make it, or to measure it.
+/// A participant of a scenario: a name, and a way to create or measure it.
 #[derive(Debug, Clone, Copy)]
 pub struct Entrant<M> {
     /// Its name in reports.
     pub name: &'static str,
-    /// Whether it is somebody else's: a peer that panics is reported and left out.
+    /// Whether it is a third party's: a peer that panics is reported and excluded.
     pub is_peer: bool,
-    /// Makes an empty one, or measures one.
+    /// Creates an empty one, or measures one.
     pub make: M,
 }
 
 impl<M> Entrant<M> {
-    /// What `measure` answers; none if the entrant is a peer and panics, which is reported.
+    /// Returns the result of `measure`; `None` if the entrant is a peer and panics, which is
+    /// reported.
     pub fn unless_it_panics<T>(&self, measure: impl FnOnce() -> T) -> Option<T> {
         match catch_unwind(AssertUnwindSafe(measure)) {
             Ok(answer) => Some(answer),
@@ -33,7 +35,8 @@ impl<M> Entrant<M> {
     }
 }
 
-/// A scenario under one setting: rounds, in each of which every entrant has its turn, and the ratio of each to a baseline.
+/// A scenario under one setting: rounds in which every entrant has a turn, and ratios to a
+/// baseline.
 #[derive(Debug)]
 pub struct Trial<'p> {
     scenario: &'static str,
@@ -44,7 +47,7 @@ pub struct Trial<'p> {
 }
 
 impl<'p> Trial<'p> {
-    /// As many rounds as the plan asks for.
+    /// Creates a run with the plan's number of rounds.
     #[must_use]
     pub fn new(scenario: &'static str, baseline: &'static str, plan: &'p Plan) -> Self {
         let revision = option_env!("BEDLOAD_REVISION").unwrap_or("unknown").to_owned();
@@ -57,21 +60,21 @@ impl<'p> Trial<'p> {
         }
     }
 
-    /// No more rounds than these.
+    /// Limits the number of rounds.
     #[must_use]
     pub const fn rounds_max(mut self, rounds: usize) -> Self {
         self.rounds_max = rounds;
         self
     }
 
-    /// Says in every record what was set.
+    /// Adds a parameter to every record.
     #[must_use]
     pub fn param(mut self, name: &'static str, value: impl ToString) -> Self {
         self.params.insert(name.into(), value.to_string());
         self
     }
 
-    /// Runs rounds that measure all entrants, and sums them up.
+    /// Runs rounds that measure all entrants, and summarises them.
     pub fn run(&self, mut round: impl FnMut(u64, &mut Samples)) -> Vec<Record> {
         let mut samples = Samples::default();
         for number in 0..self.plan.rounds().min(self.rounds_max) {
@@ -80,7 +83,8 @@ impl<'p> Trial<'p> {
         self.summarise(&samples)
     }
 
-    /// The same, one entrant after another, of those that the plan takes. Each round begins with another one.
+    /// Runs rounds that measure the selected entrants one after another. Each round begins with a
+    /// different entrant.
     pub fn run_each<M>(
         &self,
         entrants: &[Entrant<M>],
@@ -96,12 +100,12 @@ impl<'p> Trial<'p> {
         })
     }
 
-    /// Whether the plan takes an entrant.
+    /// Returns whether the plan selects an entrant.
     pub fn takes<M>(&self, entrant: &Entrant<M>) -> bool {
         self.plan.takes(entrant.name, self.baseline)
     }
 
-    /// Medians, extremes, and ratios to the baseline.
+    /// Returns medians, extremes, and ratios to the baseline.
     fn summarise(&self, samples: &Samples) -> Vec<Record> {
         let of_baseline = |metric: &str| {
             let mut kinds = samples.kinds.iter();
@@ -125,7 +129,7 @@ impl<'p> Trial<'p> {
     }
 }
 
-/// Figures of several rounds, by subject and metric, in the order in which they first came.
+/// Figures of several rounds by subject and metric, in order of first occurrence.
 #[derive(Debug, Default)]
 pub struct Samples {
     kinds: Vec<(&'static str, Figure, Vec<f64>)>,
@@ -150,7 +154,7 @@ impl Samples {
     }
 }
 
-/// The middle of these values, or the mean of the two in the middle.
+/// Returns the median; of an even number of values, the mean of the middle two.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

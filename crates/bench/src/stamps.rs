@@ -2,7 +2,7 @@
 
 use quanta::Clock;
 
-/// Time stamps for keys: nanoseconds since the stamps were made, so that they fit in 48 bits for three days.
+/// Time stamps for keys: ticks since their creation, which fit in 48 bits for the length of a run.
 #[derive(Debug, Clone)]
 pub struct Stamps {
     clock: Clock,
@@ -16,7 +16,7 @@ impl Stamps {
         Self::beginning_at(0)
     }
 
-    /// Begins at so many ticks, for keys that are set back by as many.
+    /// Begins at this many ticks, for keys that are set back by as many.
     #[must_use]
     pub fn beginning_at(ticks: u64) -> Self {
         let clock = Clock::new();
@@ -24,21 +24,21 @@ impl Stamps {
         Self { clock, start }
     }
 
-    /// Ticks of the processor's clock since the beginning.
+    /// Returns the ticks of the processor's clock since the beginning.
     #[inline]
     #[must_use]
     pub fn now(&self) -> u64 {
         self.clock.raw().wrapping_sub(self.start)
     }
 
-    /// About how many ticks there are in so many nanoseconds.
+    /// Returns about how many ticks there are in a number of nanoseconds.
     #[must_use]
     pub fn ticks(&self, nanoseconds: u64) -> f64 {
         const SAMPLE: u64 = 1 << 32;
         nanoseconds as f64 * SAMPLE as f64 / self.clock.delta_as_nanos(0, SAMPLE) as f64
     }
 
-    /// Nanoseconds between two of these stamps.
+    /// Returns the nanoseconds between two stamps.
     #[must_use]
     pub fn nanoseconds(&self, from: u64, to: u64) -> u64 {
         self.clock.delta_as_nanos(from, to)

@@ -1,4 +1,4 @@
-//! Threads that begin together, and are timed.
+//! Threads that start together and are timed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
@@ -7,8 +7,9 @@ use std::thread;
 
 use quanta::Instant;
 
-/// Runs `work` on every thread number at once; returns the answers and the seconds from the first start to the last
-/// end. The threads read the clock themselves: whoever waits for them may be let run only when they have ended.
+/// Runs `work` with each thread number concurrently; returns the results and the seconds from the
+/// first start to the last end. The threads read the clock themselves, as the waiting thread may
+/// not be scheduled until they have ended.
 ///
 /// # Panics
 ///
@@ -17,8 +18,8 @@ pub fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> 
     on_threads_after(threads, |_| {}, work)
 }
 
-/// The same, after each thread in turn has done `first`, untimed: so that an index that numbers its threads gives them the
-/// same numbers every time, as it would if they lasted.
+/// Like [`on_threads`], after each thread in turn has run `first`, untimed, so that an index that
+/// numbers its threads gives them the same numbers every time.
 ///
 /// # Panics
 ///
@@ -38,7 +39,7 @@ pub fn on_threads_after<T: Send>(
                     while turn.load(Ordering::Acquire) != thread {
                         thread::yield_now();
                     }
-                    // Also if it panics, the next one gets its turn.
+                    // The next thread gets its turn even after a panic.
                     let done = catch_unwind(AssertUnwindSafe(|| first(thread)));
                     turn.store(thread + 1, Ordering::Release);
                     start.wait();

@@ -1,4 +1,5 @@
-//! Measures leaves: bytes a row, rows a second, time of one value, beside Parquet with zstd-1.
+//! Measures leaves: bytes per row, rows per second, time of one value, compared with Parquet at
+//! zstd-1.
 //!
 //! ```sh
 //! cargo run --release -p bedload-columns --features peers --example leaves [GIT_TIMES.csv.gz]
@@ -41,7 +42,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Columns in order of time, the first of which is the time, and their sequence numbers.
+/// Columns in order of time, the time column first, and their sequence numbers.
 struct Table {
     columns: Vec<ArrayRef>,
     sequence: ArrayRef,
@@ -137,7 +138,7 @@ fn measure(name: &str, table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// The shortest of some runs, in seconds of the processor, which others may be using too, and the last result.
+/// Returns the shortest processor time of several runs, in seconds, and the last result.
 fn best<T>(mut run: impl FnMut() -> T) -> (f64, T) {
     let mut shortest = f64::INFINITY;
     let mut result = None;
@@ -149,7 +150,7 @@ fn best<T>(mut run: impl FnMut() -> T) -> (f64, T) {
     (shortest, result.expect("ROUNDS is above 0"))
 }
 
-/// Time that this thread has run.
+/// Returns the processor time of this thread in seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split(' ')
@@ -184,7 +185,8 @@ enum Lateness {
     Year,
 }
 
-/// Rows of 100 sensors, a reading each millisecond or so: time, sensor, three floats with two decimals, a state.
+/// Returns rows of 100 sensors, about one a millisecond: time, sensor, three floats with two
+/// decimals, a state.
 fn generated(rows: i64, lateness: Lateness) -> Table {
     let mut state = 1u64;
     let mut random = move |end: i64| {
@@ -193,7 +195,7 @@ fn generated(rows: i64, lateness: Lateness) -> Table {
             .wrapping_add(1_442_695_040_888_963_407);
         i64::try_from(state >> 33).expect("31 bits") % end
     };
-    // When a row arrives is its sequence number; rows of a leaf are in order of time.
+    // The order of arrival gives the sequence number; the rows of a leaf are in order of time.
     let mut order: Vec<(i64, i64)> = (0..rows)
         .map(|row| {
             let arrived = 1_700_000_000_000_000 + row * 1000 + random(1000);
@@ -252,7 +254,7 @@ fn lines(path: &str) -> Result<Vec<Vec<String>>> {
         .collect())
 }
 
-/// The flights that left, in order of departure.
+/// Returns the flights that departed, in order of departure.
 fn flights() -> Result<Table> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz");
     let lines: Vec<Vec<String>> = lines(path)?
@@ -299,14 +301,15 @@ fn flights() -> Result<Table> {
     })
 }
 
-/// Microseconds of a time of 2013, such as `2013-01-01T10:15:00Z`. Months may as well have 31 days.
+/// Returns microseconds for a time of 2013, such as `2013-01-01T10:15:00Z`. Months count as 31
+/// days.
 fn micros(time: &str) -> i64 {
     let number = |range: std::ops::Range<usize>| time[range].parse::<i64>().unwrap_or_default();
     let days = number(5..7) * 31 + number(8..10);
     ((days * 24 + number(11..13)) * 60 + number(14..16)) * 60_000_000
 }
 
-/// Author times of a git history, in their order, with the commit times.
+/// Returns the author times of a git history, sorted, with the commit times.
 fn git_times(path: &str) -> Result<Table> {
     let lines = lines(path)?;
     let number = |line: &[String], column: usize| line[column].parse::<i64>();

@@ -21,7 +21,7 @@ pub(crate) fn encode(bits: &BooleanBuffer, out: &mut Vec<u8>) {
         return;
     }
     let plain = bits.len().div_ceil(8);
-    // Where runs of set bits begin and end.
+    // Rows at which runs of set bits begin and end.
     let mut ends = Vec::new();
     for (start, end) in bits.set_slices() {
         ends.extend([start, end].map(|row| i64::try_from(row).expect("a leaf has at most 65,536 rows")));
@@ -49,7 +49,7 @@ pub(crate) fn encode(bits: &BooleanBuffer, out: &mut Vec<u8>) {
     }
 }
 
-/// A chunk of bits, parsed.
+/// A parsed chunk of bits.
 #[derive(Clone, Debug)]
 pub(crate) enum Bitmap<'a> {
     All(bool),
@@ -58,7 +58,7 @@ pub(crate) enum Bitmap<'a> {
 }
 
 impl<'a> Bitmap<'a> {
-    /// Parses a chunk of `count` bits, which takes all of `bytes`.
+    /// Parses a chunk of `count` bits that takes all of `bytes`.
     pub(crate) fn parse(count: usize, bytes: &'a [u8]) -> Result<Self> {
         let mut bytes = Bytes::new(bytes);
         match bytes.u8()? {
@@ -79,7 +79,7 @@ impl<'a> Bitmap<'a> {
         }
     }
 
-    /// The bits of `rows`, which must lie within the chunk.
+    /// Returns the bits of `rows`, which must lie within the chunk.
     pub(crate) fn decode(&self, rows: Range<usize>) -> Result<BooleanBuffer> {
         match self {
             Self::All(false) => Ok(BooleanBuffer::new_unset(rows.len())),
@@ -114,7 +114,7 @@ impl<'a> Bitmap<'a> {
         }
     }
 
-    /// One bit, which must lie within the chunk.
+    /// Returns one bit, which must lie within the chunk.
     pub(crate) fn get(&self, row: usize) -> Result<bool> {
         match self {
             Self::All(set) => Ok(*set),

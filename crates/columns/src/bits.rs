@@ -1,32 +1,33 @@
 //! Packing numbers of up to 64 bits into blocks of 1,024.
 //!
-//! A block has 16 lanes: number *i* is in lane *i* mod 16, at row *i* / 16. Each lane is a string of bits of its own,
-//! and words of the lanes alternate. So the same shifts and masks apply to 16 neighbours at a time, which compilers turn
-//! into vector instructions, and one number is found without touching the others. The idea is that of FastLanes
-//! (Afroozeh and Boncz, VLDB 2023); the order of numbers is the plain one, so that any prefix of a block can be cut off.
+//! A block has 16 lanes: number *i* is in lane *i* mod 16, row *i* / 16. Each lane is a bit string
+//! of its own, and the words of the lanes alternate. So the same shifts and masks apply to 16
+//! neighbours at a time, which compilers vectorise, and one number is found without touching the
+//! others. The layout follows FastLanes (Afroozeh and Boncz, VLDB 2023), but keeps numbers in their
+//! order, so that any prefix of a block can be cut off.
 
 /// Numbers in a block.
 pub(crate) const BLOCK: usize = 1024;
 
-/// Numbers that stand side by side.
+/// Neighbouring numbers that are packed in parallel.
 pub(crate) const LANES: usize = 16;
 
-/// Words that `count` numbers of `width` bits take.
+/// Returns the words that `count` numbers of `width` bits take.
 pub(crate) fn words(count: usize, width: u32) -> usize {
     (count.div_ceil(LANES) * width as usize).div_ceil(64) * LANES
 }
 
-/// Bytes that `count` numbers of `width` bits take.
+/// Returns the bytes that `count` numbers of `width` bits take.
 pub(crate) fn bytes(count: usize, width: u32) -> usize {
     words(count, width) * 8
 }
 
-/// The greatest number of `width` bits.
+/// Returns the greatest number of `width` bits.
 pub(crate) fn mask(width: u32) -> u64 {
     u64::MAX.checked_shr(64 - width).unwrap_or(0)
 }
 
-/// Appends the lowest `width` bits of each number; `numbers` beyond `count` are ignored.
+/// Appends the lowest `width` bits of the first `count` numbers.
 pub(crate) fn pack(numbers: &[u64; BLOCK], count: usize, width: u32, out: &mut Vec<u8>) {
     if width == 0 {
         return;
@@ -53,11 +54,11 @@ pub(crate) fn pack(numbers: &[u64; BLOCK], count: usize, width: u32, out: &mut V
     }
 }
 
-/// Numbers that are unpacked at a time.
+/// Numbers unpacked at a time.
 pub(crate) const PIECE: usize = 128;
 
-/// Unpacks numbers from number `begin`, a multiple of 16, up to the end of the piece or of the block of `count`. Those
-/// beyond are undefined.
+/// Unpacks numbers from `begin`, a multiple of 16, to the end of the piece or of the block of
+/// `count`. Numbers beyond that are undefined.
 ///
 /// `packed` must have [`bytes`]`(count, width)` bytes.
 pub(crate) fn unpack(packed: &[u8], begin: usize, count: usize, width: u32, numbers: &mut [u64; PIECE]) {
@@ -74,7 +75,8 @@ pub(crate) fn unpack(packed: &[u8], begin: usize, count: usize, width: u32, numb
     }
 }
 
-/// The sum of the first `count` numbers. `packed` must have at least [`bytes`]`(count, width)` bytes.
+/// Returns the sum of the first `count` numbers. `packed` must have at least [`bytes`]`(count,
+/// width)` bytes.
 pub(crate) fn sum(packed: &[u8], count: usize, width: u32) -> u64 {
     if width == 0 {
         return 0;
@@ -117,7 +119,8 @@ fn unpack_row(words: &[[u8; 8]], bit: u32, width: u32, row: &mut [u64; LANES]) {
     }
 }
 
-/// The number at `index`, alone. `packed` must have [`bytes`]`(count, width)` bytes for a `count` above `index`.
+/// Returns the number at `index`. `packed` must have [`bytes`]`(count, width)` bytes for a `count`
+/// above `index`.
 pub(crate) fn get(packed: &[u8], index: usize, width: u32) -> u64 {
     if width == 0 {
         return 0;

@@ -5,25 +5,27 @@ use arrow_schema::DataType;
 use crate::error::{Result, damaged};
 use crate::wire::{Bytes, put_counted, put_signed};
 
-/// A value in the order of its column: numbers of up to 64 bits and booleans as integers, all others as bytes.
+/// A value in its column's order: numbers of up to 64 bits and booleans as integers, others as
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Bound {
     Int(i64),
     Bytes(Vec<u8>),
 }
 
-/// The least and greatest values of a column that are not null.
+/// The least and greatest non-null values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) min: Bound,
-    /// None where nothing short is above all values.
+    /// `None` if no short string is above all values.
     pub(crate) max: Option<Bound>,
-    /// Whether both are values of the column; otherwise they were cut off, and only enclose them.
+    /// Whether both are values of the column; otherwise they are cut off and only enclose the
+    /// values.
     pub(crate) exact: bool,
 }
 
 impl Bounds {
-    /// The same, in at most about `bytes` bytes each.
+    /// Cuts the bounds to about `bytes` bytes each at most.
     pub(crate) fn cut(mut self, bytes: usize) -> Self {
         if let Bound::Bytes(min) = &mut self.min {
             self.exact &= min.len() <= bytes;
@@ -34,7 +36,7 @@ impl Bounds {
         {
             self.exact = false;
             max.truncate(bytes);
-            // The least string above all that begin with this one.
+            // The least string above all strings with this prefix.
             while max.last() == Some(&u8::MAX) {
                 max.pop();
             }
@@ -76,7 +78,7 @@ impl Bounds {
     }
 }
 
-/// Whether bounds of a column of this type, which is kept, are integers.
+/// Returns whether bounds of a column of this supported type are integers.
 pub(crate) fn is_narrow(data_type: &DataType) -> bool {
     !matches!(
         data_type,

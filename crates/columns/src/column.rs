@@ -1,4 +1,4 @@
-//! One column of a leaf: from an Arrow array to a chunk and back.
+//! Converts one column of a leaf between an Arrow array and a chunk.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use crate::types;
 use crate::value::Value;
 use crate::wire::{Bytes, put_counted};
 
-/// Numbers of more than 64 bits as integers, if all fit; else as byte strings.
+/// Numbers of more than 64 bits are stored as integers if all fit; else as byte strings.
 const WIDE_AS_INTEGERS: u8 = 0;
 const WIDE_AS_BYTES: u8 = 1;
 
-/// Evaluates an expression with `$T` the Arrow type of numbers that are kept as integers, or the other one with `$F` that
-/// of floats, and so on.
+/// Evaluates the expression for the type's kind, with `$T` the Arrow type of numbers stored as
+/// integers, `$F` that of floats, and so on.
 macro_rules! by_type {
     ($data_type:expr, narrow $T:ident => $narrow:expr, real $F:ident => $real:expr, wide $W:ident => $wide:expr,
      other => $other:expr) => {
@@ -166,12 +166,12 @@ macro_rules! by_type {
     };
 }
 
-/// Whether bounds of a column of this type can be cut off.
+/// Returns whether bounds of a column of this type can be cut off.
 pub(crate) fn is_text_or_bytes(data_type: &DataType) -> bool {
     !is_narrow(data_type) && !matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..))
 }
 
-/// Bytes of the values of a column in memory.
+/// Returns the bytes of a column's values in memory.
 pub(crate) fn content_bytes(array: &dyn Array) -> usize {
     let rows = array.len();
     match array.data_type() {
@@ -186,14 +186,14 @@ pub(crate) fn content_bytes(array: &dyn Array) -> usize {
     }
 }
 
-/// The directory's entry for a column.
+/// Content of the directory's entry for a column.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) bounds: Option<Bounds>,
     pub(crate) sorted: bool,
 }
 
-/// Appends the chunk of a column whose type is kept, and says what is in it.
+/// Appends the chunk of a column of a supported type and returns its summary.
 pub(crate) fn encode(array: &dyn Array, out: &mut Vec<u8>) -> Summary {
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     if let Some(nulls) = &nulls {
@@ -263,7 +263,8 @@ fn encode_wide<W: Wide>(values: &[W], nulls: Option<&NullBuffer>, out: &mut Vec<
     summary_of_strings(&ordered, nulls)
 }
 
-/// The values, each null replaced by the one before it or, at the start, by the first value, so that it costs few bits.
+/// Returns the values with each null replaced by the value before it or, at the start, by the first
+/// value, which costs few bits.
 fn filled<N: Copy, V: Copy>(values: &[N], nulls: Option<&NullBuffer>, map: impl Fn(N) -> V) -> Vec<V> {
     let Some(nulls) = nulls else {
         return values.iter().map(|value| map(*value)).collect();
@@ -279,7 +280,8 @@ fn filled<N: Copy, V: Copy>(values: &[N], nulls: Option<&NullBuffer>, map: impl 
     values.iter().zip(nulls.iter()).map(value).collect()
 }
 
-/// The strings of a column of text or bytes; nulls repeat the one before if that is short, and are empty otherwise.
+/// Returns the strings of a column; a null repeats the string before it if that is short, else is
+/// empty.
 fn filled_strings<'a>(array: &'a dyn Array, nulls: Option<&NullBuffer>) -> Vec<&'a [u8]> {
     let mut strings = match array.data_type() {
         DataType::Utf8 => slices(array.as_string::<i32>()),
@@ -316,7 +318,7 @@ fn views<T: ByteViewType + ?Sized>(array: &arrow_array::GenericByteViewArray<T>)
     (0..array.len()).map(|row| array.value(row).as_ref()).collect()
 }
 
-/// Bounds need no regard to nulls, which repeat other values.
+/// Nulls repeat other values, so bounds may ignore them.
 fn summary_of_ints(ordered: &[i64], nulls: Option<&NullBuffer>) -> Summary {
     summary_of(ordered.iter().copied(), nulls)
 }
@@ -354,7 +356,7 @@ fn summary_of_strings(strings: &[&[u8]], nulls: Option<&NullBuffer>) -> Summary 
     let prefix = |string: &[u8]| string.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
     let (mut min_prefix, mut max_prefix) = (prefix(first), prefix(first));
     for string in all {
-        // Most strings lie between the bounds, which four bytes tell.
+        // Most strings lie between the bounds, and a comparison of four bytes shows it.
         let four = prefix(string);
         let between = four.is_some() && min_prefix.is_some() && min_prefix < four && four < max_prefix;
         if !between {
@@ -381,7 +383,7 @@ fn summary_of_strings(strings: &[&[u8]], nulls: Option<&NullBuffer>) -> Summary 
     }
 }
 
-/// Each value of `array` that is not null, as a bound.
+/// Returns each non-null value of `array` as a bound.
 pub(crate) fn bounds_of_each(array: &dyn Array) -> Result<Vec<Bound>> {
     let array = unpacked(array, 0)?;
     let rows = (0..array.len())
@@ -392,7 +394,7 @@ pub(crate) fn bounds_of_each(array: &dyn Array) -> Result<Vec<Bound>> {
         .collect())
 }
 
-/// The array itself, or the values that an array of dictionary keys stands for.
+/// Returns the array itself, or the values of a dictionary array.
 pub(crate) fn unpacked(array: &dyn Array, column: usize) -> Result<ArrayRef> {
     let mut array = array.slice(0, array.len());
     let unsupported = |array: &dyn Array| Error::UnsupportedType {
@@ -409,7 +411,7 @@ pub(crate) fn unpacked(array: &dyn Array, column: usize) -> Result<ArrayRef> {
     Ok(array)
 }
 
-/// A column's chunk, and what the directory says of it.
+/// A column's chunk and its directory entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk<'a> {
     pub(crate) data_type: &'a DataType,
@@ -419,7 +421,7 @@ pub(crate) struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The bitmap of rows that are not null, if some are null, and the bytes of the values.
+    /// Returns the bitmap of non-null rows, if some are null, and the bytes of the values.
     fn validity(&self) -> Result<(Option<Bitmap<'a>>, &'a [u8])> {
         let mut bytes = Bytes::new(self.bytes);
         if self.nulls == 0 {
@@ -429,7 +431,7 @@ impl<'a> Chunk<'a> {
         Ok((Some(validity), bytes.rest()))
     }
 
-    /// The values of `rows`, which must lie within the chunk.
+    /// Returns the values of `rows`, which must lie within the chunk.
     pub(crate) fn decode(&self, rows: Range<usize>) -> Result<ArrayRef> {
         if self.nulls == self.rows {
             return Ok(arrow_array::new_null_array(self.data_type, rows.len()));
@@ -514,7 +516,7 @@ impl<'a> Chunk<'a> {
         strings.into_array(self.data_type, nulls)
     }
 
-    /// The value of one row, which must lie within the chunk.
+    /// Returns the value of one row, which must lie within the chunk.
     pub(crate) fn value_at(&self, row: usize) -> Result<Value> {
         if self.nulls == self.rows {
             return Ok(Value::Null);
@@ -551,7 +553,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// A bound as the value of the column that it stands for.
+/// Converts a bound to a value of the column.
 pub(crate) fn value_of_bound(data_type: &DataType, bound: &Bound) -> Result<Value> {
     match bound {
         Bound::Int(int) => by_type!(data_type,
@@ -596,7 +598,7 @@ const OUT_OF_RANGE: Error = Error::Damaged {
     what: "a number is out of the range of its type",
 };
 
-/// Appends numbers of fewer bits, all of which must be in their range.
+/// Appends integers as a narrower type; all must be in its range.
 fn narrowed<N: Narrow + Default>(ordered: &[i64], values: &mut Vec<N>) -> Result<()> {
     let mut sound = true;
     values.extend(ordered.iter().map(|ordered| {

@@ -1,4 +1,4 @@
-//! The directory of a leaf: where the chunks are, and the zone map of each column.
+//! The directory of a leaf: the offsets of the chunks, and the zone map of each column.
 
 use std::ops::Range;
 
@@ -26,9 +26,10 @@ const WITH_MIN: u8 = 2;
 const WITH_MAX: u8 = 4;
 const EXACT: u8 = 8;
 
-/// The directory of a leaf: its length, and for each column its type, the place of its chunk, and its zone map.
+/// The directory of a leaf: its length, and for each column its type, the offset of its chunk, and
+/// its zone map.
 ///
-/// It stands at the front of a leaf, and can be kept and read without the rest of it.
+/// It is at the front of a leaf, and can be stored and read without the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeafDirectory {
     pub(crate) rows: usize,
@@ -48,11 +49,11 @@ pub struct ColumnDirectory {
 }
 
 impl LeafDirectory {
-    /// Reads the directory at the front of `bytes`, which may end where the directory does.
+    /// Reads the directory at the front of `bytes`, which may end with the directory.
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`] unless the bytes are those of a directory, by its checksum too.
+    /// [`Error::Damaged`] if the bytes are not a directory or fail its checksum.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let directory = Self::frame(bytes)?;
         let (content, crc) = directory.split_at(directory.len() - CRC_BYTES);
@@ -62,7 +63,7 @@ impl LeafDirectory {
         Self::parse_unchecked(bytes)
     }
 
-    /// The bytes of the directory at the front of `bytes`.
+    /// Returns the bytes of the directory at the front of `bytes`.
     fn frame(bytes: &[u8]) -> Result<&[u8]> {
         let mut header = Bytes::new(bytes);
         if header.array()? != MAGIC {
@@ -75,7 +76,7 @@ impl LeafDirectory {
         }
     }
 
-    /// The same without a look at the checksum.
+    /// Like [`parse`](Self::parse), without verifying the checksum.
     pub(crate) fn parse_unchecked(bytes: &[u8]) -> Result<Self> {
         let directory = Self::frame(bytes)?;
         let mut bytes = Bytes::new(&directory[MAGIC.len() + 4..directory.len() - CRC_BYTES]);
@@ -101,7 +102,7 @@ impl LeafDirectory {
         })
     }
 
-    /// Appends the directory of a leaf whose chunks begin where it ends.
+    /// Appends the directory of a leaf whose chunks follow it.
     pub(crate) fn put(rows: usize, columns: &mut [ColumnDirectory], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
@@ -127,33 +128,33 @@ impl LeafDirectory {
         }
     }
 
-    /// How many rows the leaf has.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns, in order.
+    /// Returns the columns in order.
     pub fn columns(&self) -> &[ColumnDirectory] {
         &self.columns
     }
 
-    /// Bytes of the directory, at the front of the leaf.
+    /// Returns the bytes of the directory.
     pub fn directory_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of the leaf, with the directory.
+    /// Returns the bytes of the leaf, directory included.
     pub fn leaf_bytes(&self) -> usize {
         self.columns.last().map_or(self.bytes, |column| column.chunk.end)
     }
 
-    /// False only if no row of the leaf can match `predicate` on `column`. Takes time logarithmic in the number of
-    /// literals and touches no data.
+    /// Returns false only if no row of the leaf can match `predicate` on `column`. Takes time
+    /// logarithmic in the number of literals and reads no data.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for a column that does not exist, [`Error::LiteralType`] where the predicate was made with
-    /// a literal of another type.
+    /// [`Error::OutOfRange`] for a column that does not exist, [`Error::LiteralType`] if the
+    /// predicate's literal is of another type.
     pub fn may_match(&self, column: usize, predicate: &Predicate) -> Result<bool> {
         let column = self.column(column)?;
         predicate.may_match(&column.data_type, column.bounds.as_ref(), column.nulls, self.rows)
@@ -197,7 +198,7 @@ impl ColumnDirectory {
         }
         let flags = bytes.u8()?;
         let (nulls, length) = (bytes.length()?, bytes.length()?);
-        // Compression may add a little where it finds nothing.
+        // Compression may enlarge incompressible data a little.
         if nulls > rows || length > 2 * MAX_COLUMN_BYTES {
             return damaged("a column has more nulls than rows, or too many bytes");
         }
@@ -226,38 +227,38 @@ impl ColumnDirectory {
         })
     }
 
-    /// The type of the arrays that the column decodes to.
+    /// Returns the type of the arrays that the column decodes to.
     pub fn data_type(&self) -> &DataType {
         &self.data_type
     }
 
-    /// How many rows are null.
+    /// Returns the number of nulls.
     pub fn null_count(&self) -> usize {
         self.nulls
     }
 
-    /// Bytes of the compressed chunk.
+    /// Returns the bytes of the compressed chunk.
     pub fn chunk_bytes(&self) -> usize {
         self.chunk.len()
     }
 
-    /// Whether the column has no nulls and its values are in ascending order.
+    /// Returns whether the column has no nulls and its values ascend.
     pub fn is_sorted(&self) -> bool {
         self.sorted
     }
 
-    /// Whether all values are known to be the same and none is null.
+    /// Returns whether all values are known to be equal and none is null.
     pub fn is_constant(&self) -> bool {
         let same = |bounds: &Bounds| bounds.exact && bounds.max.as_ref() == Some(&bounds.min);
         self.nulls == 0 && self.bounds.as_ref().is_some_and(same)
     }
 
-    /// The least and greatest values that are not null, where the directory has them: not for a column of nulls alone,
-    /// nor for text or bytes longer than [`EncodeOptions::bound_bytes`](crate::EncodeOptions::bound_bytes).
+    /// Returns the least and greatest non-null values; `None` if all are null, or if text or bytes
+    /// are longer than [`EncodeOptions::bound_bytes`](crate::EncodeOptions::bound_bytes).
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`] where they are not of the type of the column.
+    /// [`Error::Damaged`] if they are not of the column's type.
     pub fn bounds(&self) -> Result<Option<(Value, Value)>> {
         match &self.bounds {
             Some(Bounds {

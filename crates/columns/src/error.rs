@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A column has a type that leaves do not keep.
+    /// A column has an unsupported type.
     #[error("column {column} is of type {data_type}, which leaves do not keep")]
     UnsupportedType {
         /// The number of the column, from 0.
@@ -24,14 +24,14 @@ pub enum Error {
         /// How many rows column 0 has.
         expected: usize,
     },
-    /// More rows, columns or bytes than one leaf may hold. Fewer rows may fit.
+    /// A leaf has too many rows, columns or bytes. Fewer rows may fit.
     #[error("{what}: {found}, and a leaf holds at most {limit}")]
     TooLarge {
         /// The quantity over the limit.
         what: &'static str,
-        /// How much there is.
+        /// The amount found.
         found: usize,
-        /// The greatest that is allowed.
+        /// The limit.
         limit: usize,
     },
     /// A column or row that the leaf does not have.
@@ -39,12 +39,12 @@ pub enum Error {
     OutOfRange {
         /// `column` or `row`.
         what: &'static str,
-        /// The one asked for; for a range, its end.
+        /// The index asked for; for a range, its end.
         index: usize,
-        /// How many there are.
+        /// The number that exist.
         count: usize,
     },
-    /// The literal of a predicate is not of the type of the column.
+    /// A predicate's literal is not of the column's type.
     #[error("the literal is of type {literal}, and the column of type {column}")]
     LiteralType {
         /// The type of the literal.
@@ -55,7 +55,7 @@ pub enum Error {
     /// The bytes are not what [`encode`](crate::encode) wrote.
     #[error("damaged leaf: {what}; restore the file from a backup, or salvage what is whole")]
     Damaged {
-        /// What is wrong.
+        /// The damage found.
         what: &'static str,
     },
 }

@@ -1,12 +1,13 @@
 //! Chunks of floating point numbers.
 //!
-//! Numbers that were decimals, such as 21.57, become integers: 2157 and an exponent of 2 for the whole chunk. Division
-//! is correctly rounded, so 2157 / 10² is the double nearest to 21.57, which is what parsing the text gave. Each number
-//! is checked when it is written, bit for bit; what does not come back is an exception. The idea is that of ALP (Afroozeh,
-//! Kuffo and Boncz, SIGMOD 2024). ALP multiplies by two constants, which is quicker to read, but loses some decimals to
-//! exceptions, and searches pairs of exponents; one division loses none of up to 15 digits.
+//! Numbers that were decimals, such as 21.57, become integers: 2157 and an exponent of 2 for the
+//! chunk. Division is correctly rounded, so 2157 / 10² is the double nearest to 21.57, as parsing
+//! the text gives. Each number is checked bit for bit on writing; one that does not round-trip is
+//! an exception. The idea is that of ALP (Afroozeh, Kuffo and Boncz, SIGMOD 2024). ALP multiplies
+//! by two constants, which reads faster, but makes exceptions of some decimals and searches pairs
+//! of exponents; one division loses none of up to 15 digits.
 //!
-//! A chunk of numbers that are not decimals keeps their bits as integers.
+//! A chunk of numbers that are not decimals stores their bits as integers.
 
 use std::ops::Range;
 
@@ -18,28 +19,28 @@ use crate::wire::{Bytes, put_length};
 const DECIMAL: u8 = 0;
 const BITS: u8 = 1;
 
-/// Powers of ten that a double holds exactly, as far as they are tried.
+/// The powers of ten tried, all exact as doubles.
 const POWERS: [f64; 16] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 ];
 
-/// Added to a number between −2⁵¹ and 2⁵¹, rounds it to an integer, which then stands in the lowest bits.
+/// Added to a number between −2⁵¹ and 2⁵¹, rounds it to an integer in the lowest bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// Integers of decimals are nearer to 0 than this.
+/// Exclusive limit on the magnitude of a decimal's integer.
 const DIGITS_END: u64 = 1 << 51;
 
-/// A floating point number that chunks keep.
+/// A floating point type that chunks store.
 pub(crate) trait Real: Copy + Default {
-    /// Bytes of its bits.
+    /// Bytes of the type.
     const BYTES: usize;
 
-    /// Its bits as an integer in the total order of IEEE 754.
+    /// Returns its bits as an integer in the total order of IEEE 754.
     fn ordered(self) -> i64;
-    /// The inverse, or none if the integer has too many bits.
+    /// The inverse of `ordered`; `None` if the integer has too many bits.
     fn from_ordered(ordered: i64) -> Option<Self>;
     fn to_f64(self) -> f64;
-    /// The nearest.
+    /// Rounds to the nearest value.
     fn nearest(value: f64) -> Self;
     fn same_bits(self, other: Self) -> bool;
 }
@@ -92,7 +93,7 @@ impl Real for f32 {
 
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "rounding to the nearest is what is asked for"
+        reason = "rounding to the nearest is intended"
     )]
     fn nearest(value: f64) -> Self {
         value as Self
@@ -103,7 +104,7 @@ impl Real for f32 {
     }
 }
 
-/// The integer that stands for a decimal, if it is one.
+/// Returns the integer of a decimal; meaningless if the value is not one.
 fn digits<R: Real>(value: R, power: f64) -> i64 {
     (value.to_f64() * power + ROUND)
         .to_bits()
@@ -120,10 +121,10 @@ fn is_decimal<R: Real>(value: R, digits: i64, power: f64) -> bool {
     digits.unsigned_abs() < DIGITS_END && decimal::<R>(digits, power).same_bits(value)
 }
 
-/// The exponent that makes integers of most of a sample, if it does of nearly all.
+/// Returns the exponent that makes integers of the most values of a sample, if of nearly all.
 fn exponent<R: Real>(values: &[R]) -> Option<u8> {
     let step = values.len().div_ceil(128).max(1);
-    // Rows an even step apart may have fewer digits than those between.
+    // Varies the step, as rows an even step apart may have fewer digits than those between.
     let rows = (0..).map(|number| number * step + number % step);
     let sample: Vec<R> = rows.map_while(|row| values.get(row).copied()).collect();
     let mut best = (0, None);
@@ -154,7 +155,7 @@ pub(crate) fn encode<R: Real>(values: &[R], out: &mut Vec<u8>) {
             .step_by(BLOCK)
             .zip(values.chunks(BLOCK).zip(integers.chunks_mut(BLOCK)))
         {
-            // Without a branch in the loop, it runs in vectors.
+            // Branch-free, so that the loop vectorises.
             let same = values
                 .iter()
                 .zip(integers.iter())
@@ -194,10 +195,10 @@ pub(crate) fn encode<R: Real>(values: &[R], out: &mut Vec<u8>) {
     encode_ints(&bits, Access::Any, out);
 }
 
-/// A chunk of floating point numbers, parsed.
+/// A parsed chunk of floating point numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Floats<'a> {
-    /// The power of ten by which integers are divided; none where they are bits.
+    /// The power of ten by which integers are divided; `None` if the integers are bits.
     power: Option<f64>,
     integers: Ints<'a>,
     /// Rows of exceptions in ascending order, and their bits.
@@ -206,7 +207,7 @@ pub(crate) struct Floats<'a> {
 }
 
 impl<'a> Floats<'a> {
-    /// Parses a chunk of `count` numbers of type `R`, which takes all of `bytes`.
+    /// Parses a chunk of `count` numbers of type `R` that takes all of `bytes`.
     pub(crate) fn parse<R: Real>(count: usize, bytes: &'a [u8]) -> Result<Self> {
         let mut bytes = Bytes::new(bytes);
         let (mut power, mut rows, mut exceptions): (_, &[_], &[u8]) = (None, &[], &[]);
@@ -231,7 +232,7 @@ impl<'a> Floats<'a> {
         })
     }
 
-    /// The numbers of `rows`, which must lie within the chunk.
+    /// Returns the numbers of `rows`, which must lie within the chunk.
     pub(crate) fn decode<R: Real>(&self, rows: Range<usize>) -> Result<Vec<R>> {
         let mut all = Vec::with_capacity(rows.len());
         let Some(power) = self.power else {
@@ -260,7 +261,7 @@ impl<'a> Floats<'a> {
         Ok(all)
     }
 
-    /// The number of one row, which must lie within the chunk.
+    /// Returns the number of one row, which must lie within the chunk.
     pub(crate) fn get<R: Real>(&self, row: usize) -> Result<R> {
         let Some(power) = self.power else {
             return from_bits(self.integers.get(row)?);
@@ -285,7 +286,7 @@ fn from_bits<R: Real>(bits: i64) -> Result<R> {
     })
 }
 
-/// The lowest bytes of an ordered integer; the sign goes on above them.
+/// Reads the lowest bytes of an ordered integer and extends its sign.
 fn exception_value<R: Real>(bytes: &[u8]) -> Result<R> {
     let mut all = [if bytes.last().is_some_and(|byte| *byte >= 0x80) {
         0xff

@@ -1,4 +1,4 @@
-//! Writing a leaf, and reading one.
+//! Writes and reads leaves.
 
 use std::ops::Range;
 
@@ -14,8 +14,8 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EncodeOptions {
-    /// Bytes after which the bounds of text and bytes in the directory are cut off. Default 24. Bounds that are cut off
-    /// still exclude leaves, but are not given as values.
+    /// Length in bytes to which the directory cuts the bounds of text and bytes. Default 24. Cut
+    /// bounds still exclude leaves, but are not returned as values.
     pub bound_bytes: usize,
 }
 
@@ -25,20 +25,21 @@ impl Default for EncodeOptions {
     }
 }
 
-/// A leaf, as [`encode`] makes it.
+/// A leaf encoded by [`encode`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EncodedLeaf {
-    /// The whole leaf: the directory, then the chunks of the columns.
+    /// The complete leaf: the directory, then the chunks of the columns.
     pub bytes: Vec<u8>,
     /// The directory.
     pub directory: LeafDirectory,
 }
 
-/// Compresses columns of one length, up to [`MAX_ROWS`] rows, each on its own.
+/// Compresses columns of equal length, up to [`MAX_ROWS`] rows, each on its own.
 ///
-/// Arrays of dictionary keys are unpacked: the leaf gives back arrays of their values. A column of sequence numbers is one
-/// more column of type `UInt64`; while they ascend by one, it takes a few bytes whatever the number of rows.
+/// Dictionary arrays are unpacked: the leaf decodes to arrays of their values. Sequence numbers are
+/// one more column of type `UInt64`; while they ascend by one, it takes a few bytes regardless of
+/// the number of rows.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,7 +58,8 @@ pub struct EncodedLeaf {
 ///
 /// # Errors
 ///
-/// [`Error::UnsupportedType`], [`Error::UnequalLengths`], and [`Error::TooLarge`] beyond the limits of a leaf.
+/// [`Error::UnsupportedType`], [`Error::UnequalLengths`], and [`Error::TooLarge`] beyond the limits
+/// of a leaf.
 pub fn encode(columns: &[ArrayRef], options: &EncodeOptions) -> Result<EncodedLeaf> {
     let limit = |what, found, limit| match found <= limit {
         true => Ok(()),
@@ -113,9 +115,9 @@ pub fn encode(columns: &[ArrayRef], options: &EncodeOptions) -> Result<EncodedLe
 /// The most bytes of the chunks of a leaf.
 const MAX_LEAF_BYTES: usize = 1 << 31;
 
-/// Reads a leaf: whole columns, ranges of rows, or single values.
+/// Reads a leaf: complete columns, ranges of rows, or single values.
 ///
-/// `B` is whatever holds the bytes: a slice, a `Vec`, an `Arc<[u8]>` shared with a cache.
+/// `B` owns or borrows the bytes: a slice, a `Vec`, an `Arc<[u8]>` shared with a cache.
 #[derive(Clone, Debug)]
 pub struct LeafReader<B> {
     bytes: B,
@@ -123,7 +125,7 @@ pub struct LeafReader<B> {
 }
 
 impl<B: AsRef<[u8]>> LeafReader<B> {
-    /// Opens a leaf, whose bytes may be followed by others, and checks the checksums of the directory and of all chunks.
+    /// Opens a leaf, which may be followed by other bytes, and verifies all checksums.
     ///
     /// # Errors
     ///
@@ -139,12 +141,13 @@ impl<B: AsRef<[u8]>> LeafReader<B> {
         Ok(reader)
     }
 
-    /// Opens a leaf whose bytes are known to be sound, by a checksum of the page they are on or because they were opened
-    /// before. Nothing is unsafe about bytes that are not: they give errors or wrong values.
+    /// Opens a leaf without verifying checksums, for bytes already verified by the checksum of
+    /// their page or by an earlier open. It is memory-safe: damaged bytes give errors or wrong
+    /// values.
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`] where the directory makes no sense.
+    /// [`Error::Damaged`] if the directory is malformed.
     pub fn open_unchecked(bytes: B) -> Result<Self> {
         let directory = LeafDirectory::parse_unchecked(bytes.as_ref())?;
         Self::with_directory(bytes, directory)
@@ -157,18 +160,18 @@ impl<B: AsRef<[u8]>> LeafReader<B> {
         Ok(Self { bytes, directory })
     }
 
-    /// The directory of the leaf.
+    /// Returns the directory.
     pub fn directory(&self) -> &LeafDirectory {
         &self.directory
     }
 
-    /// How many rows the leaf has.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.directory.rows
     }
 
-    /// A range of rows of a column. Takes time for the blocks of 1,024 rows that the range touches, and for the
-    /// dictionary, if the column has one.
+    /// Decodes a range of rows of a column. Reads the blocks of 1,024 rows that the range touches,
+    /// and the column's dictionary, if any.
     ///
     /// # Errors
     ///
@@ -184,7 +187,8 @@ impl<B: AsRef<[u8]>> LeafReader<B> {
         self.chunk(column)?.decode(rows)
     }
 
-    /// The value of one row of a column. Reads no other block than the row's, and allocates for text and bytes alone.
+    /// Returns the value of one row of a column. Reads only the row's block, and allocates only for
+    /// text and bytes.
     ///
     /// # Errors
     ///

@@ -1,11 +1,13 @@
-//! Compressed column leaves: up to 65,536 rows of a table, each column a chunk that is compressed on its own.
+//! Compressed column leaves: up to 65,536 rows of a table, each column a separately compressed
+//! chunk.
 //!
-//! [`encode`] turns Arrow arrays into a leaf, and [`LeafReader`] turns a leaf into arrays, slices of arrays or single
-//! [`Value`]s. At its front a leaf has a [`LeafDirectory`], which knows the least and greatest values of each column and
-//! how many are null; by it a [`Predicate`] rules leaves out before anything is decompressed.
+//! [`encode`] turns Arrow arrays into a leaf, and [`LeafReader`] turns a leaf into arrays, slices
+//! of arrays or single [`Value`]s. A leaf begins with a [`LeafDirectory`], which has the least and
+//! greatest values and the number of nulls of each column; with it a [`Predicate`] excludes leaves
+//! before anything is decompressed.
 //!
-//! Compression is lossless to the bit: NaN payloads and −0.0 come back. How a chunk is compressed follows from its data;
-//! `docs/format.md` describes the bytes.
+//! Compression is lossless to the bit, NaN payloads and −0.0 included. The encoding of a chunk is
+//! chosen from its data; `docs/format.md` describes the bytes.
 
 mod bitmap;
 mod bits;

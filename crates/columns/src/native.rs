@@ -1,12 +1,12 @@
-//! The numbers of Arrow's arrays as the integers that chunks keep.
+//! Maps the numbers of Arrow's arrays to the integers that chunks store.
 
 use arrow_buffer::i256;
 use half::f16;
 
-/// A number of up to 64 bits that chunks keep as an integer in the same order.
+/// A number of up to 64 bits, stored as an integer of the same order.
 pub(crate) trait Narrow: Copy {
     fn ordered(self) -> i64;
-    /// The inverse, or none for an integer that stands for no number of this type.
+    /// The inverse; `None` if the integer is out of this type's range.
     fn from_ordered(ordered: i64) -> Option<Self>;
 }
 
@@ -38,7 +38,7 @@ impl Narrow for u64 {
     }
 }
 
-/// A float of 16 bits, by its bits in the total order of IEEE 754.
+/// Ordered by its bits in the total order of IEEE 754.
 impl Narrow for f16 {
     fn ordered(self) -> i64 {
         let bits = self.to_bits().cast_signed();
@@ -59,7 +59,7 @@ pub(crate) trait Wide: Copy {
 
     fn to_i64(self) -> Option<i64>;
     fn from_i64(value: i64) -> Self;
-    /// Appends its bytes, the highest first and the sign inverted, so that they are in the order of the numbers.
+    /// Appends its big-endian bytes with the sign bit inverted, which sort like the numbers.
     fn put_ordered(self, out: &mut Vec<u8>);
     fn from_ordered(bytes: &[u8]) -> Option<Self>;
 }

@@ -1,4 +1,4 @@
-//! Which types leaves keep, and how a directory names them.
+//! The supported types and their codes in a directory.
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
@@ -51,7 +51,7 @@ const DECIMAL_64: u8 = 42;
 const DECIMAL_128: u8 = 43;
 const DECIMAL_256: u8 = 44;
 
-/// The type that a leaf gives back for a column of `data_type`: dictionaries are unpacked.
+/// Returns the type that a leaf decodes to for a column of `data_type`: dictionaries are unpacked.
 pub(crate) fn kept(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => kept(values),
@@ -59,7 +59,7 @@ pub(crate) fn kept(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Appends a type, or returns false where leaves do not keep it.
+/// Appends a type; returns false if it is unsupported.
 pub(crate) fn put(data_type: &DataType, out: &mut Vec<u8>) -> bool {
     if let Some((code, _)) = SIMPLE.iter().find(|(_, simple)| simple == data_type) {
         out.push(*code);

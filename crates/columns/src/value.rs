@@ -1,10 +1,10 @@
-//! One value of a column, outside of any array.
+//! One value of a column, outside any array.
 
 use arrow_buffer::i256;
 use half::f16;
 
-/// One value of a column, as [`LeafReader::value_at`](crate::LeafReader::value_at) and the bounds of a
-/// [`ColumnDirectory`](crate::ColumnDirectory) give it.
+/// One value of a column, as returned by [`LeafReader::value_at`](crate::LeafReader::value_at) and
+/// [`ColumnDirectory::bounds`](crate::ColumnDirectory::bounds).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,8 +24,8 @@ pub enum Value {
     Null,
     /// A value of a column of booleans.
     Boolean(bool),
-    /// A value of a column of signed integers, dates, times, durations, year-month intervals, timestamps, or decimals of 32 or 64
-    /// bits: the number that Arrow's array holds.
+    /// A value of a column of signed integers, dates, times, durations, year-month intervals,
+    /// timestamps, or decimals of 32 or 64 bits: the number that Arrow's array holds.
     Int(i64),
     /// A value of a column of unsigned integers.
     UInt(u64),

@@ -1,8 +1,8 @@
-//! Reading and writing the small parts of a leaf: numbers of fixed and of variable length.
+//! Reads and writes the small parts of a leaf: numbers of fixed and variable length.
 
 use crate::error::{Error, Result, damaged};
 
-/// Reads bytes from front to back and never past their end.
+/// Reads bytes in order, and never past their end.
 #[derive(Clone, Debug)]
 pub(crate) struct Bytes<'a>(&'a [u8]);
 
@@ -11,7 +11,7 @@ impl<'a> Bytes<'a> {
         Self(bytes)
     }
 
-    /// All that has not been read.
+    /// Returns all unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -48,7 +48,7 @@ impl<'a> Bytes<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A LEB128 number: seven bits a byte, the lowest first.
+    /// Reads a LEB128 number: seven bits per byte, the lowest first.
     pub(crate) fn varint(&mut self) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -65,18 +65,18 @@ impl<'a> Bytes<'a> {
         damaged("a number of variable length has more than 64 bits")
     }
 
-    /// A LEB128 number whose lowest bit is the sign.
+    /// Reads a LEB128 number whose lowest bit is the sign.
     pub(crate) fn signed(&mut self) -> Result<i64> {
         let folded = self.varint()?;
         Ok((folded >> 1).cast_signed() ^ -(folded & 1).cast_signed())
     }
 
-    /// A LEB128 number that counts bytes, rows or entries.
+    /// Reads a LEB128 number that counts bytes, rows or entries.
     pub(crate) fn length(&mut self) -> Result<usize> {
         usize::try_from(self.varint()?).or(damaged("a length is out of range"))
     }
 
-    /// That many bytes, after their count.
+    /// Reads a length and that many bytes.
     pub(crate) fn counted(&mut self) -> Result<&'a [u8]> {
         let length = self.length()?;
         self.take(length)
@@ -104,12 +104,12 @@ pub(crate) fn put_counted(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A length as a number of 64 bits.
+/// Converts a length to 64 bits.
 pub(crate) fn as_u64(length: usize) -> u64 {
     u64::try_from(length).expect("a length in memory has at most 64 bits")
 }
 
-/// A length or offset within a leaf, whose parts all have fewer than 2³² bytes.
+/// Converts a length or offset within a leaf, whose parts all have fewer than 2³² bytes.
 pub(crate) fn as_u32(length: usize) -> u32 {
     u32::try_from(length).expect("encode refuses columns of more than MAX_COLUMN_BYTES")
 }

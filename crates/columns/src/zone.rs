@@ -1,4 +1,4 @@
-//! Zone maps: what a directory knows of the values of a column, and which predicates that rules out.
+//! Zone maps: a column's statistics in a directory, and the predicates that they exclude.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Scalar};
 use arrow_buffer::BooleanBuffer;
@@ -27,10 +27,11 @@ pub enum Operator {
     GtEq,
 }
 
-/// A condition on one column, ready to be held against the directories of many leaves.
+/// A condition on one column, prepared for checking many leaves' directories.
 ///
-/// Values compare as Arrow's kernels compare them: floating point numbers by the total order of IEEE 754, where NaN equals
-/// itself and is above infinity and −0.0 is below 0.0, text and bytes byte by byte. Comparison with null matches nothing.
+/// Values compare as Arrow's kernels compare them: floating point numbers by the total order of
+/// IEEE 754, where NaN equals itself and is above infinity and −0.0 is below 0.0, text and bytes
+/// byte by byte. Comparison with null matches nothing.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -51,11 +52,11 @@ pub struct Predicate {
 
 #[derive(Clone, Debug)]
 enum Test {
-    /// Equal to one of them, or the other relation to the only one.
+    /// Equal to one of several values, or another relation to a single one.
     Compare {
         operator: Operator,
         literals: Vec<Bound>,
-        /// The same as they were given.
+        /// The original values.
         values: ArrayRef,
         data_type: DataType,
     },
@@ -64,11 +65,12 @@ enum Test {
 }
 
 impl Predicate {
-    /// The column compared with the first value of `literal`, which has the type of the column.
+    /// Compares the column with the first value of `literal`, which has the column's type.
     ///
     /// # Errors
     ///
-    /// [`Error::UnsupportedType`] for a type that leaves do not keep, [`Error::OutOfRange`] where `literal` is empty.
+    /// [`Error::UnsupportedType`] for an unsupported type, [`Error::OutOfRange`] if `literal` is
+    /// empty.
     pub fn compare(operator: Operator, literal: &dyn Array) -> Result<Self> {
         if literal.is_empty() {
             return Err(Error::OutOfRange {
@@ -80,21 +82,22 @@ impl Predicate {
         Self::of(operator, literal.slice(0, 1).as_ref())
     }
 
-    /// The column equal to one of `literals`, which has the type of the column. Nulls in it match nothing.
+    /// Matches values equal to one of `literals`, which has the column's type. Nulls in it match
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::UnsupportedType`] for a type that leaves do not keep.
+    /// [`Error::UnsupportedType`] for an unsupported type.
     pub fn is_in(literals: &dyn Array) -> Result<Self> {
         Self::of(Operator::Eq, literals)
     }
 
-    /// The column null.
+    /// Matches nulls.
     pub fn is_null() -> Self {
         Self { test: Test::IsNull }
     }
 
-    /// The column not null.
+    /// Matches values that are not null.
     pub fn is_not_null() -> Self {
         Self {
             test: Test::IsNotNull,
@@ -115,7 +118,7 @@ impl Predicate {
         })
     }
 
-    /// The type that a column must have to be compared; none if it may have any.
+    /// Returns the type that a column must have to be compared; `None` if any will do.
     #[must_use]
     pub fn literal_type(&self) -> Option<&DataType> {
         match &self.test {
@@ -124,7 +127,8 @@ impl Predicate {
         }
     }
 
-    /// Which rows of a column match. Takes time linear in the rows, and in the literals of [`is_in`](Self::is_in).
+    /// Selects the matching rows of a column. Takes time linear in the rows, and in the literals of
+    /// [`is_in`](Self::is_in).
     ///
     /// ```
     /// use arrow_array::Int64Array;
@@ -138,7 +142,7 @@ impl Predicate {
     ///
     /// # Errors
     ///
-    /// [`Error::LiteralType`] where the predicate was made with a literal of another type.
+    /// [`Error::LiteralType`] if the predicate's literal is of another type.
     pub fn select(&self, column: &dyn Array) -> Result<BooleanBuffer> {
         let rows = column.len();
         let valid = || match column.logical_nulls() {
@@ -174,7 +178,7 @@ impl Predicate {
         Ok(selected.unwrap_or_else(|| BooleanBuffer::new_unset(rows)))
     }
 
-    /// False only if none of the rows that `bounds` and `nulls` of `rows` describe can match.
+    /// Returns false only if none of `rows` rows with these `bounds` and `nulls` can match.
     pub(crate) fn may_match(
         &self,
         data_type: &DataType,
@@ -220,7 +224,7 @@ impl Predicate {
     }
 }
 
-/// Where a comparison holds; one with null does not.
+/// Returns where a comparison is true; null is false.
 fn without_nulls(compared: BooleanArray) -> BooleanBuffer {
     let (values, nulls) = compared.into_parts();
     match nulls {

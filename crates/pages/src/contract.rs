@@ -10,18 +10,19 @@ use super::error::Result;
 use super::page_id::PageId;
 use super::page_store::{Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunWriter};
 
-/// Checks that the stores that `make` makes, each of them empty, keep the rules of
+/// Checks that the empty stores made by `make` keep the rules of
 /// [`page_store`](super::page_store::PageStore).
 ///
 /// # Panics
 ///
-/// If one of them does not.
+/// If a store breaks a rule.
 pub fn check_page_store<S: PageStore + Sync>(make: impl Fn() -> S) {
     check_page_store_of_one_thread(&make);
     batches_and_readers_exclude_each_other(&make());
 }
 
-/// [`check_page_store`] without threads, for stores of hosts that have none: a process of a database server.
+/// Like [`check_page_store`], without threads, for hosts that have none, such as a database
+/// server's process.
 ///
 /// # Panics
 ///
@@ -37,7 +38,7 @@ pub fn check_page_store_of_one_thread<S: PageStore>(make: impl Fn() -> S) {
     strange_pages_are_errors_or_noise(&make());
 }
 
-/// The suite knows no errors: one that occurs fails the test.
+/// Unwraps a result; no error is expected in this suite.
 fn ok<T>(result: Result<T>) -> T {
     match result {
         Ok(value) => value,
@@ -45,7 +46,7 @@ fn ok<T>(result: Result<T>) -> T {
     }
 }
 
-/// A page in use, filled with `byte`.
+/// Writes and returns a page filled with `byte`.
 fn page_of<S: PageStore>(store: &S, byte: u8) -> PageId {
     let Reserved { id, .. } = ok(store.reserve());
     ok(store.batch(&[id])).commit(|payloads| payloads[0].fill(byte));
@@ -243,7 +244,7 @@ fn strange_pages_are_errors_or_noise<S: PageStore>(store: &S) {
             assert!(store.read(id).is_err() && store.batch(&[id]).is_err() && store.pin(id).is_err());
         }
     }
-    // What a handle remembers may be a page that is free by now.
+    // A handle may remember a page that is free.
     store.retire(&[page]);
     ok(store.reclaim());
     assert!(
@@ -255,7 +256,8 @@ fn strange_pages_are_errors_or_noise<S: PageStore>(store: &S) {
     drop(store.batch(&[page]));
 }
 
-/// Writers count up two pages together, and readers who couple their latches never find the left one behind.
+/// Writers increment two pages together; readers that couple their latches never find the left one
+/// lagging.
 fn batches_and_readers_exclude_each_other<S: PageStore + Sync>(store: &S) {
     const ROUNDS: u64 = 2000;
     const WRITERS: u64 = 3;

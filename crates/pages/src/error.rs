@@ -1,4 +1,4 @@
-//! What can go wrong in a paged index, separated by what the caller can do about it.
+//! Errors of paged indexes, separated by what the caller can do about them.
 
 use super::page_id::PageId;
 
@@ -10,13 +10,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A page holds bytes that no correct writer produces. The index cannot be trusted at that page; restore it
-    /// from a copy or rebuild it from its source.
+    /// A page holds bytes that no correct writer produces. The index is unreliable at that page;
+    /// restore it from a copy or rebuild it from its source.
     #[error("page {page} is damaged: {reason}")]
     Corrupt {
-        /// The page that holds the damage.
+        /// The damaged page.
         page: PageId,
-        /// Which rule its bytes break.
+        /// The rule that its bytes break.
         reason: &'static str,
     },
     /// The entry does not fit in a page. Nothing was changed; shorten the key or the row.
@@ -29,31 +29,31 @@ pub enum Error {
         /// Bytes the largest admissible entry may need.
         limit_bytes: usize,
     },
-    /// The key's length is not the one its order prescribes. Nothing was changed.
+    /// The key's length is not the one its order requires. Nothing was changed.
     #[error("a key of {len_bytes} bytes was given to an order of {expected_bytes}-byte keys")]
     KeyWidth {
-        /// Bytes of the key that was given.
+        /// Length of the given key in bytes.
         len_bytes: usize,
-        /// Bytes of every key of the order.
+        /// Length in bytes of every key of the order.
         expected_bytes: usize,
     },
-    /// The entry has not the columns of the tree, or a tie where the tree keeps none. Nothing was changed.
+    /// The entry does not have the tree's columns, or has a tie where the tree keeps none. Nothing
+    /// was changed.
     #[error("the entry has not the shape of the tree: {reason}")]
     Shape {
-        /// What differs.
+        /// The difference.
         reason: &'static str,
     },
-    /// Entries given to an operation that requires ascending order were not in it. Nothing after the offending
-    /// entry was applied.
+    /// Entries that must be ascending are not. Nothing after the offending entry was applied.
     #[error("entries must ascend by key, then tie: entry {position} does not lie above the one before it")]
     NotAscending {
         /// Zero-based position of the first entry out of order.
         position: u64,
     },
-    /// A node of a tree has no room for more, and somebody else is making some. Try again when they are done.
+    /// A node is full, and another thread is making room in it. Try again once it is done.
     #[error("page {page} is full, and is being maintained by somebody else: try again")]
     Busy {
-        /// The node without room.
+        /// The full node.
         page: PageId,
     },
     /// The page store failed: an I/O error, exhausted space, a damaged file. The source says which.

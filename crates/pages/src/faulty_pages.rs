@@ -1,15 +1,15 @@
-//! Faults on demand: a page store that fails where it is told to.
+//! A page store that fails by plan.
 //!
 //! For tests. The fault model:
 //!
-//! - **Crash.** Before or after its n-th commit the store stops, as a machine whose plug is pulled: that commit and
-//!   what was committed before are there or not as the plan says, nothing is committed after it, and every call
-//!   fails. What an operation returned during which the store crashed means nothing, since its caller would not
-//!   have lived to see it: ask [`FaultyPages::has_crashed`]. [`FaultyPages::recover`] gives the pages as a restart
-//!   finds them: latches, maintenance rights and reservations are gone; a page that was unlinked and not yet retired
-//!   is a leak.
-//! - **Failure.** The n-th read, batch or reservation fails, and the next one works again.
-//! - **Damage.** Bytes of a payload are other than what was written, in a way that no checksum notices.
+//! - **Crash.** The store stops before or after its n-th commit, as on a power failure. Earlier
+//!   commits are durable, the n-th as planned; nothing is committed after it, and every call fails.
+//!   Ignore the result of the operation during which the store crashed, as its caller would not
+//!   have survived: check [`FaultyPages::has_crashed`]. [`FaultyPages::recover`] returns the pages
+//!   as a restart finds them: latches, maintenance rights and reservations are gone; a page that
+//!   was unlinked but not retired is a leak.
+//! - **Failure.** The n-th read, batch or reservation fails; the next one succeeds.
+//! - **Damage.** Bytes of a payload differ from those written, unnoticed by any checksum.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use super::error::{Error, Result};
 use super::page_id::PageId;
 use super::page_store::{Batch, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
 
-/// What is to go wrong. Calls of each kind are counted from 1; several plans may be combined.
+/// A planned fault. Calls of each kind are counted from 1; several plans may be combined.
 ///
 /// ```
 /// use bedload_pages::{Batch, Fault, FaultyPages, HeapPages, PageStore};
@@ -46,13 +46,13 @@ pub enum Fault {
     CrashAfterCommit(u64),
     /// The n-th read fails.
     Read(u64),
-    /// The n-th batch cannot be begun, or grow; both count.
+    /// The n-th attempt to begin or grow a batch fails.
     Batch(u64),
-    /// The n-th page asked for cannot be had.
+    /// The n-th reservation fails.
     Reserve(u64),
 }
 
-/// A fault that was planned, as the error of the call that met it.
+/// The error of a call that met a planned fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InjectedFault {
@@ -64,14 +64,14 @@ pub enum InjectedFault {
     Failed(Fault),
 }
 
-/// How often a [`FaultyPages`] was called.
+/// The number of calls of a [`FaultyPages`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
     /// Pages latched shared.
     pub reads: u64,
     /// Pages latched exclusively, one by one.
     pub latches: u64,
-    /// Batches committed, and deletions in runs; runs' pages are not among them.
+    /// Batches committed and deletions in runs, without the pages of runs.
     pub commits: u64,
     /// Pages reserved.
     pub reserves: u64,
@@ -101,17 +101,17 @@ pub struct FaultyPages<S> {
     latches: AtomicU64,
     commits: AtomicU64,
     reserves: AtomicU64,
-    /// Held while a commit that might crash the store is under way, so that commits are counted in the order in
-    /// which they publish. Also the reservations that a restart forgets.
+    /// Locked during a commit that may crash the store, so that commits are counted in the order in
+    /// which they publish. Holds the reservations that a restart forgets.
     reserved: Mutex<Vec<(PageId, u64)>>,
     meanwhile: Mutex<Option<Meanwhile>>,
 }
 
-/// What another thread does while a page is reserved.
+/// An action of another thread during a reservation.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl<S: PageStore> FaultyPages<S> {
-    /// Puts faults between a store and its user.
+    /// Wraps a store.
     pub fn new(store: S, faults: impl IntoIterator<Item = Fault>) -> Self {
         Self {
             store,
@@ -126,8 +126,8 @@ impl<S: PageStore> FaultyPages<S> {
         }
     }
 
-    /// Has something done while the next page is reserved by other than a run's writer: what another thread might do just
-    /// then. Whoever reserves may hold latches, so it must ask for none of these.
+    /// Runs `meanwhile` during the next reservation that is not a run writer's, as another thread
+    /// might. The reserving thread may hold latches, so `meanwhile` must not request them.
     pub fn during_next_reserve(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock() = Some(Box::new(meanwhile));
     }
@@ -137,7 +137,7 @@ impl<S: PageStore> FaultyPages<S> {
         self.has_crashed.load(Ordering::Acquire)
     }
 
-    /// How often the store was called until now.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> Calls {
         Calls {
             reads: self.reads.load(Ordering::Relaxed),
@@ -147,7 +147,7 @@ impl<S: PageStore> FaultyPages<S> {
         }
     }
 
-    /// The store below, as a restart finds it.
+    /// Returns the underlying store as a restart finds it.
     pub fn recover(self) -> S {
         for (id, generation) in self.reserved.into_inner() {
             self.store.release(Reserved { id, generation });
@@ -166,7 +166,7 @@ impl<S: PageStore> FaultyPages<S> {
         Ok(())
     }
 
-    /// Fails if the store has crashed, or if this call of the kind that `fault` names is planned to.
+    /// Fails if the store has crashed, or if this call is planned to fail with the kind of `fault`.
     fn meet(&self, calls: &AtomicU64, fault: impl Fn(u64) -> Fault) -> Result<()> {
         self.meet_crash()?;
         let fault = fault(calls.fetch_add(1, Ordering::Relaxed) + 1);

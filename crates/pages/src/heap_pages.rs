@@ -1,16 +1,16 @@
 //! Pages in heap memory.
 //!
-//! The store of a tree that need not outlive its process, and the measure for every other store: a latch is one
-//! atomic operation, a commit copies nothing, nothing is written anywhere.
+//! A store for trees that do not outlive their process, and the baseline for other stores: a latch
+//! is one atomic operation and a commit copies nothing.
 //!
 //! # Invariants
 //!
-//! 1. A segment of slots, once set, stays where it is; so a page is found without a lock.
-//! 2. A slot's frame is touched under its latch only.
-//! 3. A page is on at most one of the allocator's lists, and its state says on which: `FREE` pages on `free`,
-//!    `RETIRED` ones on `retired`, `RESERVED` and `LIVE` ones on neither.
-//! 4. Readers couple latches (rule 2 of [`page_store`](super::page_store)), and whoever pinned a page holds its
-//!    bytes themselves. So nobody can reach a retired page, and reclaiming waits for nobody.
+//! 1. A segment of slots never moves once it is set, so a page is found without a lock.
+//! 2. A slot's frame is accessed only under its latch.
+//! 3. A page is on at most one of the allocator's lists, and its state says which: `FREE` pages on
+//!    `free`, `RETIRED` ones on `retired`, `RESERVED` and `LIVE` ones on neither.
+//! 4. Readers couple latches (rule 2 of [`page_store`](super::page_store)), and a pin shares
+//!    ownership of the page's bytes. So a retired page is unreachable, and reclaiming never waits.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,9 +22,9 @@ use super::error::{Error, Result};
 use super::page_id::PageId;
 use super::page_store::{Batch, MAX_BATCH_PAGES, PageRead, PageStore, Reserved, RunWriter, VacuumStore};
 
-/// Slots in the first segment; each further segment has twice as many as the one before.
+/// Slots in the first segment; each further segment doubles.
 const FIRST_SEGMENT_PAGES: u32 = 64;
-/// The longest page.
+/// Length in bytes of the longest page.
 const LONG_PAYLOAD_MAX: usize = 16 << 20;
 /// Enough doublings for every 32-bit page id.
 const SEGMENTS: usize = 27;
@@ -59,11 +59,12 @@ pub struct HeapPages {
     maintained: Mutex<HashSet<PageId>>,
 }
 
-/// A page of a [`HeapPages`] that does not exist was asked for, or one that is not part of a run was to be pinned.
+/// An invalid request to a [`HeapPages`]: a page that does not exist, or a pin of a page that is
+/// not part of a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeapPagesError {
-    /// No page of this number was ever reserved.
+    /// No page with this number was ever reserved.
     #[error("page {0} does not exist")]
     NoSuchPage(PageId),
     /// The page was not written by a run writer, or has been changed since.
@@ -81,11 +82,11 @@ struct HeapSlot {
 
 /// The payload of a page.
 pub(crate) enum HeapFrame {
-    /// No life of the page has begun.
+    /// The page was never written.
     Absent,
     /// Written by batches.
     Owned(Box<[u8]>),
-    /// Written by a run writer: whoever pins the page shares it.
+    /// Written by a run writer and shared by pins.
     Run(Arc<[u8]>),
 }
 
@@ -98,7 +99,8 @@ impl HeapFrame {
         }
     }
 
-    /// The payload for writing. A run's page is copied out of the run: its pins keep what they have.
+    /// Returns the payload for writing. A run's page is copied first, so that its pins keep the old
+    /// bytes.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         if let Self::Run(bytes) = self {
             *self = Self::Owned(bytes.as_ref().into());
@@ -109,7 +111,7 @@ impl HeapFrame {
         }
     }
 
-    /// Lets `delete` change the page of a run; its pins keep what they have.
+    /// Lets `delete` change a run's page; its pins keep the old bytes.
     pub(crate) fn delete_in_run(&mut self, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
         if let Self::Run(bytes) = self {
             delete(Arc::make_mut(bytes))?;
@@ -124,7 +126,7 @@ impl HeapFrame {
 }
 
 struct Allocator {
-    /// The least page id never handed out; `None` when all have been.
+    /// The smallest page id never handed out; `None` if all have been.
     next: Option<PageId>,
     free: Vec<PageId>,
     retired: Vec<PageId>,
@@ -132,7 +134,7 @@ struct Allocator {
 }
 
 impl HeapPages {
-    /// An empty store whose pages offer `payload_len` bytes.
+    /// Creates an empty store whose pages offer `payload_len` bytes.
     ///
     /// # Panics
     ///
@@ -156,7 +158,7 @@ impl HeapPages {
         }
     }
 
-    /// The number of pages that are in use: written, and neither retired nor free. O(pages).
+    /// Returns the number of pages in use: written, and neither retired nor free. O(pages).
     #[must_use]
     pub fn live_pages(&self) -> usize {
         self.ids().filter(|&id| self.is_in_state(id, LIVE)).count()
@@ -182,12 +184,12 @@ impl HeapPages {
             .ok_or_else(|| Error::store(HeapPagesError::NoSuchPage(id)))
     }
 
-    /// The latch of the page, for stores built on this one.
+    /// Returns the latch of the page, for stores built on this one.
     pub(crate) fn latch(&self, id: PageId) -> Result<&RwLock<HeapFrame>> {
         self.slot(id).map(|slot| &slot.latch)
     }
 
-    /// A guard on the payload behind a latch that was granted.
+    /// Returns a guard on the payload under a granted latch.
     pub(crate) fn guard<'s>(
         id: PageId,
         granted: RwLockReadGuard<'s, HeapFrame>,
@@ -196,7 +198,7 @@ impl HeapPages {
             .map_err(|_| Error::store(HeapPagesError::NoSuchPage(id)))
     }
 
-    /// Hands out the next of the pages never used before.
+    /// Reserves the next page that was never used.
     pub(crate) fn reserve_unused(&self) -> Result<Reserved> {
         let mut allocator = self.allocator.lock();
         let id = allocator.next.ok_or_else(|| Error::store(HeapPagesError::Full))?;
@@ -219,7 +221,7 @@ impl HeapPages {
         Ok(Reserved { id, generation })
     }
 
-    /// Hands out a particular page, if it is retired.
+    /// Reserves a particular page, if it is retired.
     #[cfg(feature = "contract")]
     pub(crate) fn reserve_retired(&self, id: PageId) -> Option<Reserved> {
         let mut allocator = self.allocator.lock();
@@ -232,7 +234,7 @@ impl HeapPages {
         })
     }
 
-    /// The pages that hold what a run writer has written, and are not free.
+    /// Returns the pages that a run writer wrote and that are not free.
     pub(crate) fn pages_of_runs(&self) -> Vec<PageId> {
         self.ids()
             .filter(|&id| self.is_in_state(id, LIVE) || self.is_in_state(id, RETIRED))
@@ -243,7 +245,7 @@ impl HeapPages {
             .collect()
     }
 
-    /// The pages in use that are not `reachable`, ascending.
+    /// Returns the pages in use that are not `reachable`, ascending.
     pub(crate) fn unreachable(&self, reachable: &dyn Fn(PageId) -> bool) -> Vec<PageId> {
         self.ids()
             .filter(|&id| self.is_in_state(id, LIVE) && !reachable(id))
@@ -375,7 +377,7 @@ impl Allocator {
 /// A batch of a [`HeapPages`].
 pub struct HeapBatch<'s> {
     store: &'s HeapPages,
-    /// Most batches are of one page, and are moved about: they stay small, and allocate nothing.
+    /// Kept outside the list: most batches have one page, and need no allocation.
     first: Option<Latched<'s>>,
     others: Vec<Latched<'s>>,
 }
@@ -387,12 +389,12 @@ struct Latched<'s> {
 }
 
 impl Latched<'_> {
-    /// The payload, about to be written by a commit.
+    /// Returns the payload for a commit to write.
     fn payload(&mut self, payload_len: usize) -> &mut [u8] {
         if self.slot.state.load(Ordering::Relaxed) == RESERVED {
             self.slot.state.store(LIVE, Ordering::Release);
         }
-        // It may have been a long page in an earlier life.
+        // The page may have been long in an earlier life.
         if self.frame.bytes().is_some_and(|bytes| bytes.len() != payload_len) {
             *self.frame = HeapFrame::Owned(vec![0; payload_len].into());
         }

@@ -1,4 +1,4 @@
-//! What a tree asks of its pages, and pages in heap memory.
+//! The contract of page stores, and pages in heap memory.
 //!
 //! | | |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | [`ReadAhead`] | how far ahead of a cursor its store fetches leaves |
 //! | [`Error`] | errors of trees and page stores |
 //!
-//! With the feature `contract` also `MimicPages`, which behaves as the weakest host may, `FaultyPages`, which fails and
-//! crashes by plan, and the suite that every page store passes, in `contract`.
+//! The feature `contract` adds `MimicPages`, which behaves like the weakest host, `FaultyPages`,
+//! which fails and crashes by plan, and `contract`, the test suite of every page store.
 
 #[cfg(feature = "contract")]
 pub mod contract;

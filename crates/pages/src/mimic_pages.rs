@@ -1,13 +1,14 @@
-//! Pages that behave as those of the weakest host may, a database server's buffers, and worse.
+//! Pages that behave at least as badly as those of the weakest host, the buffers of a database
+//! server.
 //!
-//! For tests. A tree that passes on these pages relies on nothing that the contract does not give:
+//! For tests. A tree that passes on these pages relies on nothing but the contract:
 //!
-//! - A retired page is overwritten with noise and handed out again as soon as nobody has it latched or pinned, in a
-//!   random order. Whoever kept its id without its parent's latch meets a stranger.
-//! - A reserved page holds noise, and a page given back does so too.
-//! - A vacuum waits until nobody has the page pinned, as for the cleanup lock of a database server.
-//! - A latch not granted within [`MimicPages::PATIENCE`] is a deadlock, and panics instead of hanging; so do a batch of too many
-//!   pages, or of one page twice, which every store refuses.
+//! - A retired page is overwritten with noise and reused, in random order, as soon as it is neither
+//!   latched nor pinned. A reader that kept its id without its parent's latch finds another page.
+//! - A reserved page holds noise, and so does a released one.
+//! - A vacuum waits until the page is not pinned, as for PostgreSQL's cleanup lock.
+//! - A latch not granted within [`MimicPages::PATIENCE`] is a deadlock, and panics instead of
+//!   hanging. A batch of too many pages, or of one page twice, panics as on every store.
 //! - There are no snapshots.
 
 use std::thread;
@@ -71,10 +72,11 @@ impl Recycling {
 }
 
 impl MimicPages {
-    /// How long a latch may take. Latches are held for microseconds.
+    /// The time limit for a latch. Latches are normally held for microseconds.
     pub const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// An empty store whose pages offer `payload_len` bytes. The same seed and calls give the same pages.
+    /// Creates an empty store whose pages offer `payload_len` bytes. The same seed and calls give
+    /// the same pages.
     ///
     /// # Panics
     ///
@@ -91,13 +93,13 @@ impl MimicPages {
         }
     }
 
-    /// The number of pages in use.
+    /// Returns the number of pages in use.
     #[must_use]
     pub fn live_pages(&self) -> usize {
         self.heap.live_pages()
     }
 
-    /// Overwrites a page with noise, unless somebody has it latched or pinned.
+    /// Overwrites a page with noise, unless it is latched or pinned.
     fn try_overwrite(&self, recycling: &mut Recycling, id: PageId) -> bool {
         let Some(mut frame) = self.heap.latch(id).ok().and_then(RwLock::try_write) else {
             return false;
@@ -193,7 +195,7 @@ impl PageStore for MimicPages {
         }
     }
 
-    /// Pages are available again before anybody asks; this counts them.
+    /// Pages are reused without this call, which only counts them.
     fn reclaim(&self) -> Result<usize> {
         Ok(std::mem::take(&mut self.recycling.lock().uncounted))
     }
@@ -212,7 +214,7 @@ impl PageStore for MimicPages {
 impl VacuumStore for MimicPages {
     /// # Panics
     ///
-    /// If somebody has the page pinned for longer than [`MimicPages::PATIENCE`].
+    /// If the page stays pinned for longer than [`MimicPages::PATIENCE`].
     fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()> {
         let begun = Instant::now();
         loop {

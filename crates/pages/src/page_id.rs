@@ -1,14 +1,14 @@
-//! Names of pages.
+//! Page ids.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// The stable name of a page within its store: a positive 32-bit number.
+/// The stable id of a page within its store: a positive 32-bit number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId(NonZeroU32);
 
 impl PageId {
-    /// The page with number `raw`; `None` for zero, which pages store where there is no page.
+    /// Returns the page with number `raw`; `None` for zero, which stands for no page.
     #[must_use]
     pub const fn new(raw: u32) -> Option<Self> {
         match NonZeroU32::new(raw) {
@@ -17,7 +17,7 @@ impl PageId {
         }
     }
 
-    /// The number of the page.
+    /// Returns the number of the page.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0.get()

@@ -1,31 +1,35 @@
-//! The contract between a tree and whatever keeps its pages.
+//! The contract between a tree and the store of its pages.
 //!
-//! It is written to the weakest of its hosts, a database server with a write-ahead log that knows neither
-//! multi-page snapshots nor a heap shared between processes. A tree that relies on nothing else runs on all.
+//! It is written to the weakest host, a database server with a write-ahead log, without multi-page
+//! snapshots or a heap shared between processes. A tree that relies on nothing else runs on every
+//! store.
 //!
 //! # Rules
 //!
-//! 1. **Identity.** Page ids are logical and stable. Header, checksum and placement are the store's own; a tree
-//!    sees `payload_len()` bytes. `(id, generation)` names one life of a page and is never given out twice.
-//! 2. **Latches.** [`PageRead::read`] latches shared, [`PageStore::batch`] exclusively. Latches are taken parent
-//!    before child, left before right, the meta page last. Who descends holds the parent until it has the child.
-//! 3. **Atomicity.** A batch latches at most [`MAX_BATCH_PAGES`] pages and may fail; its `commit` cannot, and
-//!    publishes all its pages or, after a crash, none. A batch dropped before commit has changed nothing. It may
-//!    grow before its commit ([`Batch::add`]): which children to latch is written in their parent, and trustworthy
-//!    only while the parent is latched.
-//! 4. **Allocation.** A commit never allocates: [`PageStore::reserve`] hands out a page before it. Reserving waits
-//!    for no latch, so it may be done while latches are held. A page that no committed batch made reachable is a
-//!    leak after a crash, found by [`PageStore::sweep`].
-//! 5. **Runs.** Pages written by a [`RunWriter`] are durable before a batch that names them commits. Until one is
-//!    put into a batch it does not change, and may be pinned, which takes no latch. Only a vacuum changes it, and
-//!    then a pin keeps what it had, or the vacuum waits for it.
-//! 6. **Retirement.** A retired page may still be read by whoever reached it before; [`PageStore::reclaim`]
-//!    returns those that nobody can reach any more.
-//!    What was written by a [`RunWriter`] and is not reclaimed yet, a vacuum can still find and change
-//!    ([`VacuumStore`]).
-//! 7. **State.** What must survive is in pages. What a handle remembers it checks against the page's generation;
-//!    so a page that is free, or has begun another life, may be latched: the store answers with whatever the page
-//!    holds, or with an error.
+//! 1. **Identity.** Page ids are logical and stable. Header, checksum and placement are the store's
+//!    own; a tree sees `payload_len()` bytes. `(id, generation)` names one life of a page and is
+//!    never given out twice.
+//! 2. **Latches.** [`PageRead::read`] latches shared, [`PageStore::batch`] exclusively. Latches are
+//!    taken parent before child, left before right, the meta page last. A descent holds the
+//!    parent's latch until it has the child's.
+//! 3. **Atomicity.** A batch latches at most [`MAX_BATCH_PAGES`] pages and may fail; its `commit`
+//!    cannot fail, and publishes all its pages or, after a crash, none. A batch dropped before
+//!    commit has changed nothing. It may grow before its commit ([`Batch::add`]), because the
+//!    children to latch are named in their parent, which is reliable only while latched.
+//! 4. **Allocation.** A commit never allocates: pages are reserved before it, with
+//!    [`PageStore::reserve`]. Reserving waits for no latch, so it may be done while latches are
+//!    held. A page that no committed batch made reachable is a leak after a crash, found by
+//!    [`PageStore::sweep`].
+//! 5. **Runs.** Pages written by a [`RunWriter`] are durable before a batch that names them
+//!    commits. Until such a page is part of a batch it is immutable and may be pinned, which takes
+//!    no latch. Only a vacuum changes it: either pins keep the old bytes, or the vacuum waits for
+//!    them.
+//! 6. **Retirement.** A retired page may still be read by a reader that reached it earlier;
+//!    [`PageStore::reclaim`] frees retired pages that no reader can reach. Until a run's page is
+//!    reclaimed, a vacuum can find and change it ([`VacuumStore`]).
+//! 7. **State.** Durable state is in pages. A handle validates its cached state by the page's
+//!    generation. It may therefore latch a page that is free or in another life: the store returns
+//!    the page's current bytes, or an error.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -36,20 +40,21 @@ use super::page_id::PageId;
 /// The most pages one batch may latch: parent, child, sibling, meta.
 pub const MAX_BATCH_PAGES: usize = 4;
 
-/// A fresh page that no tree names yet (rule 4): put it into a batch, or give it back with
+/// A fresh page that no tree names yet (rule 4). It is put into a batch, or returned with
 /// [`PageStore::release`]. Its payload is unspecified until a batch has written it.
 #[derive(Debug)]
 #[must_use = "a page that is neither written nor released is a leak until the next sweep"]
 pub struct Reserved {
     /// The page.
     pub id: PageId,
-    /// Names this life of the page (rule 1); greater than that of every earlier life.
+    /// Identifies this life of the page (rule 1); greater than in every earlier life.
     pub generation: u64,
 }
 
-/// Reading pages: all that a lookup or a cursor asks for.
+/// Read access to pages, enough for lookups and cursors.
 pub trait PageRead {
-    /// A page latched shared (rule 2), or an immutable page of a snapshot, which needs no latch. Holds the payload.
+    /// A page latched shared (rule 2), or an immutable page of a snapshot, which needs no latch.
+    /// Holds the payload.
     type Guard<'s>: Deref<Target = [u8]>
     where
         Self: 's;
@@ -57,8 +62,8 @@ pub trait PageRead {
     /// Bytes a tree may use in each page: a multiple of 8, from 256 up to 65,528.
     fn payload_len(&self) -> usize;
 
-    /// Bytes of the longest page that a [`RunWriter`] may write. Where that is more than
-    /// [`payload_len`](Self::payload_len), the store keeps long pages: each is read as a whole, under one id.
+    /// Length in bytes of the longest page that a [`RunWriter`] may write. If it exceeds
+    /// [`payload_len`](Self::payload_len), the store supports long pages, each read under one id.
     fn payload_max(&self) -> usize {
         self.payload_len()
     }
@@ -70,8 +75,8 @@ pub trait PageRead {
     /// The page does not exist, could not be read, or fails its checksum.
     fn read(&self, id: PageId) -> Result<Self::Guard<'_>>;
 
-    /// Says that these pages are going to be read soon, in the order of their ids or against it. A store whose pages come
-    /// from a disk may begin to fetch them; it does not wait for them, and what it cannot do it leaves.
+    /// Announces that these pages will be read soon, in ascending or descending order of their ids.
+    /// A store on a disk may start to fetch them. It does not wait, and may ignore the hint.
     fn read_ahead(&self, ids: &[PageId]) {
         let _ = ids;
     }
@@ -93,7 +98,7 @@ pub trait PageRead {
 /// Names a run among all that a store has ever had: its first page, and the generation of that (rule 1).
 pub type RunLife = (PageId, u64);
 
-/// Changing pages.
+/// Write access to pages.
 pub trait PageStore: PageRead {
     /// Exclusive latches on the pages of one atomic change.
     type Batch<'s>: Batch
@@ -112,12 +117,13 @@ pub trait PageStore: PageRead {
     where
         Self: 's;
 
-    /// Latches up to [`MAX_BATCH_PAGES`] distinct pages exclusively, in the order given, which must obey rule 2.
-    /// Pages reserved but not yet written may be among them.
+    /// Latches up to [`MAX_BATCH_PAGES`] distinct pages exclusively, in the order given, which must
+    /// obey rule 2. Pages reserved but not yet written may be among them.
     ///
     /// # Errors
     ///
-    /// A page could not be read, or the store cannot promise that the commit will succeed. No latch is held then.
+    /// A page could not be read, or the store cannot promise that the commit will succeed. No latch
+    /// is held then.
     ///
     /// # Panics
     ///
@@ -141,50 +147,53 @@ pub trait PageStore: PageRead {
     /// The store cannot accept writes.
     fn run_writer(&self) -> Result<Self::RunWriter<'_>>;
 
-    /// An unlatched guard on a page that was written by a [`RunWriter`] and never put into a batch since (rule 5).
+    /// Returns an unlatched guard on a page that a [`RunWriter`] wrote and no batch has changed
+    /// (rule 5).
     ///
     /// # Errors
     ///
     /// As for [`PageRead::read`].
     fn pin(&self, id: PageId) -> Result<Self::Pin<'_>>;
 
-    /// Declares pages unreachable from every root, by a batch already committed (rule 6).
+    /// Retires pages that a committed batch made unreachable from every root (rule 6).
     fn retire(&self, pages: &[PageId]);
 
-    /// Makes retired pages that no reader can reach available again; returns how many.
+    /// Frees the retired pages that no reader can reach; returns their number.
     ///
     /// # Errors
     ///
     /// The store cannot accept writes.
     fn reclaim(&self) -> Result<usize>;
 
-    /// Retires every page that is allocated, not reserved by a live handle, not retired, and not `reachable`;
-    /// returns them in ascending order. To be called when no operation is under way.
+    /// Retires every page that is allocated, not reserved by a live handle, not retired, and not
+    /// `reachable`; returns them in ascending order. No other operation may run meanwhile.
     ///
     /// # Errors
     ///
     /// The store cannot accept writes.
     fn sweep(&self, reachable: &dyn Fn(PageId) -> bool) -> Result<Vec<PageId>>;
 
-    /// The right to run a maintenance job on a node, unless somebody has it already. It outlives latches and
-    /// excludes nobody else; a job whose holder vanished before publishing is lost without harm.
+    /// Takes the right to run a maintenance job on a node; `None` if another thread has it. It
+    /// outlives latches and excludes nothing else. A job whose holder vanishes before publishing is
+    /// lost without harm.
     fn try_maintain(&self, node: PageId) -> Option<Self::Maintenance<'_>>;
 }
 
-/// A store on whose runs entries can be deleted in place. A vacuum must reach whatever a reader may still look at, so
-/// this is about pages, in whichever state they are, and not about what trees name.
+/// A store whose runs support deleting entries in place. A vacuum must reach every page that a
+/// reader may still see, so it works on pages in any state, not on the pages that trees name.
 pub trait VacuumStore: PageStore {
-    /// Latches a page of a run exclusively, lets `delete` change its payload, and publishes that, atomically and durably
-    /// as a batch of its own. `delete` says whether it changed anything; if it failed it must have changed nothing.
-    /// Who has the page pinned keeps what was pinned, or is waited for. A page that is not part of a run any more may
-    /// be left alone.
+    /// Latches a page of a run exclusively, lets `delete` change its payload, and publishes the
+    /// change, atomic and durable like a batch of its own. `delete` returns whether it changed
+    /// anything; if it fails it must have changed nothing. Pins keep the old bytes, or the call
+    /// waits for them. A page that is no longer part of a run may be skipped.
     ///
     /// # Errors
     ///
     /// The page could not be read or published, or `delete` failed.
     fn delete_in_run(&self, page: PageId, delete: &mut dyn FnMut(&mut [u8]) -> Result<bool>) -> Result<()>;
 
-    /// As [`delete_in_run`](Self::delete_in_run), for a change that may get lost, and need not be published: a hint.
+    /// Like [`delete_in_run`](Self::delete_in_run), for a hint: a change that may be lost and need
+    /// not be published.
     ///
     /// # Errors
     ///
@@ -193,8 +202,8 @@ pub trait VacuumStore: PageStore {
         self.delete_in_run(page, hint)
     }
 
-    /// Every page that was written by a [`RunWriter`] and is not reclaimed: those of runs that a tree names, of runs that
-    /// are retired, and leaks. Others may be among them.
+    /// Returns every page that a [`RunWriter`] wrote and that is not reclaimed: pages of live runs,
+    /// of retired runs, and leaks. It may return other pages too.
     ///
     /// # Errors
     ///
@@ -211,7 +220,7 @@ pub trait Batch {
     /// If the batch has no such page.
     fn page(&self, index: usize) -> &[u8];
 
-    /// Latches one more page exclusively, behind those that the batch has (rules 2 and 3).
+    /// Latches one more page exclusively, after those of the batch (rules 2 and 3).
     ///
     /// # Errors
     ///
@@ -222,22 +231,23 @@ pub trait Batch {
     /// If the batch has the page already, or [`MAX_BATCH_PAGES`] pages.
     fn add(&mut self, id: PageId) -> Result<()>;
 
-    /// Runs `apply` on the payloads, in the order in which the pages were named, and publishes them together.
+    /// Runs `apply` on the payloads, in the order of the pages in the batch, and publishes them
+    /// together.
     fn commit(self, apply: impl FnOnce(&mut [&mut [u8]]));
 }
 
-/// Writes immutable pages, durable before a batch that names them commits (rule 5). Pages are reserved through the
-/// writer, so that it may place them side by side.
+/// Writes immutable pages, durable before a batch that names them commits (rule 5). It reserves
+/// their pages too, so that it can make them contiguous.
 pub trait RunWriter {
-    /// Reserves the next page, so that its id can be written into the page before it.
+    /// Reserves the next page, so that the previous page can name it.
     ///
     /// # Errors
     ///
     /// The store is full.
     fn reserve(&mut self) -> Result<Reserved>;
 
-    /// Writes a page reserved by this writer. `payload` may be shorter than a page; the rest is zero. It may be longer, up to
-    /// [`PageRead::payload_max`]; a long page must never be put into a batch.
+    /// Writes a page reserved by this writer. A `payload` shorter than a page is padded with zeros.
+    /// It may be as long as [`PageRead::payload_max`]; a long page must never be part of a batch.
     ///
     /// # Errors
     ///
@@ -248,8 +258,8 @@ pub trait RunWriter {
     /// If `payload` is longer than [`PageRead::payload_max`].
     fn write(&mut self, page: Reserved, payload: &[u8]) -> Result<()>;
 
-    /// Ends the run: every page written is as durable as rule 5 asks. Pages of a writer dropped without this are
-    /// leaks.
+    /// Ends the run and makes its pages as durable as rule 5 requires. Pages of a writer dropped
+    /// without this are leaks.
     ///
     /// # Errors
     ///
@@ -257,7 +267,7 @@ pub trait RunWriter {
     fn finish(self) -> Result<()>;
 }
 
-/// A shared store is a store: trees own a reference or an [`Arc`] as readily as the store itself.
+/// Implements the contract for references and [`Arc`]s, so that a tree can own either.
 macro_rules! forward_to_shared_store {
     ($([$($lifetime:lifetime)?] $shared:ty),*) => {$(
         impl<$($lifetime,)? S: PageRead> PageRead for $shared {

@@ -4,21 +4,22 @@ use std::ops::Range;
 
 use super::error::Result;
 
-/// Leaves that are fetched when a cursor leaves its first one; twice as many each time that it leaves another.
+/// Leaves fetched when a cursor leaves its first leaf; the number doubles with each further leaf.
 const FIRST: usize = 4;
-/// The most: some requests to a disk, so that one is under way while what another brought is read.
+/// The most leaves fetched at once: enough to keep the disk busy while fetched leaves are read.
 const MOST: usize = 32;
 
-/// Of a cursor, on the children of one node. Short ranges end before they fetch anything in vain.
+/// The read-ahead of a cursor over the children of one node. A short range ends before it fetches
+/// anything.
 #[derive(Debug, Default)]
 pub struct ReadAhead {
     reach: usize,
-    /// How many leaves behind the present one are being fetched.
+    /// How many leaves after the current one are being fetched.
     fetched: usize,
 }
 
 impl ReadAhead {
-    /// For who is going to read all there is.
+    /// Starts with the largest read-ahead, for a scan of everything.
     pub const fn at_once() -> Self {
         Self {
             reach: MOST,
@@ -26,17 +27,18 @@ impl ReadAhead {
         }
     }
 
-    /// The cursor goes on to the children of another node.
+    /// Notes that the cursor moves on to the children of another node.
     pub fn enter_node(&mut self) {
         self.fetched = 0;
     }
 
-    /// The cursor goes on to a leaf, behind which its node has `left` more of the range. Which of them are to be fetched now:
-    /// 0 is the first of them. Asks for more when half of what was fetched is passed.
+    /// Notes that the cursor moves on to a leaf, after which its node has `left` more in the range.
+    /// Returns which of these to fetch, counted from 0. Fetches more once half of the fetched
+    /// leaves are passed.
     ///
     /// # Errors
     ///
-    /// Those of `left`, which is asked only if it matters.
+    /// Those of `left`, which is called only if needed.
     pub fn enter_leaf(&mut self, left: impl FnOnce() -> Result<usize>) -> Result<Range<usize>> {
         let reach = self.reach;
         self.reach = (2 * reach).clamp(FIRST, MOST);

@@ -1,35 +1,37 @@
-//! K and L of a sequence that is still arriving, estimated in constant memory.
+//! Estimates K and L of an arriving sequence in constant memory.
 
 use super::share;
 
-/// Ends of the longest increasing runs that are remembered. A power of two.
+/// Pile ends of the patience sort that are kept. A power of two.
 const PILES: usize = 256;
-/// Keys that are remembered to tell ranks by, at most; at least half as many once that many arrived.
+/// The most keys sampled to estimate ranks; from this many arrivals on, at least half as many.
 const SAMPLES: usize = 1024;
-/// Samples that are saved, at most.
+/// The most samples that are saved.
 const SAVED_SAMPLES: usize = 128;
-/// Of so many keys too late for the piles, one has its displacement estimated.
+/// One in this many keys too late for the piles has its displacement estimated.
 const LATE_STRIDE: u64 = 32;
-/// More keys than ever arrive.
+/// More keys than can arrive.
 const COUNT_MAX: u64 = 1 << 60;
 
-/// Estimates K and L of keys as they arrive: some nanoseconds a key, 10 KiB of memory, nothing read twice. Cheap enough
-/// to be always on.
+/// Estimates K and L of keys as they arrive, in one pass and 10 KiB of memory, at a few nanoseconds
+/// per key.
 ///
-/// * **K** by patience sorting, as [`Displacement`](super::Displacement) measures it, but only the last 256 piles are
-///   kept. What would go on an older pile is left out of every run, so K is never underestimated; it is exact as long
-///   as no key lies below 256 piles, that is, as long as displacements stay below 256 places.
-/// * **L** from bounds from below, the number of arrivals since the greatest key came, the number below another key that
-///   was the greatest, and the number of piles above a late key, and for keys too late for that from a sample of 512 to
-///   1,024 of all keys: its rank in the sample tells its rank so far, within a 512th of all keys. Of such keys only every
-///   32nd is looked at.
+/// * **K** by patience sorting, as in [`Displacement`](super::Displacement), but only the last 256
+///   piles are kept. A key that belongs on an older pile counts as out of order, so K is never
+///   underestimated; it is exact as long as displacements stay below 256 rows.
+/// * **L** from lower bounds: the number of arrivals since the greatest key, the number of keys
+///   below another key that was the greatest, and the number of piles above a late key. For keys
+///   too late for the piles, a sample of 512 to 1,024 keys gives the rank so far, within a 512th of
+///   all keys. Only every 32nd of such keys is estimated.
 ///
-/// So K is within 1 % of the keys of the exact value, and L within 5 % of the keys where K is at most 20 %, and within
-/// 10 % of them otherwise. (Of keys that are ahead of their time L counts two at most, until what they overtook has come:
-/// up to then it is a bound from below.) This is tested with the (K,L) generator, and with keys scrambled
-/// and reversed. It holds too where what is known is [saved](Self::save) and restored on the way.
+/// K is within 1 % of the rows of the exact value, and L within 5 % of the rows if K is at most 20
+/// %, else within 10 %. (For keys ahead of their time, L tracks two at most until the overtaken
+/// keys have come; until then it is a lower bound.) This is tested with the (K,L) generator and
+/// with scrambled and reversed keys, and holds also if the state is [saved](Self::save) and
+/// restored on the way.
 ///
-/// What arrives below everything that was [stored](Self::note_stored) before overlaps with it: no append can place it.
+/// A key below the greatest [stored](Self::note_stored) key overlaps the stored keys: it cannot be
+/// appended.
 ///
 /// ```
 /// use bedload_sortedness::Estimator;
@@ -53,44 +55,46 @@ pub struct Estimator {
     max: u64,
     /// The greatest key that is stored.
     stored_max: Option<u64>,
-    /// How many keys had arrived before the greatest one.
+    /// Number of keys that had arrived when the greatest one came.
     max_arrival: u64,
-    /// A key that was the greatest and is not yet passed, and how many keys below it came after it.
+    /// A former greatest key that is not yet passed, and how many keys below it came after it.
     runner_up: (u64, u64),
-    /// The ends of the last piles: that of pile `i` stands at `i` modulo [`PILES`].
+    /// The ends of the last piles; pile `i` is at index `i` modulo [`PILES`].
     piles: Box<[u64; PILES]>,
     pile_count: u64,
-    /// So many first piles are not known any more, whatever room there is.
+    /// The number of first piles that are unknown even if there is room for them.
     unknown_piles: u64,
     /// Keys that were too late for the piles.
     beyond_piles: u64,
     /// Every `stride`-th key, sorted.
     samples: Vec<u64>,
     stride: u64,
-    /// At which number of rows the next sample is taken or the window ends.
+    /// The row count at which the next sample is taken or the window ends.
     next_event: u64,
     window_rows: u64,
-    /// What was known when the present window began; its `l` is that of the window since.
+    /// The total when the present window began; its `l` is that of the present window.
     window_start: Estimate,
     window: Option<Estimate>,
 }
 
-/// What an [`Estimator`] has found.
+/// An estimate of an [`Estimator`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Estimate {
     /// Keys that arrived.
     pub rows: u64,
-    /// Estimated rows less the length of a longest non-decreasing subsequence.
+    /// Estimated number of rows less the length of a longest non-decreasing subsequence.
     pub k: u64,
-    /// Estimated largest distance, in rows, between place of arrival and place in sorted order.
+    /// Estimated largest distance, in rows, between a row's position of arrival and sorted
+    /// position.
     pub l: u64,
     /// Rows whose key lies below the largest key that arrived before them; exact.
     pub below_running_max: u64,
-    /// Rows whose key lay below the largest one [stored](Estimator::note_stored) when they arrived; exact.
+    /// Rows whose key lay below the largest one [stored](Estimator::note_stored) when they arrived;
+    /// exact.
     pub overlapping: u64,
 }
 
-/// What an [`Estimator`] needs to go on, as it was [saved](Estimator::save).
+/// The [saved](Estimator::save) state of an [`Estimator`].
 ///
 /// ```
 /// use bedload_sortedness::Estimator;
@@ -105,17 +109,17 @@ pub struct Estimate {
 pub struct SavedOrder {
     /// All keys.
     pub total: Estimate,
-    /// The last window that was complete.
+    /// The last complete window.
     pub window: Option<Estimate>,
-    /// The window under way.
+    /// The current window.
     pub since_window: Estimate,
-    /// Keys of a window.
+    /// Keys per window.
     pub window_rows: u64,
-    /// The greatest key; 0 if none came.
+    /// The greatest key; 0 if none arrived.
     pub max: u64,
-    /// How many keys had arrived when it came, itself among them.
+    /// Number of keys that had arrived when the greatest came, itself included.
     pub max_arrival: u64,
-    /// A key that was the greatest before, and how many below it came after it.
+    /// A former greatest key, and how many keys below it came after it.
     pub runner_up: (u64, u64),
     /// The greatest key that is stored.
     pub stored_max: Option<u64>,
@@ -123,7 +127,7 @@ pub struct SavedOrder {
     pub piles: Vec<u64>,
     /// Every `stride`-th key, sorted; 128 of them at most.
     pub samples: Vec<u64>,
-    /// Of how many keys one is a sample.
+    /// One in this many keys is sampled.
     pub stride: u64,
 }
 
@@ -134,7 +138,8 @@ impl Estimate {
         share(self.k, self.rows)
     }
 
-    /// L as a share of the rows, from 0 to 1. In a window it can be more: keys may be late by more than the window.
+    /// L as a share of the rows, from 0 to 1. In a window it may exceed 1, as a key may be late by
+    /// more than the window.
     #[must_use]
     pub fn l_share(&self) -> f64 {
         share(self.l, self.rows)
@@ -146,13 +151,13 @@ impl Estimate {
         share(self.below_running_max, self.rows)
     }
 
-    /// The share of rows that overlapped with what was stored, from 0 to 1.
+    /// The share of rows that overlapped the stored keys, from 0 to 1.
     #[must_use]
     pub fn overlapping_share(&self) -> f64 {
         share(self.overlapping, self.rows)
     }
 
-    /// What was found since an earlier time. L does not add up, and is given.
+    /// Returns the estimate since an earlier one, with the given `l`, which is not additive.
     fn since(&self, earlier: &Self, l: u64) -> Self {
         Self {
             rows: self.rows - earlier.rows,
@@ -165,16 +170,16 @@ impl Estimate {
 }
 
 impl Estimator {
-    /// Windows of 65,536 keys.
+    /// Keys in a window by default.
     pub const WINDOW_ROWS: u64 = 1 << 16;
 
-    /// Nothing has arrived yet.
+    /// Creates an estimator with windows of [`WINDOW_ROWS`](Self::WINDOW_ROWS) keys.
     #[must_use]
     pub fn new() -> Self {
         Self::with_window(Self::WINDOW_ROWS)
     }
 
-    /// Nothing has arrived yet; windows of this many keys, at least one.
+    /// Creates an estimator with windows of this many keys, at least one.
     #[must_use]
     pub fn with_window(rows: u64) -> Self {
         Self {
@@ -199,7 +204,7 @@ impl Estimator {
         }
     }
 
-    /// Takes the next key to arrive. Time O(1) for a key in order, O(log displacement) for others.
+    /// Observes the next key. O(1) for a key in order, O(log displacement) for others.
     #[inline]
     pub fn observe(&mut self, key: u64) {
         if key >= self.max && self.rows + 1 < self.next_event {
@@ -210,8 +215,8 @@ impl Estimator {
         }
     }
 
-    /// Takes keys that arrive one behind the other and ascend, as [`observe`](Self::observe) would each of them. Where they are
-    /// greater than all before, that takes no time for those between the first and the last few, but for every `stride`-th.
+    /// Observes ascending keys, like [`observe`](Self::observe) for each. If they exceed all
+    /// earlier keys, only the last few and every `stride`-th are looked at.
     pub fn observe_run(&mut self, mut keys: &[u64]) {
         debug_assert!(keys.is_sorted(), "a run ascends");
         while let Some(&first) = keys.first() {
@@ -229,7 +234,7 @@ impl Estimator {
         }
     }
 
-    /// Takes keys that ascend from the greatest one on, which came last, up to the next event at most.
+    /// Observes ascending keys not below the greatest key, up to the next event at most.
     fn extend_max(&mut self, run: &[u64]) {
         let Some(&last) = run.last() else {
             return;
@@ -237,13 +242,13 @@ impl Estimator {
         self.rows += run.len() as u64;
         self.max = last;
         self.max_arrival = self.rows;
-        // Each begins a pile, and only the last of these are kept.
+        // Each key starts a pile, and only the last piles are kept.
         let (unkept, kept) = run.split_at(run.len().saturating_sub(PILES));
         self.pile_count += unkept.len() as u64;
         kept.iter().for_each(|&key| self.push_pile(key));
     }
 
-    /// Takes a key below the greatest one, or with which something is due.
+    /// Observes a key that is below the greatest one, or at which a sample or window is due.
     #[inline(never)]
     fn observe_otherwise(&mut self, key: u64) {
         self.rows += 1;
@@ -268,7 +273,7 @@ impl Estimator {
         self.push_pile(key);
     }
 
-    /// All keys so far.
+    /// Returns the estimate for all keys so far.
     #[must_use]
     pub fn total(&self) -> Estimate {
         Estimate {
@@ -280,37 +285,37 @@ impl Estimator {
         }
     }
 
-    /// The last window that is complete; before there is one, all keys so far.
+    /// Returns the last complete window; until there is one, all keys so far.
     #[must_use]
     pub fn window(&self) -> Estimate {
         self.window.unwrap_or_else(|| self.total())
     }
 
-    /// The window under way: all keys since the last one ended.
+    /// Returns the current window: all keys since the last one ended.
     #[must_use]
     pub fn since_window(&self) -> Estimate {
         self.total().since(&self.window_start, self.window_start.l)
     }
 
-    /// Ends the window under way, however few keys it has.
+    /// Ends the current window early.
     pub fn end_window(&mut self) {
         self.window = Some(self.since_window());
         self.window_start = Estimate { l: 0, ..self.total() };
     }
 
-    /// The greatest key that arrived.
+    /// Returns the greatest key that arrived.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.rows > 0).then_some(self.max)
     }
 
-    /// Something is stored whose greatest key is this one: what comes below it overlaps.
+    /// Notes that `max` is the greatest stored key: later keys below it overlap.
     pub fn note_stored(&mut self, max: u64) {
         self.stored_max = self.stored_max.max(Some(max));
     }
 
-    /// What is needed to go on: some kilobytes. Of the samples every second is left out until there are 128 at most, so
-    /// that L of keys too late for the piles is told within a 64th of all keys from then on.
+    /// Returns the state to save, a few kilobytes. Samples are thinned to 128 at most, so that
+    /// afterwards L of keys too late for the piles is known within a 64th of all keys.
     #[must_use]
     pub fn save(&self) -> SavedOrder {
         let mut samples = self.samples.clone();
@@ -335,7 +340,7 @@ impl Estimator {
         }
     }
 
-    /// Goes on where another one was saved; nothing if no estimator ever saves such a thing.
+    /// Restores a saved estimator; `None` if the state is one that no estimator saves.
     #[must_use]
     pub fn restore(saved: &SavedOrder) -> Option<Self> {
         let (total, since) = (saved.total, saved.since_window);
@@ -391,7 +396,7 @@ impl Estimator {
         Some(order)
     }
 
-    /// How many of the last piles are known.
+    /// Returns how many of the last piles are known.
     fn kept_piles(&self) -> u64 {
         (self.pile_count - self.unknown_piles).min(PILES as u64)
     }
@@ -428,14 +433,14 @@ impl Estimator {
         self.raise_l(above);
     }
 
-    /// The end of the pile that is the `nth` from the last, which is the first.
+    /// Returns the end of the `nth` pile from the last; the last is the first.
     #[inline]
     fn pile_end(&self, nth: u64) -> u64 {
         self.piles[slot(self.pile_count.wrapping_sub(nth))]
     }
 
-    /// How many of the last piles end above the key; at least one does. Where there is none its end is 0. Three ends are
-    /// compared at a time, and none decides which instructions come next, as nothing could predict it.
+    /// Returns how many of the last piles end above the key; at least one must. Unused piles end at
+    /// 0. The search compares three ends at a time without branches, which would be unpredictable.
     fn piles_above(&self, key: u64) -> u64 {
         let mut above = 1;
         for step in [64, 16, 4, 1] {
@@ -445,7 +450,7 @@ impl Estimator {
         above
     }
 
-    /// About how many keys that arrived lie above this one.
+    /// Returns about how many keys lie above this one.
     fn rows_above(&self, key: u64) -> u64 {
         let below = self.samples.partition_point(|&sample| sample < key);
         let above = (self.samples.len() - below) as u64;
@@ -488,7 +493,7 @@ impl Default for Estimator {
     }
 }
 
-/// Leaves every second one out.
+/// Removes every second sample.
 fn thin(samples: &mut Vec<u64>) {
     let mut odd = false;
     samples.retain(|_| {

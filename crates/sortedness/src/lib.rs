@@ -1,24 +1,26 @@
-//! How far a finished sequence is from sorted: the measures K and L, exactly.
+//! Exact measures K and L of how far a finished sequence is from sorted.
 //!
 //! For a sequence of `n` keys in order of arrival:
 //!
-//! * **K** is `n` less the length of a longest *non-decreasing* subsequence: the fewest rows whose removal leaves
-//!   the rest in order.
-//! * **L** is the largest distance between a row's place of arrival and its place in the *stable* sorted order.
+//! * **K** is `n` less the length of a longest *non-decreasing* subsequence: the fewest rows whose
+//!   removal leaves the rest in order.
+//! * **L** is the largest distance between a row's position of arrival and its position in the
+//!   *stable* sorted order.
 //!
-//! Both are the (K, L)-sortedness of Ben-Moshe et al. (ICDT 2011), which the literature on sortedness-aware
-//! indexes uses. The K that a workload generator is *asked* for, a share of keys to be swapped, is another
-//! quantity.
+//! Both are the (K, L)-sortedness of Ben-Moshe et al. (ICDT 2011), used in the literature on
+//! sortedness-aware indexes. The K parameter of a workload generator, a share of keys to be
+//! swapped, is another quantity.
 //!
 //! # Why it is cheap
 //!
-//! List the places of arrival in stable sorted order: `p[0], p[1], …`, a permutation of `0..n`. Then
-//! `L = max |rank − p[rank]|`, and a set of rows is non-decreasing by arrival exactly if its places *increase*
-//! along the list, so `K = n − (longest increasing subsequence of p)`. [`Displacement`] reads that list once, by
-//! patience sorting (Fredman, Discrete Mathematics 11, 1975), and forgets what can no longer change: when every
-//! place below `m` has been seen, all places to come are at least `m`, and a pile that ends below `m` is final.
-//! Since `rank − L ≤ m`, it remembers O(L) places, whatever `n` is, and L need not be known beforehand. So a
-//! table that is scanned by key and knows each row's number of arrival is measured in one pass.
+//! List the positions of arrival in stable sorted order: `p[0], p[1], …`, a permutation of `0..n`.
+//! Then `L = max |rank − p[rank]|`, and a set of rows is non-decreasing by arrival exactly if its
+//! positions *increase* along the list, so `K = n − (longest increasing subsequence of p)`.
+//! [`Displacement`] reads that list once, by patience sorting (Fredman, Discrete Mathematics 11,
+//! 1975), and discards state that can no longer change: once every position below `m` has been
+//! seen, all later ones are at least `m`, and a pile that ends below `m` is final. Since
+//! `rank − L ≤ m`, it keeps O(L) positions for any `n`, and L need not be known in advance. So one
+//! scan by key measures a table that knows each row's number of arrival.
 
 mod estimator;
 
@@ -44,17 +46,18 @@ pub struct Sortedness {
     pub rows: u64,
     /// Rows less the length of a longest non-decreasing subsequence.
     pub k: u64,
-    /// The largest distance, in rows, between place of arrival and place in the stable sorted order.
+    /// The largest distance, in rows, between a row's position of arrival and its position in the
+    /// stable sorted order.
     pub l: u64,
-    /// Rows whose key lies below the largest key that arrived before them: those that no append at the right
-    /// edge can place.
+    /// Rows whose key lies below the largest key that arrived before them; they cannot be appended
+    /// at the right edge.
     pub below_running_max: u64,
     /// Rows whose key lies below that of the row just before them.
     pub adjacent_inversions: u64,
 }
 
 impl Sortedness {
-    /// Measures a sequence of keys, given in order of arrival. Time O(n log n), memory O(n).
+    /// Measures a sequence of keys in order of arrival. Time O(n log n), memory O(n).
     ///
     /// Keys that compare equal keep their order of arrival, so a sequence of equal keys is sorted.
     #[must_use]
@@ -71,8 +74,7 @@ impl Sortedness {
         Self::of_parts(&arrivals, &displacement)
     }
 
-    /// Joins the two halves of a measurement: what was counted as rows arrived, and what a later scan in sorted
-    /// order found.
+    /// Combines the counts made as rows arrived with the result of a later scan in sorted order.
     #[must_use]
     pub fn of_parts<T>(arrivals: &Arrivals<T>, displacement: &Displacement) -> Self {
         Self {
@@ -109,7 +111,8 @@ impl Sortedness {
     }
 }
 
-/// The places of arrival (indices into `keys`) in the stable sorted order of the keys. Time O(n log n).
+/// Returns the positions of arrival (indices into `keys`) in the stable sorted order of the keys.
+/// Time O(n log n).
 ///
 /// ```
 /// use bedload_sortedness::arrivals_in_sorted_order;
@@ -122,7 +125,8 @@ pub fn arrivals_in_sorted_order<T: Ord>(keys: &[T]) -> Vec<usize> {
     keyed.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Counts, as rows arrive, those below the running maximum and the adjacent inversions. Memory O(1).
+/// Counts, as rows arrive, those below the running maximum and the adjacent inversions. Memory
+/// O(1).
 ///
 /// ```
 /// use bedload_sortedness::Arrivals;
@@ -136,7 +140,7 @@ pub fn arrivals_in_sorted_order<T: Ord>(keys: &[T]) -> Vec<usize> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Arrivals<T> {
-    /// The largest key so far, and the newest if that is another one.
+    /// The largest key so far, and the newest if it is not the largest.
     max: Option<T>,
     below_max: Option<T>,
     below_running_max: u64,
@@ -144,7 +148,7 @@ pub struct Arrivals<T> {
 }
 
 impl<T: Ord> Arrivals<T> {
-    /// Nothing has arrived yet.
+    /// Creates a counter of no rows.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -155,7 +159,7 @@ impl<T: Ord> Arrivals<T> {
         }
     }
 
-    /// Takes the next key to arrive.
+    /// Counts the next key.
     pub fn push(&mut self, key: T) {
         if self
             .below_max
@@ -176,24 +180,23 @@ impl<T: Ord> Arrivals<T> {
 }
 
 impl<T> Arrivals<T> {
-    /// Rows so far whose key lies below the largest key that arrived before them.
+    /// Returns the number of rows whose key lies below the largest key that arrived before them.
     #[must_use]
     pub fn below_running_max(&self) -> u64 {
         self.below_running_max
     }
 
-    /// Rows so far whose key lies below that of the row just before them.
+    /// Returns the number of rows whose key lies below that of the row just before them.
     #[must_use]
     pub fn adjacent_inversions(&self) -> u64 {
         self.adjacent_inversions
     }
 }
 
-/// Measures K and L from places of arrival, given in stable sorted order of the keys: what a scan by key yields
-/// from a table that knows each row's number of arrival.
+/// Measures K and L from positions of arrival in stable sorted order, as a scan by key yields them.
 ///
-/// One pass; time O(log L) a row, memory O(L): a place that leads the rows seen by `d` makes it remember `d` places.
-/// See the [module](self) for why that is enough.
+/// One pass; time O(log L) per row, memory O(L): a position that leads the rows seen by `d` takes
+/// space for `d` positions. The [crate documentation](self) explains why that suffices.
 ///
 /// ```
 /// use bedload_sortedness::Displacement;
@@ -210,37 +213,37 @@ impl<T> Arrivals<T> {
 pub struct Displacement {
     rows: u64,
     l: u64,
-    /// Every place below this one has been seen; the next one has not.
+    /// Every position below this one has been seen; this one has not.
     complete_below: u64,
-    /// Which places from `complete_below` on have been seen; ends with the greatest place seen.
+    /// Which positions from `complete_below` on have been seen; ends with the greatest seen.
     seen: VecDeque<bool>,
-    /// Piles that end below `complete_below`: nothing to come can be put on them.
+    /// Piles that end below `complete_below` and are final.
     final_piles: u64,
-    /// The last place on each of the other piles, ascending: pile `i` ends with the smallest place that can end
-    /// an increasing subsequence of length `final_piles + i + 1`.
+    /// The last position on each of the other piles, ascending: pile `i` ends with the smallest
+    /// position that can end an increasing subsequence of length `final_piles + i + 1`.
     piles: VecDeque<u64>,
 }
 
-/// A place of arrival was given twice: what was measured is not a permutation.
+/// A position of arrival was given twice, so the input is not a permutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("place of arrival {place} was given twice")]
 pub struct NotAPermutation {
-    /// The place in question.
+    /// The repeated position.
     pub place: u64,
 }
 
 impl Displacement {
-    /// Nothing has been seen yet.
+    /// Creates a measurement of no rows.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the place of arrival, counted from 0, of the next row in stable sorted order.
+    /// Takes the position of arrival, from 0, of the next row in stable sorted order.
     ///
     /// # Errors
     ///
-    /// The place was given before; this row is then not counted.
+    /// The position was given before; the row is not counted.
     pub fn push(&mut self, place: u64) -> Result<(), NotAPermutation> {
         let offset = place
             .checked_sub(self.complete_below)
@@ -273,26 +276,26 @@ impl Displacement {
         Ok(())
     }
 
-    /// Rows seen.
+    /// Returns the number of rows seen.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Whether the places seen are exactly `0..rows`. Only then are [`k`](Self::k) and [`l`](Self::l) those of a
-    /// whole sequence.
+    /// Returns whether the positions seen are exactly `0..rows`. Only then are [`k`](Self::k) and
+    /// [`l`](Self::l) those of a complete sequence.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete_below == self.rows
     }
 
-    /// Rows less the length of a longest non-decreasing subsequence of the sequence seen.
+    /// Returns the rows less the length of a longest non-decreasing subsequence of those seen.
     #[must_use]
     pub fn k(&self) -> u64 {
         self.rows - self.final_piles - self.piles.len() as u64
     }
 
-    /// The largest distance between place of arrival and place in sorted order.
+    /// Returns the largest distance between position of arrival and sorted position.
     #[must_use]
     pub fn l(&self) -> u64 {
         self.l
@@ -364,7 +367,7 @@ mod tests {
             let mut displacement = Displacement::new();
             for place in arrivals_in_sorted_order(&keys) {
                 displacement.push(place as u64).unwrap();
-                // A delay below 12 displaces by at most 11 rows, either way.
+                // A delay below 12 displaces by at most 11 rows in either direction.
                 prop_assert!(displacement.seen.len() <= 2 * 12);
                 prop_assert!(displacement.piles.len() <= 2 * 12);
             }
@@ -408,7 +411,7 @@ mod tests {
         assert_eq!(displacement.rows(), 3);
     }
 
-    /// The departures of a year, in the order in which they were scheduled.
+    /// A year of departures, in order of schedule.
     #[test]
     fn real_departures() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz");
@@ -416,7 +419,7 @@ mod tests {
         flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
             .read_to_string(&mut text)
             .unwrap();
-        // All in one format and zone, so that the order of the strings is that of the times.
+        // All have one format and zone, so the strings sort like the times.
         let departures: Vec<&str> = text
             .lines()
             .skip(1)

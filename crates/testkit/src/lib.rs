@@ -1,8 +1,10 @@
-//! What the tests and benchmarks of ordered indexes share, and nothing of the indexes themselves.
+//! Shared tools for tests and benchmarks of ordered indexes, independent of the indexes.
 //!
-//! - [`workload`]: seeded keys. The same seed gives the same keys on every machine and in every version.
-//! - [`contract`]: the suite that every ordered index passes, sequential and concurrent, against an oracle.
-//! - [`linearizability`]: records what concurrent threads did and decides whether some order explains it.
+//! - [`workload`]: seeded keys. The same seed gives the same keys on every machine and in every
+//!   version.
+//! - [`contract`]: the suite that every ordered index passes, sequential and concurrent, checked by
+//!   an oracle.
+//! - [`linearizability`]: records concurrent operations and decides whether an order explains them.
 
 pub mod contract;
 pub mod linearizability;

@@ -1,7 +1,7 @@
-//! Random numbers that are the same everywhere.
+//! Random numbers that are equal on all platforms.
 //!
-//! Only integer arithmetic and the operations that IEEE 754 rounds exactly are used, so that neither the
-//! platform's mathematical library nor a new version of a crate can change what a seed stands for.
+//! Only integer arithmetic and operations that IEEE 754 rounds exactly are used, so that neither
+//! the platform's mathematical library nor a new version of a crate changes the numbers of a seed.
 
 /// A seeded generator: xoshiro256** (Blackman, Vigna, 2018), its state filled by SplitMix64.
 ///
@@ -17,7 +17,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The generator that `seed` stands for.
+    /// Creates the generator of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut x = seed;
@@ -28,13 +28,14 @@ impl Rng {
         Self { state }
     }
 
-    /// A generator for one of several independent streams of the same seed, such as one for each thread.
+    /// Creates a generator for one of several independent streams of a seed, such as one per
+    /// thread.
     #[must_use]
     pub fn stream(seed: u64, stream: u64) -> Self {
         Self::new(seed ^ finalise(stream.wrapping_add(0x5851_f42d_4c95_7f2d)))
     }
 
-    /// 64 uniform bits.
+    /// Returns 64 uniform bits.
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let result = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
@@ -48,7 +49,8 @@ impl Rng {
         result
     }
 
-    /// Uniform in `0..bound`, without bias (Lemire, "Fast random integer generation in an interval", 2019).
+    /// Returns a uniform number in `0..bound`, without bias (Lemire, "Fast random integer
+    /// generation in an interval", 2019).
     ///
     /// # Panics
     ///
@@ -63,7 +65,7 @@ impl Rng {
         }
     }
 
-    /// [`Rng::below`] for indexes.
+    /// Like [`Rng::below`], for indexes.
     ///
     /// # Panics
     ///
@@ -72,18 +74,18 @@ impl Rng {
         usize::try_from(self.below(bound as u64)).expect("lies below a usize")
     }
 
-    /// Uniform in `[0, 1)`, a multiple of 2⁻⁵³.
+    /// Returns a uniform number in `[0, 1)`, a multiple of 2⁻⁵³.
     pub fn unit(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1_u64 << 53) as f64;
         (self.next_u64() >> 11) as f64 * SCALE
     }
 
-    /// True `percent` times in a hundred.
+    /// Returns true with a probability of `percent` %.
     pub fn percent(&mut self, percent: f64) -> bool {
         self.unit() * 100.0 < percent
     }
 
-    /// Puts the items into a uniformly random order (Fisher and Yates).
+    /// Shuffles the items uniformly (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.index(last + 1);
@@ -92,8 +94,8 @@ impl Rng {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection in which every input bit reaches
-/// every output bit.
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection in which every input
+/// bit affects every output bit.
 pub(crate) const fn finalise(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -104,10 +106,7 @@ const fn high_half(x: u128) -> u64 {
     low_half(x >> 64)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the low half is what is asked for"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "only the low half is needed")]
 const fn low_half(x: u128) -> u64 {
     x as u64
 }

@@ -1,4 +1,4 @@
-//! Times as they are read for one column.
+//! Reads times for one column.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use arrow_schema::TimeUnit;
 
 use crate::{Error, Result, WrittenTime, Zone, nanos_per_tick, parse_duration, unit_name};
 
-/// Reads times for a column of some unit and zone.
+/// Reads times for a column of a given unit and zone.
 #[derive(Debug, Clone)]
 pub struct Clock {
     unit: TimeUnit,
@@ -18,12 +18,12 @@ pub struct Clock {
 pub struct Point {
     /// Nanoseconds since 1970, in UTC if the column has a zone.
     pub nanos: i128,
-    /// Whether the text named an instant by an offset from UTC.
+    /// Whether the text had an offset from UTC and so named an instant.
     pub has_offset: bool,
 }
 
 impl Clock {
-    /// A clock for a column of timestamps.
+    /// Creates a clock for a column of timestamps.
     ///
     /// # Errors
     ///
@@ -35,8 +35,8 @@ impl Clock {
         })
     }
 
-    /// The point in time that `text` names, in any of the forms that the crate lists; `now` is what durations are
-    /// subtracted from.
+    /// Parses `text`, in any of the forms that the crate lists; durations are subtracted from
+    /// `now`.
     ///
     /// # Errors
     ///
@@ -72,11 +72,11 @@ impl Clock {
         })
     }
 
-    /// The first tick at or after the time `text`.
+    /// Returns the first tick at or after the time `text`.
     ///
     /// # Errors
     ///
-    /// As [`point`](Self::point), and [`Error::OutOfRange`].
+    /// As for [`point`](Self::point), and [`Error::OutOfRange`].
     pub fn first_tick(&self, text: &str, now: SystemTime) -> Result<i64> {
         let nanos = self.point(text, now)?.nanos;
         let per_tick = i128::from(nanos_per_tick(self.unit));
@@ -114,7 +114,7 @@ impl Clock {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns nanoseconds since 1970.
 fn nanos_of(time: SystemTime) -> i128 {
     let nanos = |duration: std::time::Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
     match time.duration_since(UNIX_EPOCH) {

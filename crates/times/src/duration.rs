@@ -13,10 +13,10 @@ const UNITS: [(&str, i128); 7] = [
     ("ns", 1),
 ];
 
-/// Units that are read and never written. A week is 168 hours, as a day is 24.
+/// Units that are parsed but never written. A week is 168 hours, as a day is 24.
 const ALIASES: [(&str, i128); 2] = [("w", 7 * 86_400_000_000_000), ("m", 60_000_000_000)];
 
-/// Nanoseconds of a positive whole number of some unit: `10s`, `90 min`, `7d`.
+/// Parses a positive integer and a unit into nanoseconds: `10s`, `90 min`, `7d`.
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<i128> {
     }
 }
 
-/// A duration in the largest unit of which it is a whole number.
+/// Formats a duration in the largest unit of which it is an integer multiple.
 #[must_use]
 pub fn format_duration(nanoseconds: i128) -> String {
     let fits = |&&(_, unit): &&(&str, i128)| nanoseconds % unit == 0;

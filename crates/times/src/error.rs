@@ -1,21 +1,21 @@
-//! Texts that are no times, and times that no column holds.
+//! Errors of reading times.
 
-/// A result of reading a time.
+/// The result of reading a time.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The reason why a text or a reading of a clock gives no time.
+/// Why a text or clock reading is not a valid time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text has none of the forms.
+    /// The text has none of the accepted forms.
     #[error("`{text}` is not a time: {remedy}")]
     NotATime {
         /// The text.
         text: String,
-        /// The forms that are meant most likely.
+        /// The forms that were most likely meant.
         remedy: String,
     },
-    /// The text is no duration.
+    /// The text is not a duration.
     #[error(
         "`{text}` is not a duration: expected a positive number and a unit, one of ns, us, ms, s, min, h, d, w"
     )]
@@ -23,7 +23,7 @@ pub enum Error {
         /// The text.
         text: String,
     },
-    /// The clocks of a zone were set forward over this reading.
+    /// The zone's clocks were set forward over this reading.
     #[error(
         "`{reading}` does not exist in {zone}, where clocks were set forward over it: add an offset, as in …+02:00 or …Z"
     )]
@@ -33,7 +33,7 @@ pub enum Error {
         /// The zone's name.
         zone: String,
     },
-    /// The clocks of a zone were set back and showed this reading twice.
+    /// The zone's clocks were set back and showed this reading twice.
     #[error(
         "`{reading}` occurs twice in {zone}, where clocks were set back: add an offset, as in …+02:00 or …Z"
     )]
@@ -43,7 +43,7 @@ pub enum Error {
         /// The zone's name.
         zone: String,
     },
-    /// The unit's 64 bits do not reach the time.
+    /// The time is out of the range of the unit's 64 bits.
     #[error("`{text}` is beyond the range of a 64-bit number of {unit}")]
     OutOfRange {
         /// The time.

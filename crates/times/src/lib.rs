@@ -1,7 +1,7 @@
-//! Times and durations as people write them, as whole ticks of a column of Arrow timestamps.
+//! Parses times and durations, as people write them, into ticks of a column of Arrow timestamps.
 //!
-//! The command and the Python package read every date, time and duration through this crate, so that both accept the same
-//! forms and give the same answers.
+//! The command and the Python package parse every date, time and duration with this crate, so that
+//! both accept the same forms and give the same answers.
 //!
 //! | form | meaning |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `-1h`, `-90min`, `-7d` | so long before now |
 //! | `@1700000000` | ticks of the column's unit since 1970 |
 //!
-//! **Where clocks change** a reading that occurs twice, or never, is an error that asks for the offset. A column without
-//! a zone has no such readings; it is compared with instants as if it were in UTC.
+//! **Where clocks change,** a reading that occurs twice, or never, is an error that asks for the
+//! offset. A column without a zone has no such readings; instants are compared with it in UTC.
 //!
 //! ```
 //! use arrow_schema::TimeUnit;

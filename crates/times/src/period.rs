@@ -1,4 +1,4 @@
-//! Days and months of the calendar, by which rows are put into files.
+//! Calendar days and months, by which rows are divided into files.
 
 use chrono::{DateTime, Datelike, Months, NaiveDate};
 
@@ -14,12 +14,13 @@ pub enum Period {
 }
 
 impl Clock {
-    /// The day or month of a tick in the column's zone, or in UTC if it has none: its name, `2013-02-08` or `2013-02`, and
-    /// the tick at which the next one begins; `None` if that is beyond the range of ticks.
+    /// Returns the day or month of a tick in the column's zone (UTC if it has none): its name,
+    /// `2013-02-08` or `2013-02`, and the tick at which the next one begins, `None` if that is
+    /// beyond the range of ticks.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] if the calendar does not reach that far.
+    /// [`Error::OutOfRange`] if the tick is outside the calendar.
     ///
     /// ```
     /// use arrow_schema::TimeUnit;
@@ -50,7 +51,7 @@ impl Clock {
         Ok((name.to_string(), end))
     }
 
-    /// The date at an instant.
+    /// Returns the date at an instant.
     fn date(&self, seconds: i64) -> Option<NaiveDate> {
         let ahead = match self.zone() {
             Some(zone) => zone.offset_at(seconds)?,
@@ -60,7 +61,7 @@ impl Clock {
         Some(local.date_naive())
     }
 
-    /// The tick at which a date begins.
+    /// Returns the tick at which a date begins.
     fn midnight(&self, date: NaiveDate) -> Option<i64> {
         let local = date.and_hms_opt(0, 0, 0)?;
         let ahead = match self.zone() {
@@ -96,7 +97,8 @@ mod tests {
 
     #[test]
     fn midnights_that_clocks_skip_or_show_twice() {
-        // The clocks of Sao Paulo went from 2018-11-04T00:00 to 01:00, and from 2018-02-18T00:00 back to 23:00.
+        // The clocks of Sao Paulo went from 2018-11-04T00:00 to 01:00, and from 2018-02-18T00:00
+        // back to 23:00.
         let day = |tick| period(tick, Second, Some("America/Sao_Paulo"), Period::Day);
         let skipped = 1_541_300_400;
         assert_eq!(day(skipped - 1), ("2018-11-03".to_owned(), Some(skipped)));
@@ -108,7 +110,7 @@ mod tests {
         );
         assert_eq!(day(repeated), ("2018-02-17".to_owned(), Some(repeated + 3600)));
         assert_eq!(day(repeated + 3600).0, "2018-02-18");
-        // Samoa had no 30th of December in 2011.
+        // Samoa skipped 2011-12-30.
         let skipped = 1_325_239_200;
         let day = |tick| period(tick, Second, Some("Pacific/Apia"), Period::Day);
         assert_eq!(day(skipped - 1), ("2011-12-29".to_owned(), Some(skipped)));

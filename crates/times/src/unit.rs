@@ -2,7 +2,7 @@
 
 use arrow_schema::TimeUnit;
 
-/// Ticks of a unit in a second.
+/// Returns the ticks of a unit in a second.
 #[must_use]
 pub const fn ticks_per_second(unit: TimeUnit) -> i64 {
     match unit {
@@ -13,13 +13,13 @@ pub const fn ticks_per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Nanoseconds of a tick.
+/// Returns the nanoseconds of a tick.
 #[must_use]
 pub const fn nanos_per_tick(unit: TimeUnit) -> i64 {
     1_000_000_000 / ticks_per_second(unit)
 }
 
-/// The short name of a unit: `s`, `ms`, `us` or `ns`.
+/// Returns the short name of a unit: `s`, `ms`, `us` or `ns`.
 #[must_use]
 pub const fn unit_name(unit: TimeUnit) -> &'static str {
     match unit {
@@ -30,7 +30,7 @@ pub const fn unit_name(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// The unit of a short name.
+/// Returns the unit with a short name.
 #[must_use]
 pub fn parse_unit(name: &str) -> Option<TimeUnit> {
     [
@@ -43,7 +43,7 @@ pub fn parse_unit(name: &str) -> Option<TimeUnit> {
     .find(|&unit| unit_name(unit) == name)
 }
 
-/// The coarsest unit that keeps a fraction of this many digits.
+/// Returns the coarsest unit that represents a fraction of this many digits.
 #[must_use]
 pub const fn unit_for_digits(digits: usize) -> TimeUnit {
     match digits {

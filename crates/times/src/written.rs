@@ -5,7 +5,7 @@ use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 
 use crate::{nanos_per_tick, ticks_per_second};
 
-/// A date, or a date with a time of day, as it was written.
+/// A parsed date, or date with a time of day.
 ///
 /// ```
 /// use bedload_times::WrittenTime;
@@ -16,17 +16,18 @@ use crate::{nanos_per_tick, ticks_per_second};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenTime {
-    /// The reading of calendar and clock.
+    /// The date and time as written.
     pub local: NaiveDateTime,
-    /// Seconds by which that clock is ahead of UTC, if it was said.
+    /// Seconds by which that clock is ahead of UTC, if given.
     pub offset_seconds: Option<i32>,
-    /// Digits after the decimal point of the seconds, trailing zeros left out.
+    /// Digits of the seconds' fraction, without trailing zeros.
     pub fraction_digits: usize,
 }
 
 impl WrittenTime {
-    /// Reads `YYYY-MM-DD`, or that with a `T` or a blank and `HH:MM[:SS[.fraction]]` after it, and possibly `Z`
-    /// or `±HH[:MM]` after that. A second of 60 is refused, as are more than nine digits of a second.
+    /// Parses `YYYY-MM-DD`, optionally followed by a `T` or a space and `HH:MM[:SS[.fraction]]`,
+    /// optionally followed by `Z` or `±HH[:MM]`. Rejects a second of 60, and more than nine digits
+    /// of a fraction.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut rest = Digits(text.as_bytes());
@@ -67,8 +68,8 @@ impl WrittenTime {
         })
     }
 
-    /// Ticks since 1970 of this reading in UTC, and whether a part of a tick was left behind (rounding down).
-    /// `None` if the unit's 64 bits do not reach that far.
+    /// Returns ticks since 1970 of this reading in UTC, rounded down, and whether rounding lost a
+    /// fraction of a tick. `None` if that is out of the range of the unit's 64 bits.
     #[must_use]
     pub fn ticks(&self, offset_seconds: i32, unit: TimeUnit) -> Option<(i64, bool)> {
         let utc = self
@@ -77,12 +78,12 @@ impl WrittenTime {
             .and_utc();
         let (per_second, nanos_per_tick) = (ticks_per_second(unit), nanos_per_tick(unit));
         let nanos = i64::from(utc.timestamp_subsec_nanos());
-        // Summed in 128 bits: near the lower end the seconds alone lie beyond the range that the sum is in.
+        // Summed in 128 bits, as near the lower end the seconds alone are out of range.
         let ticks = i128::from(utc.timestamp()) * i128::from(per_second) + i128::from(nanos / nanos_per_tick);
         Some((i64::try_from(ticks).ok()?, nanos % nanos_per_tick != 0))
     }
 
-    /// The beginning of a year, `YYYY`, or of a month, `YYYY-MM`.
+    /// Parses a year, `YYYY`, or a month, `YYYY-MM`, as its beginning.
     pub(crate) fn parse_month(text: &str) -> Option<Self> {
         let mut rest = Digits(text.as_bytes());
         let year = i32::try_from(rest.number(4)?).ok()?;
@@ -98,7 +99,7 @@ impl WrittenTime {
         })
     }
 
-    /// Nanoseconds since 1970 of this reading in UTC.
+    /// Returns nanoseconds since 1970 of this reading in UTC.
     pub(crate) fn nanos(&self, offset_seconds: i32) -> i128 {
         let local = self.local.and_utc();
         let seconds = i128::from(local.timestamp()) - i128::from(offset_seconds);
@@ -106,7 +107,7 @@ impl WrittenTime {
     }
 }
 
-/// What is left of a text that is being read.
+/// The unparsed rest of a text.
 struct Digits<'a>(&'a [u8]);
 
 impl Digits<'_> {
@@ -124,7 +125,7 @@ impl Digits<'_> {
         })
     }
 
-    /// Nanoseconds, and how many digits it takes to say them.
+    /// Parses a fraction: its nanoseconds, and its digits without trailing zeros.
     fn fraction(&mut self) -> Option<(u32, usize)> {
         let len = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (mut nanos, mut digits) = (0, 0);
@@ -140,7 +141,7 @@ impl Digits<'_> {
         (len > 0 && digits <= 9).then_some((nanos, digits))
     }
 
-    /// The offset from UTC, or `None` inside if the text ends here.
+    /// Parses the offset from UTC; the inner `None` if the text ends here.
     fn offset(&mut self) -> Option<Option<i32>> {
         if self.0.is_empty() {
             return Some(None);

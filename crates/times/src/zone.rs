@@ -1,4 +1,4 @@
-//! Zones, and the instants at which their clocks show a reading.
+//! Time zones, and the instants at which their clocks show a reading.
 
 use arrow_array::timezone::Tz;
 use arrow_schema::TimeUnit;
@@ -21,11 +21,11 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// The zone of a name.
+    /// Parses the name of a zone.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownZone`] if there is none.
+    /// [`Error::UnknownZone`] if there is no such zone.
     pub fn parse(name: &str) -> Result<Self> {
         let known = if name == "Z" { "+00:00" } else { name };
         let zone = known.parse().map_err(|_| Error::UnknownZone {
@@ -37,17 +37,19 @@ impl Zone {
         })
     }
 
-    /// The zone's name.
+    /// Returns the zone's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Seconds by which the zone's clocks are ahead of UTC when they show `local`; `written` stands for it in messages.
+    /// Returns the zone's offset from UTC in seconds when its clocks show `local`; errors quote
+    /// `written`.
     ///
     /// # Errors
     ///
-    /// [`Error::Skipped`] and [`Error::Repeated`] where clocks were set forward over this reading, or back to it.
+    /// [`Error::Skipped`] and [`Error::Repeated`] if clocks were set forward over this reading, or
+    /// back to it.
     pub fn offset_of(&self, local: NaiveDateTime, written: &str) -> Result<i32> {
         let (reading, zone) = (written.to_owned(), self.name.clone());
         match self.zone.offset_from_local_datetime(&local) {
@@ -57,7 +59,7 @@ impl Zone {
         }
     }
 
-    /// Seconds by which the zone's clocks are ahead of UTC at an instant.
+    /// Returns the zone's offset from UTC in seconds at an instant.
     pub(crate) fn offset_at(&self, seconds: i64) -> Option<i32> {
         let instant = DateTime::from_timestamp(seconds, 0)?.naive_utc();
         Some(
@@ -68,21 +70,22 @@ impl Zone {
         )
     }
 
-    /// Seconds by which the zone's clocks are ahead of UTC when they show `local` for the last time; where they skip it,
-    /// before they do.
+    /// Returns the zone's offset from UTC in seconds when its clocks show `local` for the last
+    /// time; if they skip it, the offset before the skip.
     pub(crate) fn latest_offset_of(&self, local: NaiveDateTime) -> Option<i32> {
         if let Some(offset) = self.zone.offset_from_local_datetime(&local).latest() {
             return Some(offset.fix().local_minus_utc());
         }
-        // Clocks are not changed twice within two days, and no zone is a day from UTC.
+        // Clocks do not change twice within two days, and no zone is a day from UTC.
         self.offset_at(local.and_utc().timestamp() - 36 * 3600)
     }
 
-    /// Ticks since 1970 in UTC of a reading of the zone's clocks that is `ticks` since their 1970.
+    /// Converts a reading of the zone's clocks, in ticks since 1970, to ticks since 1970 in UTC.
     ///
     /// # Errors
     ///
-    /// As [`offset_of`](Self::offset_of), and [`Error::OutOfRange`] beyond the range of ticks or of the calendar.
+    /// As for [`offset_of`](Self::offset_of), and [`Error::OutOfRange`] beyond the range of ticks
+    /// or of the calendar.
     ///
     /// ```
     /// use arrow_schema::TimeUnit;
@@ -111,7 +114,7 @@ impl Zone {
 }
 
 impl Error {
-    /// The error with the reading written out, which costs too much to be done for each reading.
+    /// Adds the formatted reading to the error, which is too costly to format for every reading.
     fn of_reading(self, local: NaiveDateTime, nanos: i64) -> Self {
         let fraction = format!("{nanos:09}");
         let fraction = fraction.trim_end_matches('0');

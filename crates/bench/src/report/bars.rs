@@ -1,4 +1,4 @@
-//! The aims for tables, and the figures seen.
+//! The goals for tables, and the measured values.
 
 use super::figures::{ahead, number};
 use super::results::Results;
@@ -10,7 +10,7 @@ const LATE: &str = "table-late";
 const READ: &str = "table-read";
 const READ_SETTING: &str = "second-late";
 
-/// A number that is to be at least, or at most, so much.
+/// A lower or upper limit for a measured value.
 struct Bar {
     claim: &'static str,
     seen: fn(&Results) -> Option<f64>,
@@ -30,12 +30,12 @@ fn ours(results: &Results, file: &str, degree: &str, metric: &str) -> Option<f64
     median(results, file, degree, metric, TABLE_BASELINE)
 }
 
-/// Ours over that of a peer.
+/// Returns our figure divided by a peer's.
 fn to(results: &Results, file: &str, degree: &str, metric: &str, peer: &str) -> Option<f64> {
     Some(ours(results, file, degree, metric)? / median(results, file, degree, metric, peer)?)
 }
 
-/// Ours over the best of the row stores.
+/// Returns our figure divided by that of the best row store.
 fn to_row_stores(results: &Results, degree: &str) -> Option<f64> {
     let peers = ["lmdb", "rocksdb", "fjall", "redb", "sqlite"];
     let rates = peers
@@ -172,7 +172,7 @@ const BARS: &[Bar] = &[
     },
 ];
 
-/// A line for each bar.
+/// Writes a row for each goal.
 pub(super) fn table(results: &Results) -> String {
     let mut text = "| aim | bound | seen | |\n|---|---|---|---|\n".to_owned();
     for bar in BARS {

@@ -1,12 +1,12 @@
-//! How figures are compared, and how they are written.
+//! Compares and formats figures.
 
 use super::results::{Kept, Results};
 use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN};
 
-/// A bound, not a store: it is not among those that we are compared with.
+/// A bound and not a store, so it is excluded from comparisons.
 const FILE_SUBJECT: &str = "parquet";
 
-/// Names in the order in which they come, each once.
+/// Returns the distinct names in order of first occurrence.
 pub(super) fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut found: Vec<&str> = Vec::new();
     for name in names {
@@ -17,7 +17,7 @@ pub(super) fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str>
     found
 }
 
-/// The subjects of records: ours first, the bound last.
+/// Returns the subjects of records: ours first, the bound last.
 pub(super) fn subjects(records: &[Kept]) -> Vec<&str> {
     let mut names = distinct(records.iter().map(|kept| kept.subject.as_str()));
     names.sort_by_key(|&name| match name {
@@ -29,12 +29,12 @@ pub(super) fn subjects(records: &[Kept]) -> Vec<&str> {
     names
 }
 
-/// Whether more of a figure is better.
+/// Returns whether a greater figure is better.
 fn is_rate(unit: &str) -> bool {
     matches!(unit, "krows/s" | "times")
 }
 
-/// How far ahead of the best peer we are: above 1, ahead.
+/// Returns our lead over the best peer: above 1, we are better.
 pub(super) fn ahead(results: &Results, file: &str, degree: &str, metric: &str) -> Option<f64> {
     let ours = results.figure(file, degree, metric, TABLE_BASELINE)?;
     let (_, records) = results.file(file)?;
@@ -49,7 +49,7 @@ pub(super) fn ahead(results: &Results, file: &str, degree: &str, metric: &str) -
     })
 }
 
-/// Three digits, or all before the point.
+/// Formats three digits, or all before the decimal point.
 pub(super) fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,

@@ -1,8 +1,9 @@
-//! Results that are kept, and the tables of documents that are made of them.
+//! Stored results, and the tables of documents generated from them.
 //!
-//! A file of results begins with a line that says where it came from; each line behind that is a record. A document
-//! has places, each between `<!-- table: … -->` and `<!-- end -->`, that [`write_tables`] fills from the files. So nobody
-//! edits a number by hand, and a test finds one that is not in the files.
+//! A file of results begins with a line that states its origin; each further line is a record.
+//! [`write_tables`] fills the parts of a document between `<!-- table: … -->` and `<!-- end -->`
+//! from the files. So no number is edited by hand, and a test finds numbers that are not in the
+//! files.
 
 mod bars;
 mod figures;

@@ -11,16 +11,16 @@ use crate::subjects::tables::TABLE_BASELINE;
 const BEGIN: &str = "<!-- table: ";
 const END: &str = "<!-- end -->";
 
-/// A document with all its tables written from results. A place reads
+/// Returns a document with all its tables generated from results. A table is specified by
 ///
-/// - `origin FILE`: where the figures came from;
-/// - `settings FILE METRIC`: a line for each setting, and a column for each subject;
-/// - `metrics FILE SETTING METRIC; METRIC; …`: a line for each metric of one setting;
-/// - `bars`: what was aimed at, and what was seen.
+/// - `origin FILE`: the origin of the figures;
+/// - `settings FILE METRIC`: a row for each setting, and a column for each subject;
+/// - `metrics FILE SETTING METRIC; METRIC; …`: a row for each metric of one setting;
+/// - `bars`: the goals, and the measured values.
 ///
 /// # Errors
 ///
-/// A place asks for what is not in the results, or has no end.
+/// A table needs a figure that is not in the results, or has no end.
 pub fn write_tables(document: &str, results: &Results) -> io::Result<String> {
     let wrong = |what: &str, line: &str| io::Error::other(format!("{what}: {line}"));
     let mut written = String::new();
@@ -85,7 +85,7 @@ fn origin(file: &str, results: &Results) -> Option<String> {
     Some(text)
 }
 
-/// A line of cells: a name, the medians of subjects, and how far ahead we are.
+/// Formats a row: a name, the medians of subjects, and our lead.
 fn line(name: &str, metric: &str, file: &str, degree: &str, subjects: &[&str], results: &Results) -> String {
     let cell = |&subject: &&str| {
         let kept = results.figure(file, degree, metric, subject);

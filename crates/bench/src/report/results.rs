@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
 
-/// Where results came from: the first line of a file.
+/// The origin of results: the first line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The command that was run.
     pub command: String,
-    /// When it ended, in UTC.
+    /// The time of its end, in UTC.
     pub date: String,
-    /// The revision of the code, with a mark behind it if files were changed.
+    /// The revision of the code, with a suffix if files were modified.
     pub commit: String,
     /// Processor, memory and system.
     pub machine: String,
-    /// A remark, such as what ran beside it.
+    /// A remark, such as on concurrent load.
     pub note: String,
 }
 
-/// The output of a program without its last line end; empty if it fails.
+/// Returns the output of a program without its last line end; empty if it fails.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map_or_else(|_| Vec::new(), |output| output.stdout);
     String::from_utf8_lossy(&text).trim().to_owned()
 }
 
-/// The value of a name in a file of `/proc`.
+/// Returns the value of a field in a file of `/proc`.
 fn proc_field(path: &str, name: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let found = text
@@ -42,11 +42,11 @@ fn proc_field(path: &str, name: &str) -> String {
 }
 
 impl Origin {
-    /// The header of a run of this process.
+    /// Returns the origin of a run of this process.
     #[must_use]
     pub fn of_this_process(note: &str) -> Self {
         let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-        // It is told apart, and its words are not quoted here.
+        // The note has a field of its own.
         if let Some(at) = arguments.iter().position(|argument| argument == "--note") {
             arguments.drain(at..(at + 2).min(arguments.len()));
         }
@@ -87,7 +87,7 @@ pub fn write_results(path: &Path, origin: &Origin, records: &[Record]) -> io::Re
     file.flush()
 }
 
-/// A figure of a file.
+/// A figure of a results file.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Kept {
     pub(super) subject: String,
@@ -101,13 +101,13 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The setting under which it was measured.
+    /// Returns the setting under which it was measured.
     pub(super) fn degree(&self) -> &str {
         self.params.get("degree").map_or("", String::as_str)
     }
 }
 
-/// All files of results.
+/// All results files.
 #[derive(Debug)]
 pub struct Results {
     files: BTreeMap<String, (Origin, Vec<Kept>)>,
@@ -118,7 +118,7 @@ impl Results {
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or is no file of results.
+    /// A file cannot be read, or is not a results file.
     pub fn read(dir: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         for entry in fs::read_dir(dir)? {
@@ -140,12 +140,12 @@ impl Results {
         Ok(Self { files })
     }
 
-    /// Where a file came from, and its figures.
+    /// Returns the origin of a file and its figures.
     pub(super) fn file(&self, name: &str) -> Option<&(Origin, Vec<Kept>)> {
         self.files.get(name)
     }
 
-    /// A figure.
+    /// Returns a figure.
     pub(super) fn figure(&self, file: &str, degree: &str, metric: &str, subject: &str) -> Option<&Kept> {
         let (_, records) = self.files.get(file)?;
         let mut records = records.iter();

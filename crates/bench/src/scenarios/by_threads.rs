@@ -1,11 +1,11 @@
-//! Rounds of the indexes that threads share, for every number of threads.
+//! Rounds of the concurrent indexes, for every number of threads.
 
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
 use crate::runner::{Entrant, Samples, Trial};
 use crate::subjects::{BASELINE, Make, Subject};
 
-/// Runs `round` for every entrant in turn, as often as the plan asks, for every number of threads.
+/// Runs `round` for every entrant in turn, in the plan's rounds, for every number of threads.
 pub(super) fn rounds<K>(
     scenario: &'static str,
     plan: &Plan,
@@ -20,7 +20,7 @@ pub(super) fn rounds<K>(
     })
 }
 
-/// Runs `round`, which measures all entrants, as often as the plan asks, for every number of threads.
+/// Runs `round`, which measures all entrants, in the plan's rounds, for every number of threads.
 pub(super) fn rounds_of_all<K>(
     scenario: &'static str,
     plan: &Plan,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 
-/// The lines of a file, but for the first, which names columns.
+/// Returns the lines of a file without the header.
 ///
 /// # Panics
 ///
@@ -19,7 +19,7 @@ fn lines(name: &str) -> Vec<String> {
     text.lines().skip(1).map(str::to_owned).collect()
 }
 
-/// The minutes of a year's departures from New York, in the order in which they were scheduled.
+/// Returns the minutes of a year's departures from New York, in order of schedule.
 pub(super) fn minutes_of_departure() -> Vec<u64> {
     let lines = lines("flights.csv.gz");
     lines
@@ -28,14 +28,15 @@ pub(super) fn minutes_of_departure() -> Vec<u64> {
         .collect()
 }
 
-/// Minutes, months taken for 31 days, of a time such as `2013-01-01T10:17:00Z`: in the order of times.
+/// Converts a time such as `2013-01-01T10:17:00Z` to minutes in the order of times; months count as
+/// 31 days.
 fn minutes(time: &str) -> Option<u64> {
     let field = |range: Range<usize>| time.get(range)?.parse::<u64>().ok();
     let days = (field(0..4)? * 12 + field(5..7)?) * 31 + field(8..10)?;
     Some((days * 24 + field(11..13)?) * 60 + field(14..16)?)
 }
 
-/// The seconds at which the commits of a repository were written, in the order in which they were committed.
+/// Returns the author times of a repository's commits in seconds, in order of commit.
 pub(super) fn seconds_of_authors() -> Vec<i64> {
     let lines = lines("git-times.csv.gz");
     let authored = lines.iter().map(|line| line.split(',').nth(1)?.parse().ok());

@@ -1,4 +1,4 @@
-//! The scenarios, a folder for each paper, and one for tables.
+//! The scenarios: a folder for each paper, and one for tables.
 
 mod blink_hash;
 mod by_threads;
@@ -12,7 +12,7 @@ mod xstore;
 pub use scenario::Scenario;
 pub use tables::{WORKER, serve};
 
-/// Every scenario.
+/// Returns every scenario.
 pub fn all() -> impl Iterator<Item = Scenario> {
     let papers = [
         blink_hash::SCENARIOS,
@@ -24,7 +24,7 @@ pub fn all() -> impl Iterator<Item = Scenario> {
     papers.into_iter().flatten().copied()
 }
 
-/// The scenario of this name.
+/// Returns the scenario with this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Scenario> {
     all().find(|scenario| scenario.name == name)

@@ -1,4 +1,4 @@
-//! A scenario, as the command line knows it.
+//! A scenario of the command line.
 
 use crate::plan::Plan;
 use crate::record::Record;
@@ -8,7 +8,7 @@ use crate::record::Record;
 pub struct Scenario {
     /// Its name on the command line.
     pub name: &'static str,
-    /// The quantity that it measures.
+    /// A description of its measurements.
     pub about: &'static str,
     /// The names of its subjects.
     pub subjects: fn() -> Vec<&'static str>,

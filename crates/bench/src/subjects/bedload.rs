@@ -1,4 +1,4 @@
-//! The store of this project, in both layouts.
+//! This project's store, in both layouts.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ struct Ours {
     table: Table,
 }
 
-/// A row every second at its place.
+/// One row per second, located by its time.
 pub(super) fn sparse(dir: &Path) -> Box<dyn RowStore> {
     make(dir, every_second())
 }
@@ -29,7 +29,7 @@ fn make(dir: &Path, layout: Layout) -> Box<dyn RowStore> {
     Box::new(Ours { store, table })
 }
 
-/// A store in a directory, and an empty table in it, whose time is in column `at`.
+/// Creates a store in a directory and an empty table, whose time is column `at`.
 pub(crate) fn table(dir: &Path, columns: SchemaRef, layout: Layout) -> (Store, Table) {
     let options = Options::new().create(true).cache_bytes(CACHE_BYTES);
     let store = options.open(dir.join("store")).expect("a fresh directory");
@@ -38,7 +38,7 @@ pub(crate) fn table(dir: &Path, columns: SchemaRef, layout: Layout) -> (Store, T
     (store, table)
 }
 
-/// A row for every second.
+/// Returns the layout of one row per second.
 pub(crate) fn every_second() -> Layout {
     Layout::Sparse(Grid::every(1).expect("positive"))
 }

@@ -1,7 +1,8 @@
-//! The straw men of the Blink-hash paper (§5.6): a B-link tree behind two hash buffers of 512 KiB that take turns.
+//! The straw men of the Blink-hash paper (§5.6): a B-link tree with two alternating hash buffers of
+//! 512 KiB.
 //!
-//! Keys that ascend go to the buffer. Out-of-order keys, those below the greatest key of the tree, either make the buffer
-//! flush first, or go into the tree past it. Scans and lookups see the buffer too: a scan makes it flush.
+//! Ascending keys go to the buffer. Out-of-order keys, those below the tree's greatest key, either
+//! flush the buffer first or bypass it. Lookups search the buffer too; scans flush it.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ struct Buffered {
     tree: BlinkTree<u64>,
     buffer: RwLock<HashMap<u64, u64>>,
     buffered: AtomicUsize,
-    /// The other buffer, and the greatest key of the tree; held while flushing.
+    /// The other buffer, and the tree's greatest key; locked during a flush.
     flush: Mutex<HashMap<u64, u64>>,
     greatest: AtomicU64,
 }
@@ -46,7 +47,7 @@ impl Buffered {
     fn flush(&self) {
         let mut other = self.flush.lock();
         let mut full = {
-            // Nobody writes into a buffer that is being emptied.
+            // A buffer is not written while it is flushed.
             let mut buffer = self.buffer.write();
             self.buffered.store(0, Ordering::Relaxed);
             mem::replace(&mut *buffer, mem::take(&mut *other))
@@ -89,7 +90,7 @@ impl Subject for Buffered {
 
     fn get(&self, key: u64) -> Option<u64> {
         let buffered = self.buffer.read().read_sync(&key, |_, value| *value);
-        // While a flush is under way the entries are in neither yet.
+        // During a flush, entries may be in neither.
         buffered.or_else(|| self.tree.get(key)).or_else(|| {
             let _flush = self.flush.lock();
             self.tree.get(key)

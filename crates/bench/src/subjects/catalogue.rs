@@ -20,7 +20,7 @@ const fn ours<K>(name: &'static str, make: Make<K>) -> Entrant<Make<K>> {
     }
 }
 
-/// Somebody else's: one that panics is reported and left out.
+/// Creates an entrant of a third party: one that panics is reported and excluded.
 const fn peer<K>(name: &'static str, make: Make<K>) -> Entrant<Make<K>> {
     Entrant {
         name,
@@ -51,13 +51,13 @@ pub const INDEXES: &[Entrant<Make>] = &[
     peer("congee", peers::congee),
 ];
 
-/// The SB-tree, which can tell how it has converted and searched.
+/// The SB-tree, which reports its conversions and searches.
 pub const SEGMENTED: &[Entrant<Make>] = &[
     ours("sb-tree", indexes::sb_tree),
     ours("sb-tree-reserved", indexes::sb_tree_reserved),
 ];
 
-/// The ordered indexes, and what stores a stamped key and no more.
+/// The ordered indexes, and plain storage of stamped keys.
 #[must_use]
 pub fn indexes_and_ceiling() -> Vec<Entrant<Make>> {
     [INDEXES, &[peer("ceiling", limits::ceiling)]].concat()
@@ -69,7 +69,7 @@ pub fn indexes_and_hash_table() -> Vec<Entrant<Make>> {
     [INDEXES, &[peer("scc-map", limits::hash_table)]].concat()
 }
 
-/// The ordered indexes, and the straw men that the Blink-hash paper holds against itself (§5.6).
+/// The ordered indexes, and the straw men of the Blink-hash paper (§5.6).
 #[must_use]
 pub fn indexes_and_buffers() -> Vec<Entrant<Make>> {
     [
@@ -82,7 +82,7 @@ pub fn indexes_and_buffers() -> Vec<Entrant<Make>> {
     .concat()
 }
 
-/// The ordered indexes that can have addresses for keys.
+/// The ordered indexes that support addresses as keys.
 pub const OF_ADDRESSES: &[Entrant<Make<Address>>] = &[
     ours(BASELINE, indexes::blink_tree),
     ours("blink-hash", indexes::blink_hash),
@@ -96,7 +96,7 @@ pub const OF_ADDRESSES: &[Entrant<Make<Address>>] = &[
     peer("concurrent-map", peers::concurrent_map),
 ];
 
-/// SB-trees with logs of so many entries at most, for how often writers meet.
+/// SB-trees with logs of different maximum lengths, to vary how often writers contend.
 #[cfg(feature = "coherence")]
 pub const LOG_SIZES: &[Entrant<Make>] = &[
     ours("sb-tree-log-64", indexes::sb_tree_with_logs_of::<64>),
@@ -114,7 +114,7 @@ macro_rules! variants {
     };
 }
 
-/// The steps from a B-link tree to a Blink-hash, one after another (Figure 12).
+/// The steps from a B-link tree to a Blink-hash (Figure 12).
 pub const FACTORS: &[Entrant<Make>] = variants! {
     "+hash-leaf": sample_percent(100).append_percentile(50).lazy_split(false).scans_before_conversion(NEVER);
     "+median": append_percentile(50).lazy_split(false).scans_before_conversion(NEVER);
@@ -123,8 +123,8 @@ pub const FACTORS: &[Entrant<Make>] = variants! {
     "+append": append_percentile(90);
 };
 
-/// One parameter changed at a time: where a leaf splits, how large it is, how much is sampled, how far is probed (Tables
-/// 2 and 3, Figures 13 and 14).
+/// Each changes one parameter: where a leaf splits, its size, how much is sampled, how many buckets
+/// are probed (Tables 2 and 3, Figures 13 and 14).
 pub const TUNINGS: &[Entrant<Make>] = variants! {
     "defaults": append_percentile(90);
     "split-50": append_percentile(50).split_percentile(50);
@@ -154,7 +154,7 @@ pub const ROW_STORES: &[Entrant<MakeRows>] = &[
     rows("wiredtiger", wiredtiger::make),
 ];
 
-/// The store that the others are compared with.
+/// The store that ratios refer to.
 pub const ROW_BASELINE: &str = "lmdb";
 
 const fn rows(name: &'static str, make: MakeRows) -> Entrant<MakeRows> {
@@ -165,7 +165,7 @@ const fn rows(name: &'static str, make: MakeRows) -> Entrant<MakeRows> {
     }
 }
 
-/// The names of entrants.
+/// Returns the names of entrants.
 #[must_use]
 pub fn names<M>(entrants: &[Entrant<M>]) -> Vec<&'static str> {
     entrants.iter().map(|entrant| entrant.name).collect()

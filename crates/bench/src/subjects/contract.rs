@@ -15,10 +15,10 @@ pub const SCAN_MAX: usize = 100;
 /// An e-mail address, padded with zeros.
 pub type Address = [u8; 32];
 
-/// A key that every subject can have.
+/// A key type that every subject supports.
 pub trait AnyKey: Key + Default + Minimum + std::hash::Hash {
-    /// Lends the thread's room for the entries of a scan. Who scans again and again has it: to clear it each time would be
-    /// measured with the scan.
+    /// Passes the thread's reusable buffers for the entries of a scan: clearing new ones each time
+    /// would be measured with the scan.
     fn with_room<R>(scan: impl FnOnce(&mut [Self], &mut [u64]) -> R) -> R;
 }
 
@@ -38,10 +38,10 @@ macro_rules! any_keys {
 
 any_keys!(u64: 0, Address: [0; 32]);
 
-/// The operations that a subject has.
+/// The operations that a subject supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answers {
-    /// Nothing: it bounds what an insert may cost.
+    /// None: it bounds the cost of an insert.
     Nothing,
     /// Lookups.
     Lookups,
@@ -51,76 +51,79 @@ pub enum Answers {
 
 /// Something under measurement, from keys to `u64`.
 pub trait Subject<K = u64>: Sync {
-    /// The operations that it has.
+    /// Returns the operations that it supports.
     fn answers(&self) -> Answers {
         Answers::Scans
     }
 
-    /// Puts a value in place.
+    /// Sets the value of a key.
     fn insert(&self, key: K, value: u64);
 
     /// Looks a key up.
     fn get(&self, key: K) -> Option<u64>;
 
-    /// Reads up to `limit` entries, at most [`SCAN_MAX`], from the least key not below `from`; returns how many there
-    /// were and the sum of their values, so that none of it is optimised away.
+    /// Reads up to `limit` entries, at most [`SCAN_MAX`], from the least key not below `from`;
+    /// returns their number and the sum of their values, so that the reads are not optimised away.
     fn scan(&self, from: K, limit: usize) -> (usize, u64);
 
-    /// Sets memory aside for so many entries, if it is one that does: before any time is taken.
+    /// Allocates memory for this many entries before timing, if the subject does so.
     fn reserve(&self, _entries: usize) {}
 
-    /// Does what it has put off until after the inserts.
+    /// Completes work deferred until after the inserts.
     fn settle(&self) {}
 
-    /// How it has converted and searched, if it is an SB-tree.
+    /// Returns counts of conversions and searches, if it is an SB-tree.
     fn work(&self) -> Option<bedload_memory::SbTreeWork> {
         None
     }
 
-    /// Where its memory goes, if it can tell.
+    /// Returns its memory by use, if it can tell.
     fn memory_use(&self) -> Option<bedload_memory::MemoryUse> {
         None
     }
 }
 
-/// Makes an empty one.
+/// Creates an empty one.
 pub type Make<K = u64> = fn() -> Box<dyn Subject<K>>;
 
 pub(super) fn count_and_sum(values: impl Iterator<Item = u64>) -> (usize, u64) {
     values.fold((0, 0), |(count, sum), value| (count + 1, sum.wrapping_add(value)))
 }
 
-/// A map from `u64` to `u64` under measurement, of one thread; its lookups may sort.
+/// A single-threaded map from `u64` to `u64` under measurement; its lookups may sort.
 pub trait SerialSubject {
-    /// Puts a value in place.
+    /// Sets the value of a key.
     fn insert(&mut self, key: u64, value: u64);
 
     /// Looks a key up.
     fn get(&mut self, key: u64) -> Option<u64>;
 
-    /// How many entries lie between the bounds, which are inclusive, and the sum of their keys and values.
+    /// Returns the number of entries between inclusive bounds, and the sum of their keys and
+    /// values.
     fn sum(&self, lower: u64, upper: u64) -> (usize, u64);
 
-    /// As [`sum`](Self::sum), but what it meets may be put in order; only of those for which that is another way.
+    /// Like [`sum`](Self::sum), but may sort the entries read; `None` if the subject makes no such
+    /// distinction.
     fn sum_sorting(&mut self, _lower: u64, _upper: u64) -> Option<(usize, u64)> {
         None
     }
 
-    /// Moves all that is buffered to where it belongs.
+    /// Moves all buffered entries to the tree.
     fn drain(&mut self) {}
 
-    /// Bytes of the heap, and the share of leaves that is filled, where known.
+    /// Returns the bytes of the heap, and the fill of leaves, where known.
     fn space(&self) -> Option<(usize, f64)> {
         None
     }
 
-    /// The share of entries, in percent, that came from a buffer and were inserted from the root, if there is a buffer.
+    /// Returns the percentage of entries that came from a buffer and were inserted from the root,
+    /// if there is a buffer.
     fn top_inserts_percent(&self) -> Option<f64> {
         None
     }
 }
 
-/// The value that is stored with a key.
+/// Returns the value stored with a key.
 pub(crate) const fn value_of(key: u64) -> u64 {
     !key
 }
@@ -130,7 +133,7 @@ pub(crate) fn add_entry((count, sum): (usize, u64), (key, value): (u64, u64)) ->
     (count + 1, sum.wrapping_add(key).wrapping_add(value))
 }
 
-/// Bytes of memory that each store of rows has for pages.
+/// Bytes of memory for pages in each store of rows.
 pub const CACHE_BYTES: usize = 512 << 20;
 
 /// A durable store of one table.
@@ -138,30 +141,31 @@ pub trait RowStore {
     /// Adds rows; they are durable on return.
     fn append(&mut self, rows: &Rows);
 
-    /// Brings everything to where it stays.
+    /// Moves all rows to their final location.
     fn settle(&mut self);
 
-    /// Whether a row takes the place of one that has its time; if not, both are kept.
+    /// Returns whether a row replaces one with the same time; if not, both are kept.
     fn writes_over(&self) -> bool {
         true
     }
 
-    /// Looks a row up and folds all its values into one number.
+    /// Looks a row up and combines all its values into one number.
     fn get(&self, time: i64) -> Option<u64>;
 
-    /// Reads the rows from one time on and before another into Arrow arrays, and shows the batches.
+    /// Reads the rows from one time to before another into Arrow arrays, and passes the batches to
+    /// `show`.
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch));
 }
 
-/// Makes an empty store in a directory.
+/// Creates an empty store in a directory.
 pub type MakeRows = fn(&Path) -> Box<dyn RowStore>;
 
-/// Bytes that sort as times do.
+/// Returns bytes that sort like times.
 pub(super) fn key_of_time(time: i64) -> [u8; 8] {
     (time.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// The time that such bytes begin with.
+/// Returns the time at the start of such bytes.
 pub(super) fn time_of_key(key: &[u8]) -> i64 {
     (u64::from_be_bytes(*key.first_chunk().expect("8 bytes")) ^ (1 << 63)).cast_signed()
 }

@@ -9,7 +9,7 @@ use bedload_memory::{
 
 use super::contract::{AnyKey, Subject, count_and_sum};
 
-/// An index, and what of it goes beyond a map.
+/// An index, and its capabilities beyond a map.
 struct Ours<M> {
     index: M,
     reserve: fn(&M, usize),
@@ -70,7 +70,8 @@ pub(super) fn blink_hash<K: AnyKey>() -> Box<dyn Subject<K>> {
     Box::new(Ours::new(BlinkHash::new()))
 }
 
-/// All of its leaves but the right-most are converted after the inserts (Figures 1, 2, 6c and 7c of the SB-tree paper).
+/// Converts all leaves but the right-most after the inserts (Figures 1, 2, 6c and 7c of the SB-tree
+/// paper).
 pub(super) fn blink_hash_converted<K: AnyKey>() -> Box<dyn Subject<K>> {
     Box::new(Ours {
         settle: |index: &BlinkHash<K>| {
@@ -92,13 +93,13 @@ pub(super) fn sb_tree<K: AnyKey>() -> Box<dyn Subject<K>> {
     Box::new(with_logs(SbTreeOptions::new()))
 }
 
-/// With logs of so many entries at most, for how often writers meet.
+/// Limits the length of logs, to vary how often writers contend.
 #[cfg(feature = "coherence")]
 pub(super) fn sb_tree_with_logs_of<const ENTRIES: usize>() -> Box<dyn Subject> {
     Box::new(with_logs(SbTreeOptions::new().log_entries_max(ENTRIES)))
 }
 
-/// With memory set aside, and touched, before the first insert.
+/// With memory allocated and touched before the first insert.
 pub(super) fn sb_tree_reserved() -> Box<dyn Subject> {
     Box::new(Ours {
         reserve: SbTree::reserve,
@@ -106,7 +107,7 @@ pub(super) fn sb_tree_reserved() -> Box<dyn Subject> {
     })
 }
 
-/// Chooses among the three.
+/// Chooses among the three indexes.
 pub(super) fn head<K: AnyKey>() -> Box<dyn Subject<K>> {
     Box::new(Ours {
         settle: HeadIndex::settle,
@@ -114,7 +115,7 @@ pub(super) fn head<K: AnyKey>() -> Box<dyn Subject<K>> {
     })
 }
 
-/// With memory set aside, and touched, before the first insert.
+/// With memory allocated and touched before the first insert.
 pub(super) fn head_reserved() -> Box<dyn Subject> {
     Box::new(Ours {
         settle: HeadIndex::settle,

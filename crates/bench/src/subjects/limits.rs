@@ -1,4 +1,4 @@
-//! What no ordered index can be expected to beat.
+//! Bounds that no ordered index can be expected to beat.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -8,10 +8,10 @@ use thread_local::ThreadLocal;
 
 use super::contract::{Answers, Subject};
 
-/// Entries after which a thread overwrites its memory, so that it stays in the cache.
+/// Entries after which a thread overwrites its memory, to stay in the cache.
 const KEPT: usize = 4096;
 
-/// Stores each entry in memory of the thread's own.
+/// Stores each entry in thread-local memory.
 #[derive(Default)]
 struct Ceiling(ThreadLocal<RefCell<Vec<(u64, u64)>>>);
 

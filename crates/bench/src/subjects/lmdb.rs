@@ -1,4 +1,4 @@
-//! LMDB by way of heed 0.22, as a durable store of rows: it syncs each transaction, and has one for each batch.
+//! LMDB through heed 0.22, as a durable store of rows: one synced transaction per batch.
 
 #![expect(unsafe_code, reason = "an LMDB environment is opened by an unsafe call")]
 
@@ -15,7 +15,7 @@ use super::row_batches::{ROW_BYTES, RowColumns, Rows, VALUE_BYTES, fold};
 /// Address space for the file.
 const MAP_BYTES: usize = 64 << 30;
 
-/// A database of bytes in an environment of its own.
+/// A database of bytes in its own environment.
 #[derive(Debug)]
 pub struct Lmdb {
     env: Env,
@@ -25,12 +25,13 @@ pub struct Lmdb {
 }
 
 impl Lmdb {
-    /// An empty durable store in a directory.
+    /// Creates an empty durable store in a directory.
     #[must_use]
     pub fn durable(dir: &Path) -> Self {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
-        // SAFETY: the file was just created in a directory of this run, and nobody else maps it.
+        // SAFETY: the file was just created in a directory of this run, and no other process maps
+        // it.
         let env = unsafe { options.open(dir) }.expect("a fresh directory");
         let mut writing = env.write_txn().expect("begins");
         let entries = env.create_database(&mut writing, None).expect("creates");
@@ -65,7 +66,7 @@ impl Lmdb {
         writing.commit().expect("commits");
     }
 
-    /// Reads the bytes of a row, if it is there.
+    /// Reads the bytes of a row, if it exists.
     pub fn read<T>(&self, time: i64, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let reading = self.env.read_txn().expect("begins");
         self.entries

@@ -1,8 +1,8 @@
-//! Everything that is measured: our indexes and stores, those of the registry, and bounds on them.
+//! All subjects: our indexes and stores, their peers from the registry, and bounds on them.
 //!
-//! [`contract`] says what a subject answers, in the three roles that scenarios know: an index that threads share
-//! ([`Subject`]), a map of one thread ([`SerialSubject`]), and a durable store of rows ([`RowStore`]). [`catalogue`] lists who takes part
-//! in what; stores of tables are in [`tables`].
+//! [`contract`] defines the three kinds of subjects: a concurrent index ([`Subject`]), a
+//! single-threaded map ([`SerialSubject`]), and a durable store of rows ([`RowStore`]).
+//! [`catalogue`] lists the subjects of each scenario; stores of tables are in [`tables`].
 
 mod bedload;
 mod buffered;

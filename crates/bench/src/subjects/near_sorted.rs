@@ -1,4 +1,4 @@
-//! Our maps of one thread, and the standard library's.
+//! Our single-threaded maps, and the standard library's.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn add((count, sum): (usize, u64), keys: &[u64], values: &[u64]) -> (usize, u64)
     (count + values.len(), sums.fold(sum, u64::wrapping_add))
 }
 
-/// The count and sum of what a map reads between bounds.
+/// Returns the count and sum of the entries that a map reads between bounds.
 pub(crate) fn sum_of_reads(map: &impl ExclusiveMap, lower: u64, upper: u64) -> (usize, u64) {
     let (mut all, mut entries, mut from) = ((0, 0), Vec::new(), Some(lower));
     while let Some(lower) = from {
@@ -111,7 +111,7 @@ impl SerialSubject for SaTree<PackedTree> {
     }
 }
 
-/// A lookup that first sorts what it would have to scan, where the paper's threshold says so.
+/// A lookup first sorts the entries it would scan if the paper's threshold says so.
 #[inline]
 pub(crate) fn get_sorting<T: BaseTree>(tree: &mut SaTree<T>, key: u64) -> Option<u64> {
     if tree.wants_preparation() {

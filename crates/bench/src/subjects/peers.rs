@@ -1,4 +1,4 @@
-//! Indexes of the registry.
+//! Indexes from the registry.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub(super) fn scc_tree<K: AnyKey>() -> Box<dyn Subject<K>> {
 }
 
 impl<K: AnyKey> Subject<K> for TreeIndex<K, u64> {
-    /// An insert refuses a key that is there, and there is no update: the key is removed first.
+    /// An insert of an existing key fails, and there is no update, so the key is removed first.
     fn insert(&self, key: K, value: u64) {
         while self.insert_sync(key, value).is_err() {
             self.remove_sync(&key);
@@ -98,7 +98,7 @@ impl<K: AnyKey> Subject<K> for RwLock<BTreeMap<K, u64>> {
     }
 }
 
-/// A map whose threads each need a handle of their own.
+/// A map that needs a handle per thread.
 struct Handles<K: AnyKey> {
     first: Mutex<ConcurrentMap<K, u64>>,
     of_threads: ThreadLocal<ConcurrentMap<K, u64>>,

@@ -1,5 +1,5 @@
-//! What the disk alone takes: as many bytes as the rows of a batch have, durable on return, and nothing else. It bounds what a
-//! store can reach, so that a share of it tells a slow store from a slow disk.
+//! The raw disk: writes as many bytes as the rows of a batch have, durable on return. It bounds the
+//! speed of stores, and so distinguishes a slow store from a slow disk.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,49 +8,51 @@ use std::path::Path;
 
 use super::row_batches::{ROW_BYTES, Rows};
 
-/// What a write past the system's cache has whole ones of, and where its memory begins.
+/// Size and alignment of writes that bypass the system's cache.
 const BLOCK_BYTES: usize = 4096;
 const WRITTEN_BYTES_MIN: usize = 64 << 20;
 
-/// Where the bytes go, and how.
+/// How and where the bytes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// `pwrite` and `fdatasync`, behind the end of the file.
+    /// `pwrite` and `fdatasync` after the end of the file.
     New,
-    /// The same, where something was written before.
+    /// Like `New`, over existing data.
     Written,
-    /// There, too: one write past the system's cache (`O_DIRECT`, `O_DSYNC`) of whole blocks.
+    /// Over existing data in complete blocks, with one write that bypasses the system's cache
+    /// (`O_DIRECT`, `O_DSYNC`).
     Direct,
 }
 
-/// Every way, by name.
+/// Every method, by name.
 const WAYS: [(&str, Way); 3] = [
     ("raw-new", Way::New),
     ("raw-written", Way::Written),
     ("raw-direct", Way::Direct),
 ];
 
-/// The names of all ways.
+/// Returns the names of all methods.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     WAYS.iter().map(|(name, _)| *name)
 }
 
-/// A file that batches are written to.
+/// A file to which batches are written.
 #[derive(Debug)]
 pub(crate) struct Raw {
-    /// What figures call it.
+    /// Its name in figures.
     pub(crate) name: &'static str,
     way: Way,
     file: File,
     at: usize,
-    /// Where the file is written from the start again; where that is needed, all up to it was written.
+    /// The offset at which writes wrap to the start; if data must exist, all up to it was written.
     end: usize,
-    /// For writes past the system's cache.
+    /// Buffer for writes that bypass the system's cache.
     memory: Vec<u8>,
 }
 
 impl Raw {
-    /// One of each way that `is_taken` in a directory, for batches of so many rows at most; none that the file system does not have.
+    /// Opens a file for each method that `is_taken` selects and the file system supports, for
+    /// batches of at most `rows_max` rows.
     ///
     /// # Panics
     ///
@@ -111,7 +113,7 @@ impl Raw {
     }
 }
 
-/// Flags of a file that is written past the system's cache, each write durable.
+/// Flags for durable writes that bypass the system's cache.
 const DIRECT: i32 = libc::O_DIRECT | libc::O_DSYNC;
 
 fn open(path: &Path, flags: i32) -> io::Result<File> {

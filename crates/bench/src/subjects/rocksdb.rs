@@ -1,6 +1,6 @@
-//! RocksDB: as a durable store of rows, and set up for tables. (Feature `rocksdb`.)
+//! RocksDB as a durable store of rows and as a store of tables. (Feature `rocksdb`.)
 //!
-//! Through the C interface, as distributions ship it: `librocksdb-dev` of Debian 12 is 7.8.
+//! It uses the C interface as shipped by distributions: `librocksdb-dev` of Debian 12 is 7.8.
 
 #![expect(unsafe_code, reason = "RocksDB is called through C")]
 #![expect(
@@ -17,7 +17,7 @@ use arrow_array::RecordBatch;
 use super::contract::{CACHE_BYTES, RowStore, key_of_time, time_of_key};
 use super::row_batches::{ROW_BYTES, RowColumns, Rows, VALUE_BYTES, fold};
 
-/// What C keeps to itself.
+/// An opaque C type.
 #[repr(C)]
 struct Opaque([u8; 0]);
 
@@ -83,12 +83,12 @@ unsafe extern "C" {
     fn rocksdb_compact_range(db: Handle, from: Bytes, from_len: usize, to: Bytes, to_len: usize);
 }
 
-/// Kinds of compression, as C numbers them.
+/// RocksDB's code for no compression.
 const NO_COMPRESSION: c_int = 0;
 const LZ4: c_int = 4;
 const ZSTD: c_int = 7;
 
-/// An open database, and how it is written and read.
+/// An open database with its read and write options.
 #[derive(Debug)]
 pub(super) struct RocksDb {
     db: Handle,
@@ -96,30 +96,30 @@ pub(super) struct RocksDb {
     reading: Handle,
 }
 
-// SAFETY: a database, and options that nobody changes, may be used by several threads (rocksdb/db.h); iterators and batches
-// do not leave the call that makes them.
+// SAFETY: a database, and options that are not changed, may be used by several threads
+// (rocksdb/db.h); iterators and batches do not leave the call that creates them.
 unsafe impl Send for RocksDb {}
 // SAFETY: as above.
 unsafe impl Sync for RocksDb {}
 
-/// Changes that are written together.
+/// Changes that are written atomically.
 pub(super) struct Batch(Handle);
 
 impl Batch {
-    /// An empty one.
+    /// Creates an empty batch.
     pub(super) fn new() -> Self {
-        // SAFETY: nothing is handed over.
+        // SAFETY: no arguments are passed.
         Self(unsafe { rocksdb_writebatch_create() })
     }
 
-    /// Puts a value in place.
+    /// Sets the value of a key.
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) {
         let (key_at, value_at) = (key.as_ptr().cast(), value.as_ptr().cast());
         // SAFETY: the batch is open; key and value are copied by the call.
         unsafe { rocksdb_writebatch_put(self.0, key_at, key.len(), value_at, value.len()) };
     }
 
-    /// Removes the keys from one on, before another.
+    /// Removes the keys from one to before another.
     pub(super) fn delete_range(&mut self, from: &[u8], to: &[u8]) {
         let (from_at, to_at) = (from.as_ptr().cast(), to.as_ptr().cast());
         // SAFETY: as for `put`.
@@ -129,17 +129,17 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the handle afterwards.
+        // SAFETY: the handle is not used afterwards.
         unsafe { rocksdb_writebatch_destroy(self.0) };
     }
 }
 
 impl RocksDb {
-    /// Opens a database in a directory, or makes one, whose tables hold what `set` asks of them.
+    /// Opens or creates a database in a directory, with options set by `set`.
     fn open(dir: &Path, cache_bytes: usize, syncs: bool, set: impl FnOnce(Handle, Handle)) -> Self {
         let name = CString::new(dir.to_str().expect("a path of this run")).expect("no zeros");
         let mut error = null_mut();
-        // SAFETY: every handle was just made by RocksDB, and the name ends with a zero.
+        // SAFETY: every handle was just created by RocksDB, and the name ends with a zero.
         let database = unsafe {
             let (options, table) = (rocksdb_options_create(), rocksdb_block_based_options_create());
             rocksdb_options_set_create_if_missing(options, 1);
@@ -158,13 +158,14 @@ impl RocksDb {
         database
     }
 
-    /// Set up as [Setup Options and Basic Tuning](https://github.com/facebook/rocksdb/wiki/Setup-Options-and-Basic-Tuning)
-    /// of RocksDB's wiki advises: blocks of 16 KiB, Bloom filters of ten bits a key, dynamic levels, indexes and filters in
-    /// the cache; LZ4, and ZSTD where most data is
+    /// Configured as [Setup Options and Basic
+    /// Tuning](https://github.com/facebook/rocksdb/wiki/Setup-Options-and-Basic-Tuning) of
+    /// RocksDB's wiki advises: blocks of 16 KiB, Bloom filters of ten bits per key, dynamic levels,
+    /// indexes and filters in the cache; LZ4, and ZSTD for the bottommost level
     /// ([Compression](https://github.com/facebook/rocksdb/wiki/Compression)).
     pub(super) fn tuned(dir: &Path, cache_bytes: usize, buffer_bytes: usize, syncs: bool) -> Self {
         Self::open(dir, cache_bytes, syncs, |options, table| {
-            // SAFETY: both handles were just made by RocksDB.
+            // SAFETY: both handles were just created by RocksDB.
             unsafe {
                 rocksdb_options_set_compression(options, LZ4);
                 rocksdb_options_set_bottommost_compression(options, ZSTD);
@@ -185,15 +186,16 @@ impl RocksDb {
     /// Writes a batch.
     pub(super) fn write(&self, batch: &Batch) {
         let mut error = null_mut();
-        // SAFETY: the handles are those of the open database and of a batch that is borrowed.
+        // SAFETY: the handles are those of the open database and of a borrowed batch.
         unsafe { rocksdb_write(self.db, self.writing, batch.0, &mut error) };
         check(error);
     }
 
-    /// Shows the last entries, backwards, until it is told to stop.
+    /// Passes the entries to `show` in descending order until it returns false.
     pub(super) fn scan_back(&self, mut show: impl FnMut(&[u8], &[u8]) -> bool) {
         let mut len = 0;
-        // SAFETY: the handles are those of the open database, and what the iterator lends is used before it moves on.
+        // SAFETY: the handles are those of the open database, and the iterator's bytes are used
+        // before it moves.
         unsafe {
             let iterator = rocksdb_create_iterator(self.db, self.reading);
             rocksdb_iter_seek_to_last(iterator);
@@ -208,17 +210,17 @@ impl RocksDb {
         }
     }
 
-    /// Rewrites all tables without what was deleted.
+    /// Compacts all tables, which removes deleted entries.
     pub(super) fn compact(&self) {
         let all = std::ptr::null();
         // SAFETY: the handle is that of the open database; no bounds mean all keys.
         unsafe { rocksdb_compact_range(self.db, all, 0, all, 0) };
     }
 
-    /// Reads a part of the value of a key, if it is there.
+    /// Reads from the value of a key, if it exists.
     pub(super) fn read<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let (mut error, mut len) = (null_mut(), 0);
-        // SAFETY: the handles are those of the open database; the value is read before it is given back.
+        // SAFETY: the handles are those of the open database; the value is read before it is freed.
         unsafe {
             let found = rocksdb_get_pinned(self.db, self.reading, key.as_ptr().cast(), key.len(), &mut error);
             check(error);
@@ -231,11 +233,11 @@ impl RocksDb {
         }
     }
 
-    /// Shows the entries from a key on, before another one.
+    /// Passes the entries from one key to before another to `show`.
     pub(super) fn scan(&self, from: &[u8], to: &[u8], mut show: impl FnMut(&[u8], &[u8])) {
         let mut len = 0;
-        // SAFETY: the handles are those of the open database, the bound outlives the iterator, and what the iterator lends is
-        // used before it moves on.
+        // SAFETY: the handles are those of the open database, the bound outlives the iterator, and
+        // the iterator's bytes are used before it moves.
         unsafe {
             let options = rocksdb_readoptions_create();
             rocksdb_readoptions_set_iterate_upper_bound(options, to.as_ptr().cast(), to.len());
@@ -251,15 +253,15 @@ impl RocksDb {
         }
     }
 
-    /// An empty durable store in a directory.
+    /// Creates an empty durable store in a directory.
     pub(super) fn rows(dir: &Path) -> Box<dyn RowStore> {
         Box::new(Self::open(&dir.join("rocks"), CACHE_BYTES, true, |options, _| {
-            // SAFETY: the handle was just made by RocksDB.
+            // SAFETY: the handle was just created by RocksDB.
             unsafe { rocksdb_options_set_compression(options, NO_COMPRESSION) };
         }))
     }
 
-    /// Writes what is in memory to its tables.
+    /// Flushes the memtable.
     pub(super) fn flush(&self) {
         let mut error = null_mut();
         // SAFETY: as above.
@@ -274,22 +276,22 @@ impl RocksDb {
 
 impl Drop for RocksDb {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the handle afterwards.
+        // SAFETY: the handle is not used afterwards.
         unsafe { rocksdb_close(self.db) };
     }
 }
 
-/// Fails with what RocksDB says, if it says anything.
+/// Panics with RocksDB's error, if there is one.
 fn check(error: *mut c_char) {
     if !error.is_null() {
-        // SAFETY: RocksDB sets the pointer to a text that ends with a zero.
+        // SAFETY: RocksDB sets the pointer to a zero-terminated text.
         panic!("RocksDB: {}", unsafe { CStr::from_ptr(error) }.to_string_lossy());
     }
 }
 
-/// Bytes that RocksDB lends until the next call with the same handle.
+/// Returns bytes that are valid until the next call with the same handle.
 fn lent<'b>(bytes: Bytes, len: usize) -> &'b [u8] {
-    // SAFETY: RocksDB gives a pointer to `len` bytes; they are used before the next call.
+    // SAFETY: RocksDB returns a pointer to `len` bytes, and they are used before the next call.
     unsafe { &*slice_from_raw_parts(bytes.cast(), len) }
 }
 

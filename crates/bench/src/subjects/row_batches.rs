@@ -1,4 +1,4 @@
-//! The row of the XStore paper: a second, and eight columns of 32 bytes that follow from it.
+//! The row of the XStore paper: a second, and eight columns of 32 bytes computed from it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,11 +8,11 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Columns of a row beside its time.
+/// Columns of a row besides its time.
 pub const COLUMNS: usize = 8;
 /// Bytes of a column.
 pub(super) const VALUE_BYTES: usize = 32;
-/// Bytes of a row, its time left out.
+/// Bytes of a row without its time.
 pub const ROW_BYTES: usize = COLUMNS * VALUE_BYTES;
 
 /// Rows as stores take them: as an Arrow batch, and as bytes, row by row.
@@ -20,9 +20,9 @@ pub const ROW_BYTES: usize = COLUMNS * VALUE_BYTES;
 pub struct Rows {
     /// Their times.
     pub times: Vec<i64>,
-    /// The values of each row end to end.
+    /// The concatenated values of the rows.
     pub bytes: Vec<u8>,
-    /// The same as a batch.
+    /// The same rows as a batch.
     pub batch: RecordBatch,
 }
 
@@ -40,7 +40,7 @@ fn make_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The values of the row of a time. (SplitMix64, so that making them costs little.)
+/// Returns the values of the row of a time. (SplitMix64, so that generating them is cheap.)
 #[must_use]
 pub fn row_of(time: i64) -> [u8; ROW_BYTES] {
     let mut state = time.cast_unsigned().wrapping_mul(0x2545_F491_4F6C_DD1D);
@@ -53,14 +53,14 @@ pub fn row_of(time: i64) -> [u8; ROW_BYTES] {
     row
 }
 
-/// One number of all bytes of a row.
+/// Combines all bytes of a row into one number.
 #[must_use]
 pub fn fold<'v>(values: impl Iterator<Item = &'v [u8]>) -> u64 {
     let words = values.flat_map(|value| value.as_chunks::<8>().0.iter());
     words.fold(0, |sum, word| sum.rotate_left(5) ^ u64::from_le_bytes(*word))
 }
 
-/// A batch of columns.
+/// Returns a batch of columns.
 #[must_use]
 pub(super) fn batch_of(times: Vec<i64>, columns: Vec<Vec<u8>>) -> RecordBatch {
     let width = i32::try_from(VALUE_BYTES).expect("small");
@@ -72,14 +72,14 @@ pub(super) fn batch_of(times: Vec<i64>, columns: Vec<Vec<u8>>) -> RecordBatch {
     RecordBatch::try_new(schema(), arrays).expect("columns of one length")
 }
 
-/// Memory of batches that were dropped, to be used again as our store does it: asking the system for it anew takes as long as
-/// filling it.
+/// Memory of dropped batches for reuse, as in our store: new memory from the system takes as long
+/// as filling it.
 static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-/// How many pieces are kept, and how long those are for which that pays.
+/// The most buffers kept, and the least length worth keeping.
 const KEPT_COLUMNS: usize = 4 * COLUMNS;
 const KEPT_BYTES: usize = 16 << 10;
 
-/// An empty column with room for so many bytes.
+/// Returns an empty column with room for this many bytes.
 fn column_of(bytes: usize) -> Vec<u8> {
     let fits = |kept: &Vec<u8>| (bytes..=4 * bytes).contains(&kept.capacity());
     let mut kept = KEPT.lock();
@@ -87,7 +87,7 @@ fn column_of(bytes: usize) -> Vec<u8> {
     at.map_or_else(|| Vec::with_capacity(bytes), |at| kept.remove(at))
 }
 
-/// The bytes of a column, whose memory is kept once they are dropped.
+/// Returns a column's buffer, whose memory is kept when it is dropped.
 fn buffer_of(bytes: Vec<u8>) -> Buffer {
     if bytes.capacity() < KEPT_BYTES {
         return Buffer::from_vec(bytes);
@@ -115,7 +115,7 @@ impl Drop for Lent {
 }
 
 impl Rows {
-    /// The rows of these times.
+    /// Creates the rows of these times.
     #[must_use]
     pub fn of_times(times: Vec<i64>) -> Self {
         let bytes: Vec<u8> = times.iter().flat_map(|&time| row_of(time)).collect();
@@ -130,20 +130,20 @@ impl Rows {
     }
 }
 
-/// Columns in the making, for stores that give rows.
+/// A builder of columns, for stores that return rows.
 #[derive(Debug)]
 pub(super) struct RowColumns {
     times: Vec<i64>,
     values: Vec<Vec<u8>>,
-    /// Rows that a batch is likely to have.
+    /// The expected number of rows of a batch.
     rows: usize,
 }
 
 impl RowColumns {
-    /// Rows of a batch: about as many as our store has in one.
+    /// Rows of a batch, about as many as in our store.
     pub(super) const ROWS: usize = 2048;
 
-    /// For rows from one second on and before another.
+    /// Creates a builder for the rows from one second to before another.
     pub(super) fn between(from: i64, to: i64) -> Self {
         let seconds = usize::try_from(to.saturating_sub(from)).unwrap_or_default();
         Self {
@@ -153,7 +153,7 @@ impl RowColumns {
         }
     }
 
-    /// Adds a row; returns a batch if it is full.
+    /// Adds a row; returns a full batch.
     pub(super) fn push<'v>(
         &mut self,
         time: i64,
@@ -170,7 +170,7 @@ impl RowColumns {
         (self.times.len() == Self::ROWS).then(|| self.finish()).flatten()
     }
 
-    /// The rows since the last batch, if there are any.
+    /// Returns the rows since the last batch, if any.
     pub(super) fn finish(&mut self) -> Option<RecordBatch> {
         let values = std::mem::take(&mut self.values);
         (!values.is_empty()).then(|| batch_of(std::mem::take(&mut self.times), values))

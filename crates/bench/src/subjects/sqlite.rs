@@ -1,4 +1,4 @@
-//! SQLite by way of rusqlite.
+//! SQLite through rusqlite.
 
 use std::path::Path;
 

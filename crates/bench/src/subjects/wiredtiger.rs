@@ -1,8 +1,8 @@
-//! A store of time buckets on WiredTiger, as document stores keep time series; it stands for them, and is none of them.
+//! A store of time buckets on WiredTiger, modelled on the time series of document stores.
 //! WiredTiger 3.2 of Debian 12 (`libwiredtiger-dev`). (Feature `wiredtiger`.)
 //!
-//! A bucket has the rows of 64 seconds: for each its second within the bucket and its bytes, in order. Adding rows to
-//! a bucket writes it anew. A batch is a transaction whose log record is synced.
+//! A bucket has the rows of 64 seconds, in order: for each row its second within the bucket and its
+//! bytes. Adding rows rewrites the bucket. A batch is a transaction whose log record is synced.
 
 #![expect(unsafe_code, reason = "WiredTiger is called through C")]
 #![expect(
@@ -19,12 +19,12 @@ use arrow_array::RecordBatch;
 use super::contract::{CACHE_BYTES, RowStore};
 use super::row_batches::{ROW_BYTES, RowColumns, Rows, VALUE_BYTES, fold};
 
-/// Seconds of a bucket: about as many rows as a block of the sparse layout has.
+/// Seconds of a bucket: about as many rows as in a block of the sparse layout.
 const SECONDS: i64 = 64;
 /// The second within the bucket, and the row.
 const ENTRY_BYTES: usize = 1 + ROW_BYTES;
 
-/// What C keeps to itself.
+/// An opaque C type.
 #[repr(C)]
 struct Opaque([u8; 0]);
 
@@ -51,7 +51,7 @@ unsafe extern "C" {
 
 struct WiredTiger(Handle);
 
-/// Whether there was something to be found.
+/// Returns whether the entry was found.
 fn found(answer: c_int) -> bool {
     assert!((0..=1).contains(&answer), "WiredTiger answers {answer}");
     answer == 0
@@ -61,9 +61,10 @@ fn done(answer: c_int) {
     assert_eq!(answer, 0, "what WiredTiger answers");
 }
 
-/// Bytes that WiredTiger lends until its cursor moves.
+/// Returns bytes that are valid until WiredTiger's cursor moves.
 fn lent<'b>(bytes: *const c_void, len: usize) -> &'b [u8] {
-    // SAFETY: WiredTiger gives a pointer to `len` bytes; they are used before the cursor moves.
+    // SAFETY: WiredTiger returns a pointer to `len` bytes, and they are used before the cursor
+    // moves.
     unsafe { &*slice_from_raw_parts(bytes.cast(), len) }
 }
 
@@ -71,12 +72,12 @@ fn second_of(time: i64) -> u8 {
     u8::try_from(time.rem_euclid(SECONDS)).expect("less than the seconds of a bucket")
 }
 
-/// The entries of a bucket, with others, in order, put among them or in their place.
+/// Merges entries into those of a bucket, in order; an entry replaces one of the same second.
 fn merged(old: &[u8], fresh: &[(u8, &[u8])]) -> Vec<u8> {
     let mut new = Vec::with_capacity(old.len() + fresh.len() * ENTRY_BYTES);
     let mut old = old.chunks_exact(ENTRY_BYTES).peekable();
     for (at, &(second, row)) in fresh.iter().enumerate() {
-        // The last row of a second counts.
+        // The last row of a second wins.
         if fresh.get(at + 1).is_some_and(|(next, _)| *next == second) {
             continue;
         }
@@ -119,7 +120,7 @@ impl RowStore for WiredTiger {
         let mut order: Vec<usize> = (0..rows.times.len()).collect();
         order.sort_by_key(|&row| rows.times[row]);
         let times: Vec<i64> = order.iter().map(|&row| rows.times[row]).collect();
-        // SAFETY: as in `bucket`; what is put is copied by the call.
+        // SAFETY: as in `bucket`; the call copies the bytes.
         unsafe {
             done(buckets_begin(self.0));
             let mut at = 0;
@@ -144,11 +145,11 @@ impl RowStore for WiredTiger {
     fn get(&self, time: i64) -> Option<u64> {
         let bucket = self.bucket(time.div_euclid(SECONDS))?;
         let second = second_of(time);
-        // A full bucket has each entry at its place.
+        // A full bucket has each entry at the index of its second.
         let (entries, _) = bucket.as_chunks::<ENTRY_BYTES>();
         let place = entries.binary_search_by_key(&second, |entry| entry[0]).ok();
         let folded = place.map(|at| fold(entries[at][1..].chunks_exact(VALUE_BYTES)));
-        // SAFETY: as in `bucket`; nothing that was lent is used any more.
+        // SAFETY: as in `bucket`; bytes from the cursor are not used any more.
         unsafe { buckets_reset(self.0) };
         folded
     }
@@ -182,7 +183,7 @@ impl RowStore for WiredTiger {
 
 impl Drop for WiredTiger {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the handle afterwards.
+        // SAFETY: the handle is not used afterwards.
         unsafe { buckets_close(self.0) };
     }
 }

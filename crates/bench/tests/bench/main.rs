@@ -1,4 +1,4 @@
-//! Every scenario runs, tiny, with every subject.
+//! Runs every scenario with every subject at the tiny scale.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn every_scenario_runs_with_every_subject() {
     }
 }
 
-/// What is timed can be bounded, whatever is loaded; and records tell.
+/// The limits on timed operations hold for any load, and are recorded.
 #[test]
 fn operations_are_bounded() {
     let plan = Plan::new(Scale::Tiny);
@@ -96,7 +96,7 @@ fn the_command_takes_every_option() {
     assert!(message.contains("many is no number"), "{message}");
 }
 
-/// Tables of documents are what results make of them.
+/// Tables in documents match the results.
 #[test]
 fn documents_follow_from_results() {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -7,10 +7,10 @@ use crate::bits::{self, BLOCK, LANES, PIECE};
 use crate::error::{Result, damaged};
 use crate::wire::{Bytes, put_signed};
 
-/// At most this many numbers of a block need more bits than the others.
+/// The most numbers of a block that may need more bits than the others.
 const EXCEPTIONS_MAX: usize = 255;
 
-/// How a block is going to be packed, and in how many bytes.
+/// How a block will be packed, and its size in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     base: i64,
@@ -20,7 +20,7 @@ struct Frame {
     bytes: usize,
 }
 
-/// The bytes that `values` take as a block, less a few of its header.
+/// Returns the size of `values` as a block, without a few bytes of its header.
 pub(super) fn cost(order: Order, values: &[i64]) -> usize {
     let mut numbers = [0; BLOCK];
     transform(order, values, &mut numbers);
@@ -66,8 +66,8 @@ fn first_difference(values: &[i64]) -> i64 {
     values.get(1).map_or(0, |second| second.wrapping_sub(values[0]))
 }
 
-/// Puts what `order` keeps of `values` into `numbers`. A difference that has no predecessor repeats the next one, so
-/// that it costs no bits.
+/// Writes the numbers that `order` stores for `values` into `numbers`. A missing first difference
+/// repeats the next one, so that it costs no bits.
 fn transform(order: Order, values: &[i64], numbers: &mut [i64; BLOCK]) {
     match order {
         Order::Values => numbers[..values.len()].copy_from_slice(values),
@@ -93,7 +93,7 @@ impl Frame {
             .iter()
             .fold((i64::MAX, i64::MIN), |(min, max), n| (min.min(*n), max.max(*n)));
         let frame = Self::above(min, max.wrapping_sub(min).cast_unsigned(), numbers);
-        // The smallest may be an outlier that costs all others bits; then it becomes an exception too.
+        // If the smallest is an outlier that widens all others, it becomes an exception too.
         let sample = || numbers.iter().step_by(numbers.len().div_ceil(32));
         let (Some(low), Some(high)) = (sample().min(), sample().max()) else {
             return frame;
@@ -102,7 +102,7 @@ impl Frame {
         if sampled_width + 1 >= u32::from(frame.width) || *low == min {
             return frame;
         }
-        // A sample misses the least of the others, which is not far below it.
+        // The sample may miss the least of the others, which is not far below its own least.
         let near = low.saturating_sub(high.saturating_sub(*low));
         let base = numbers
             .iter()
@@ -118,7 +118,7 @@ impl Frame {
         }
     }
 
-    /// The cheapest frame that starts at `base`; `max` is the greatest distance from it.
+    /// Returns the cheapest frame that starts at `base`; `max` is the greatest distance from it.
     fn above(base: i64, max: u64, numbers: &[i64]) -> Self {
         let mut with_width = [0usize; 65];
         for number in numbers {
@@ -161,12 +161,12 @@ impl Frame {
     }
 }
 
-/// Bits that a number takes.
+/// Returns the number of significant bits.
 fn width(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
-/// A block, parsed.
+/// A parsed block.
 pub(super) struct Block<'a> {
     order: Order,
     count: usize,
@@ -228,7 +228,7 @@ impl<'a> Block<'a> {
         Ok(block)
     }
 
-    /// Positions of exceptions, and what they add to the packed numbers there.
+    /// Yields the positions of exceptions, and the amounts to add to the packed numbers there.
     fn exceptions(&self) -> impl Iterator<Item = (usize, u64)> {
         self.positions
             .iter()
@@ -243,8 +243,8 @@ impl<'a> Block<'a> {
             })
     }
 
-    /// Calls `sink` with the values of some rows, up to [`PIECE`] at a time. O(rows), and for differences a sum over those
-    /// before, for differences of differences all of them.
+    /// Calls `sink` with the values of some rows, up to [`PIECE`] at a time. O(rows), plus a sum
+    /// over the earlier differences, or all the earlier differences of differences.
     pub(super) fn for_each(
         &self,
         rows: Range<usize>,
@@ -273,7 +273,7 @@ impl<'a> Block<'a> {
             let end = rows.end.min(begin + PIECE);
             bits::unpack(self.packed, begin, self.count, self.width, &mut numbers);
             while let Some((position, upper)) = exceptions.next_if(|(position, _)| *position < end) {
-                // Positions that do not ascend are of no block that was written.
+                // Positions that do not ascend are damage.
                 let Some(number) = position.checked_sub(begin).and_then(|at| numbers.get_mut(at)) else {
                     return damaged("exceptions are not in order");
                 };
@@ -294,7 +294,7 @@ impl<'a> Block<'a> {
                 }
                 Order::SecondDifferences => {
                     if begin == 0 {
-                        // The first two differences of differences stand for none.
+                        // The first two numbers of differences of differences are placeholders.
                         numbers
                             .iter_mut()
                             .take(2)
@@ -321,7 +321,7 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// The number at `index` as it is kept.
+    /// Returns the stored number at `index`.
     fn number(&self, index: usize) -> i64 {
         let number = bits::get(self.packed, index, self.width);
         let exception = self.exceptions().find(|(position, _)| *position >= index);
@@ -330,12 +330,12 @@ impl<'a> Block<'a> {
         self.base.wrapping_add(number.cast_signed())
     }
 
-    /// The value at `index`, which is below the count, neither scaled nor moved by the reference.
+    /// Returns the value at `index`, which is below the count, without scale and reference.
     pub(super) fn get(&self, index: usize) -> Result<i64> {
         Ok(match self.order {
             Order::Values => self.number(index),
             Order::Differences if index == 0 => self.first,
-            // Number 0 stands for no difference.
+            // Number 0 is a placeholder.
             Order::Differences => self
                 .first
                 .wrapping_add(self.sum(index + 1))
@@ -351,7 +351,7 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// The sum of the first `count` of what is kept, modulo 2⁶⁴.
+    /// Returns the sum of the first `count` stored numbers, modulo 2⁶⁴.
     pub(super) fn sum(&self, count: usize) -> i64 {
         let packed = bits::sum(self.packed, count, self.width);
         let upper = self.exceptions().filter(|(position, _)| *position < count);

@@ -8,14 +8,14 @@ use crate::bits::{BLOCK, PIECE};
 use crate::error::{Error, Result, damaged};
 use crate::wire::{Bytes, as_u64};
 
-/// A chunk of integers, parsed but for its blocks.
+/// A chunk of integers whose blocks are not yet parsed.
 #[derive(Clone, Debug)]
 pub(crate) enum Ints<'a> {
     Plain(Plain<'a>),
     Dictionary { entries: Plain<'a>, indices: Plain<'a> },
 }
 
-/// A chunk that is no dictionary.
+/// A chunk without a dictionary.
 #[derive(Clone, Debug)]
 pub(crate) struct Plain<'a> {
     count: usize,
@@ -38,7 +38,7 @@ enum Shape<'a> {
 }
 
 impl<'a> Ints<'a> {
-    /// Parses a chunk of `count` values, which takes all of `bytes`.
+    /// Parses a chunk of `count` values that takes all of `bytes`.
     pub(crate) fn parse(count: usize, bytes: &'a [u8]) -> Result<Self> {
         if bytes.first() != Some(&DICTIONARY) {
             return Plain::parse(count, bytes).map(Self::Plain);
@@ -55,7 +55,7 @@ impl<'a> Ints<'a> {
         })
     }
 
-    /// Calls `sink` with the values of `rows`, some at a time. `rows` must lie within the chunk.
+    /// Calls `sink` with the values of `rows`, a piece at a time. `rows` must lie within the chunk.
     pub(crate) fn for_each(
         &self,
         rows: Range<usize>,
@@ -93,7 +93,7 @@ impl<'a> Ints<'a> {
         }
     }
 
-    /// The values of `rows`, which must lie within the chunk.
+    /// Returns the values of `rows`, which must lie within the chunk.
     pub(crate) fn decode(&self, rows: Range<usize>) -> Result<Vec<i64>> {
         let mut all = Vec::with_capacity(rows.len());
         self.for_each(rows, |values| {
@@ -103,7 +103,7 @@ impl<'a> Ints<'a> {
         Ok(all)
     }
 
-    /// The value of one row, which must lie within the chunk.
+    /// Returns the value of one row, which must lie within the chunk.
     pub(crate) fn get(&self, row: usize) -> Result<i64> {
         match self {
             Self::Plain(plain) => plain.get(row),
@@ -111,7 +111,7 @@ impl<'a> Ints<'a> {
         }
     }
 
-    /// The sum, modulo 2⁶⁴, of the values from the start of the block that `row` is in up to `row`.
+    /// Returns the sum, modulo 2⁶⁴, of the values from the start of the row's block up to `row`.
     pub(crate) fn sum_in_block(&self, row: usize) -> Result<i64> {
         let start = row / BLOCK * BLOCK;
         if let Self::Plain(Plain { count, shape }) = self {
@@ -140,7 +140,7 @@ impl<'a> Ints<'a> {
     }
 }
 
-/// The entry of a dictionary at an index.
+/// Returns the dictionary entry at an index.
 fn entry(entries: &Plain<'_>, index: i64) -> Result<i64> {
     let index = usize::try_from(index).ok().filter(|index| *index < entries.count);
     entries.get(index.ok_or(Error::Damaged {
@@ -171,7 +171,7 @@ impl<'a> Plain<'a> {
 
     fn for_each(&self, rows: Range<usize>, mut sink: impl FnMut(&mut [i64]) -> Result<()>) -> Result<()> {
         if rows.len() == 1 {
-            // Without unpacking others.
+            // Decodes one value without unpacking others.
             return sink(&mut [self.get(rows.start)?]);
         }
         match &self.shape {

@@ -1,11 +1,12 @@
 //! The distinct values of a column, when there are few of them.
 
-/// Beyond so many distinct values no dictionary is tried.
+/// The most distinct values for which a dictionary is tried.
 const ENTRIES_MAX: usize = 4096;
 
 const SLOTS: usize = 4 * ENTRIES_MAX;
 
-/// The distinct values in ascending order and, for each value, the index of it; or none if there are too many.
+/// Returns the distinct values in ascending order and the index of each value; `None` if there are
+/// too many.
 pub(super) fn distinct(values: &[i64]) -> Option<(Vec<i64>, Vec<i64>)> {
     let mut slots = vec![u16::MAX; SLOTS];
     let mut entries: Vec<i64> = Vec::new();
@@ -37,7 +38,7 @@ pub(super) fn distinct(values: &[i64]) -> Option<(Vec<i64>, Vec<i64>)> {
     Some((entries, indices))
 }
 
-/// Whether few enough of a sample of `values` are distinct for a dictionary to be worth trying.
+/// Returns whether a sample of `values` has few enough distinct values to try a dictionary.
 pub(super) fn looks_few(values: &[i64]) -> bool {
     let step = values.len().div_ceil(512);
     let mut sample: Vec<i64> = values.iter().step_by(step.max(1)).copied().collect();

@@ -4,16 +4,16 @@ use super::{DICTIONARY, Order, STRIDE, block, dictionary};
 use crate::bits::BLOCK;
 use crate::wire::{as_u32, put_counted, put_length, put_signed, put_varint};
 
-/// Which ways of packing a chunk may take.
+/// The packings that a chunk may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The smallest.
     Any,
-    /// Only those that find one value without reading others.
+    /// Only packings that find one value without reading others.
     Direct,
 }
 
-/// How many blocks are packed in each order to see which order is the smallest.
+/// Blocks packed in each order to choose the smallest.
 const SAMPLED_BLOCKS: usize = 3;
 
 /// Appends a chunk of `values`.
@@ -67,7 +67,7 @@ pub(crate) fn encode(values: &[i64], access: Access, out: &mut Vec<u8>) {
     }
 }
 
-/// The first value and the difference of all neighbours, if it is the same.
+/// Returns the first value and the difference of neighbours, if it is constant.
 fn stride(values: &[i64]) -> Option<(i64, i64)> {
     let first = values.first().copied().unwrap_or(0);
     let second = values.get(1).copied().unwrap_or(first);
@@ -78,11 +78,11 @@ fn stride(values: &[i64]) -> Option<(i64, i64)> {
     even.then_some((first, stride))
 }
 
-/// The greatest number by which the distances between all values can be divided; 1 if they may overflow.
+/// Returns the greatest common divisor of the distances between values; 1 if they may overflow.
 fn common_divisor(values: &[i64]) -> i64 {
     let first = values[0];
     let mut divisor = 0;
-    // Most columns have none, which a few values tell.
+    // Most columns have no divisor, and a few values show it.
     let step = values.len().div_ceil(64);
     for value in values.iter().step_by(step).chain(values) {
         let Some(distance) = value.checked_sub(first).and_then(i64::checked_abs) else {
@@ -105,7 +105,7 @@ fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
     a
 }
 
-/// The order that packs a sample of blocks into the fewest bytes, and how many bytes it would take for all.
+/// Returns the order that packs a sample of blocks smallest, and the estimated bytes of all.
 fn best_order(values: &[i64], access: Access) -> (Order, usize) {
     let blocks = values.len().div_ceil(BLOCK);
     let step = blocks.div_ceil(SAMPLED_BLOCKS);
@@ -121,7 +121,7 @@ fn best_order(values: &[i64], access: Access) -> (Order, usize) {
         }
         sampled += values.len();
     }
-    // Each order after the first takes more time to read, and has to save 3 % for that.
+    // Each later order is slower to read, and must save 3 % for that.
     let mut best = 0;
     for order in 1..orders.len() {
         if bytes[order] * 100 < bytes[best] * 97 {

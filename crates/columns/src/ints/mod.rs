@@ -1,8 +1,9 @@
-//! Chunks of 64-bit integers, which all other chunks are made of.
+//! Chunks of 64-bit integers, from which all other chunks are built.
 //!
-//! A chunk is one of: a stride (constant columns have stride 0), blocks of 1,024 packed numbers, or a dictionary with
-//! packed indices. A block keeps the values themselves, their differences, or the differences of those, less the
-//! smallest, in as few bits as most of them need; the few that need more are exceptions, whose upper bits follow.
+//! A chunk is a stride (constant columns have stride 0), blocks of 1,024 packed numbers, or a
+//! dictionary with packed indices. A block stores the values, their differences, or the differences
+//! of those, less the smallest, in as few bits as most of them need; the few that need more are
+//! exceptions, whose upper bits follow.
 
 mod block;
 mod decode;

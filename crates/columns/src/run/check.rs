@@ -1,4 +1,4 @@
-//! The check of a run.
+//! Checks a run.
 
 use std::ops::Deref;
 
@@ -11,7 +11,7 @@ use super::kind::ColumnRuns;
 use super::leaf::RunLeaf;
 use super::place::{Place, Places};
 
-/// Reads a run, every value of it, and says what is wrong with it.
+/// Reads every value of a run and reports its damage.
 pub(super) fn check<S: PageRead>(
     store: &S,
     run: &Run,
@@ -50,7 +50,7 @@ pub(super) fn check<S: PageRead>(
     Ok(problems)
 }
 
-/// Checks a leaf that could be opened; returns the first thing that is wrong.
+/// Checks an open leaf; returns the first fault.
 fn check_leaf<G: Deref<Target = [u8]>>(leaf: &RunLeaf<G>, kind: ColumnRuns) -> Result<Option<&'static str>> {
     let rows = 0..leaf.rows();
     for column in 0..leaf.columns() {

@@ -34,12 +34,12 @@ const ENTRY_BYTES: usize = 56;
 
 const DISORDER: &str = "its leaves do not ascend";
 
-/// A leaf, as the index of its run knows it.
+/// The entry of a leaf in its run's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeafEntry {
     /// Its page.
     pub page: PageId,
-    /// How many rows it has.
+    /// Number of rows.
     pub rows: u32,
     /// The first row.
     pub first: Place,
@@ -54,13 +54,13 @@ pub struct LeafEntry {
 /// The leaves of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunIndex {
-    /// The page that it was read from.
+    /// The page of the index.
     root: PageId,
     name: RunName,
     leaves: Vec<LeafEntry>,
 }
 
-/// The run that a page says it belongs to.
+/// The identity of a run, as its pages state it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RunName {
     owner: u32,
@@ -68,7 +68,8 @@ struct RunName {
     generation: u64,
 }
 
-/// The page of a run's index, whose entries are read where they stand: for readers that need few of them. `G` holds it.
+/// The page of a run's index, with entries parsed on demand, for readers that need few of them. `G`
+/// holds the page.
 #[derive(Debug)]
 pub struct RunIndexPage<G> {
     root: PageId,
@@ -78,7 +79,7 @@ pub struct RunIndexPage<G> {
 }
 
 impl RunName {
-    /// The leaf, if it is the one that an entry of the run's index names.
+    /// Returns the leaf if it matches its entry in the run's index.
     fn checked<G: Deref<Target = [u8]>>(&self, entry: &LeafEntry, leaf: RunLeaf<G>) -> Result<RunLeaf<G>> {
         let named = LeafHeader {
             owner: self.owner,
@@ -99,11 +100,11 @@ impl RunName {
 }
 
 impl<G: Deref<Target = [u8]>> RunIndexPage<G> {
-    /// Reads the page of the index of a run of the table `owner`.
+    /// Reads the index page of a run of the table `owner`.
     ///
     /// # Errors
     ///
-    /// The store failed, or the page is damaged or that of another run.
+    /// The store failed, or the page is damaged or belongs to another run.
     pub fn read<'s, S: PageRead<Guard<'s> = G> + 's>(store: &'s S, run: &Run, owner: u32) -> Result<Self> {
         let index = Self::new(run.root, store.read(run.root)?)?;
         let name = RunName {
@@ -145,7 +146,7 @@ impl<G: Deref<Target = [u8]>> RunIndexPage<G> {
         })
     }
 
-    /// An entry. That entries ascend is checked by [`RunIndex::parse`] alone.
+    /// Returns an entry. Only [`RunIndex::parse`] checks that entries ascend.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl<G: Deref<Target = [u8]>> RunIndexPage<G> {
         }
     }
 
-    /// Which leaves have rows between two places. O(log(leaves)).
+    /// Returns the leaves with rows between two positions. O(log(leaves)).
     ///
     /// # Errors
     ///
@@ -182,7 +183,7 @@ impl<G: Deref<Target = [u8]>> RunIndexPage<G> {
         Ok(begin..end.max(begin))
     }
 
-    /// How many leaves, which come first, have a property.
+    /// Returns the length of the prefix of leaves for which `has` holds.
     fn partition_point(&self, has: impl Fn(&LeafEntry) -> bool) -> Result<usize> {
         let (mut low, mut high) = (0, self.leaves);
         while low < high {
@@ -196,18 +197,18 @@ impl<G: Deref<Target = [u8]>> RunIndexPage<G> {
         Ok(low)
     }
 
-    /// Opens one of the leaves.
+    /// Opens a leaf.
     ///
     /// # Errors
     ///
-    /// There is no such leaf; the store failed, or the page is damaged or not that leaf.
+    /// There is no such leaf; the store failed, or the page is damaged or another leaf's.
     pub fn open<'s, S: PageRead>(&self, store: &'s S, leaf: usize) -> Result<RunLeaf<S::Guard<'s>>> {
         let entry = self.entry(leaf)?;
         self.name
             .checked(&entry, RunLeaf::open(entry.page, store.read(entry.page)?)?)
     }
 
-    /// All entries, in the order of their rows.
+    /// Parses all entries, in the order of their rows.
     fn parse(&self) -> Result<RunIndex> {
         let leaves = (0..self.leaves).map(|leaf| self.entry(leaf));
         let leaves: Vec<LeafEntry> = leaves.collect::<Result<_>>()?;
@@ -227,7 +228,7 @@ impl RunIndex {
     ///
     /// # Errors
     ///
-    /// The store failed, or the page is damaged or that of another run.
+    /// The store failed, or the page is damaged or belongs to another run.
     pub fn read<S: PageRead>(store: &S, run: &Run, owner: u32) -> Result<Self> {
         RunIndexPage::read(store, run, owner)?.parse()
     }
@@ -236,12 +237,12 @@ impl RunIndex {
     ///
     /// # Errors
     ///
-    /// The page is damaged, or none of an index.
+    /// The page is damaged, or is not an index.
     pub fn parse(root: PageId, page: &[u8]) -> Result<Self> {
         RunIndexPage::new(root, page)?.parse()
     }
 
-    /// The bytes of the page of an index.
+    /// Encodes the page of an index.
     pub(super) fn encode(owner: u32, first_page: PageId, generation: u64, leaves: &[LeafEntry]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_BYTES + ENTRY_BYTES * leaves.len());
         out.extend_from_slice(&MAGIC);
@@ -268,19 +269,19 @@ impl RunIndex {
         out
     }
 
-    /// The table that the rows belong to.
+    /// Returns the table that the rows belong to.
     #[must_use]
     pub fn owner(&self) -> u32 {
         self.name.owner
     }
 
-    /// The leaves, in the order of their rows; at least one.
+    /// Returns the leaves, in the order of their rows; at least one.
     #[must_use]
     pub fn leaves(&self) -> &[LeafEntry] {
         &self.leaves
     }
 
-    /// Which leaves have rows between two places.
+    /// Returns the leaves with rows between two positions.
     #[must_use]
     pub fn between(&self, from: Bound<Place>, to: Bound<Place>) -> Range<usize> {
         let begin = self.leaves.partition_point(|leaf| match from {
@@ -296,18 +297,18 @@ impl RunIndex {
         begin..end.max(begin)
     }
 
-    /// Opens one of the leaves.
+    /// Opens a leaf.
     ///
     /// # Errors
     ///
-    /// The store failed, or the page is damaged or not that leaf.
+    /// The store failed, or the page is damaged or another leaf's.
     pub fn open<'s, S: PageRead>(&self, store: &'s S, leaf: usize) -> Result<RunLeaf<S::Guard<'s>>> {
         let entry = &self.leaves[leaf];
         self.name
             .checked(entry, RunLeaf::open(entry.page, store.read(entry.page)?)?)
     }
 
-    /// As [`open`](Self::open), without a latch on the page.
+    /// Like [`open`](Self::open), without a latch on the page.
     ///
     /// # Errors
     ///
@@ -318,7 +319,7 @@ impl RunIndex {
             .checked(entry, RunLeaf::open(entry.page, store.pin(entry.page)?)?)
     }
 
-    /// The pages of the run.
+    /// Returns the pages of the run.
     pub fn pages(&self) -> impl Iterator<Item = PageId> {
         std::iter::once(self.root).chain(self.leaves.iter().map(|leaf| leaf.page))
     }
@@ -344,7 +345,7 @@ fn entry(fields: &mut Bytes<'_>) -> crate::Result<LeafEntry> {
     })
 }
 
-/// Describes a run with these leaves to a tree.
+/// Describes a run of these leaves to a tree.
 pub(super) fn describe(
     root: PageId,
     first_page: PageId,

@@ -1,4 +1,4 @@
-//! Runs of columns, as a tree wants to know them.
+//! The description of a table's column runs for a tree.
 
 use arrow_array::ArrayRef;
 use bedload_pages::PageId;
@@ -7,7 +7,7 @@ use super::index::LeafEntry;
 use super::place::Places;
 use crate::column;
 
-/// Which columns the runs of a table have, and how long their leaves are.
+/// The columns of a table's runs, and the size of their leaves.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +39,8 @@ pub struct ColumnRuns {
 }
 
 impl ColumnRuns {
-    /// Runs of the table number `owner`, which has so many columns. One of them, `time`, has timestamps and no nulls.
+    /// Describes runs of the table number `owner` with this many columns. Column `time` has
+    /// timestamps and no nulls.
     pub const fn new(owner: u32, columns: usize, time: usize) -> Self {
         Self {
             owner,
@@ -50,7 +51,7 @@ impl ColumnRuns {
         }
     }
 
-    /// The most rows of a leaf, from 1 to [`MAX_ROWS`](crate::MAX_ROWS). Default: 16,384.
+    /// Sets the most rows of a leaf, from 1 to [`MAX_ROWS`](crate::MAX_ROWS). Default: 16,384.
     pub const fn leaf_rows(mut self, rows: usize) -> Self {
         assert!(
             rows > 0 && rows <= crate::MAX_ROWS,
@@ -60,23 +61,25 @@ impl ColumnRuns {
         self
     }
 
-    /// The most bytes of a leaf, not compressed, if its rows are alike; a leaf has one row at least. Default: 2 MiB.
+    /// Sets the most uncompressed bytes of a leaf, assuming rows of equal size; a leaf has at least
+    /// one row. Default: 2 MiB.
     pub const fn leaf_bytes(mut self, bytes: usize) -> Self {
         self.leaf_bytes = bytes;
         self
     }
 
-    /// The table that the rows belong to.
+    /// Returns the table that the rows belong to.
     pub const fn owner(&self) -> u32 {
         self.owner
     }
 
-    /// The column of times.
+    /// Returns the number of the time column.
     pub const fn time(&self) -> usize {
         self.time
     }
 
-    /// The places of rows: the table's columns, then the sequence numbers. `None` if they are not that.
+    /// Returns the positions of rows, given as the table's columns and then the sequence numbers;
+    /// `None` if the columns are not those.
     pub fn places(&self, columns: &[ArrayRef]) -> Option<Places> {
         if columns.len() != self.columns + 1 {
             return None;
@@ -84,14 +87,14 @@ impl ColumnRuns {
         Places::of_columns(columns.get(self.time)?, columns.last()?)
     }
 
-    /// How many of these rows a leaf takes.
+    /// Returns how many of these rows fit in a leaf.
     pub(super) fn leaf_rows_of(&self, columns: &[ArrayRef]) -> usize {
         let rows = columns[0].len().max(1);
         let bytes: usize = columns.iter().map(|column| column::content_bytes(column)).sum();
         (self.leaf_bytes / (bytes / rows).max(1)).clamp(1, self.leaf_rows)
     }
 
-    /// The entry of a leaf with these rows.
+    /// Returns the index entry of a leaf with these rows.
     pub(super) fn entry(&self, page: PageId, columns: &[ArrayRef]) -> Option<LeafEntry> {
         let places = self.places(columns)?;
         let (min_sequence, max_sequence) = places.sequence_bounds()?;

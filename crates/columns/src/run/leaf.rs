@@ -57,7 +57,7 @@ pub struct LeafHeader {
 }
 
 impl LeafHeader {
-    /// The header at the beginning of a page, and how many bytes its leaf has; `None` if it is no page of a leaf.
+    /// Parses the header of a page, and the length of its leaf; `None` if it is not a leaf's page.
     #[must_use]
     pub fn parse(page: &[u8]) -> Option<(Self, usize)> {
         let mut fields = Bytes::new(page);
@@ -89,7 +89,7 @@ impl LeafHeader {
         read().ok()
     }
 
-    /// Appends the header of a leaf of so many bytes.
+    /// Appends the header of a leaf of `leaf_bytes` bytes.
     pub(super) fn put(&self, leaf_bytes: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         for number in [self.owner, self.first_page, self.rows] {
@@ -113,7 +113,7 @@ impl LeafHeader {
     }
 }
 
-/// A leaf of a run that is open. `G` holds its page.
+/// An open leaf of a run. `G` holds its page.
 #[derive(Debug)]
 pub struct RunLeaf<G> {
     page: PageId,
@@ -121,7 +121,7 @@ pub struct RunLeaf<G> {
     reader: LeafReader<LeafBytes<G>>,
 }
 
-/// The part of a page that is a leaf.
+/// The bytes of a page that are its leaf.
 #[derive(Debug)]
 pub(super) struct LeafBytes<G> {
     guard: G,
@@ -135,11 +135,11 @@ impl<G: Deref<Target = [u8]>> AsRef<[u8]> for LeafBytes<G> {
 }
 
 impl<G: Deref<Target = [u8]>> RunLeaf<G> {
-    /// Opens the leaf on a page, whose bytes are sound as far as its store can tell.
+    /// Opens the leaf on a page whose bytes the store has verified.
     ///
     /// # Errors
     ///
-    /// It is no page of a leaf, or the leaf is damaged.
+    /// It is not a leaf's page, or the leaf is damaged.
     pub fn open(page: PageId, guard: G) -> Result<Self> {
         let Some((header, bytes)) = LeafHeader::parse(&guard) else {
             return Err(corrupt(page, "it is no leaf of a run"));
@@ -158,31 +158,32 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         Ok(Self { page, header, reader })
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn page(&self) -> PageId {
         self.page
     }
 
-    /// The header of its page.
+    /// Returns the header of its page.
     pub fn header(&self) -> &LeafHeader {
         &self.header
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.reader.rows()
     }
 
-    /// How many columns it has, that of sequence numbers included.
+    /// Returns the number of columns, sequence numbers included.
     pub fn columns(&self) -> usize {
         self.reader.directory().columns().len()
     }
 
-    /// False only if no row can match a predicate on a column, as the least and greatest values of the leaf tell.
+    /// Returns false only if no row can match a predicate on a column, judged by the leaf's zone
+    /// map.
     ///
     /// # Errors
     ///
-    /// The leaf has no such column, or it is of another type than the predicate's literals.
+    /// The leaf has no such column, or its type differs from the predicate's literals.
     pub fn may_match(&self, column: usize, predicate: &Predicate) -> Result<bool> {
         self.reader
             .directory()
@@ -190,7 +191,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .map_err(|error| of_leaf(self.page, error))
     }
 
-    /// Rows of a column.
+    /// Decodes rows of a column.
     ///
     /// # Errors
     ///
@@ -201,7 +202,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .map_err(|error| of_leaf(self.page, error))
     }
 
-    /// One value.
+    /// Returns one value.
     ///
     /// # Errors
     ///
@@ -212,11 +213,11 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .map_err(|error| of_leaf(self.page, error))
     }
 
-    /// The ticks of the column of times.
+    /// Returns the ticks of the time column.
     ///
     /// # Errors
     ///
-    /// As for [`decode`](Self::decode), or the column has no times.
+    /// As for [`decode`](Self::decode), or the column is not a time column.
     pub fn times(&self, column: usize, rows: Range<usize>) -> Result<ScalarBuffer<i64>> {
         let array = self.decode(column, rows)?;
         times(&array)
@@ -224,7 +225,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
             .ok_or_else(|| corrupt(self.page, "its column of times has none"))
     }
 
-    /// The place of a row, whose time stands in column `time`.
+    /// Returns the position of a row, given the time column.
     ///
     /// # Errors
     ///
@@ -236,7 +237,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         }
     }
 
-    /// The sequence number of a row.
+    /// Returns the sequence number of a row.
     ///
     /// # Errors
     ///
@@ -248,7 +249,8 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         }
     }
 
-    /// The first row at or after a place, or the number of rows. Reads a value of a few blocks, and the times of one.
+    /// Returns the first row at or after a position, or the number of rows. Reads one value of a
+    /// few blocks, and the times of one block.
     ///
     /// # Errors
     ///
@@ -268,7 +270,8 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         Ok(first + sequences.partition_point(|&sequence| sequence < place.sequence))
     }
 
-    /// The last row of a time with a sequence number up to that of a place; `None` if there is none.
+    /// Returns the last row with a position's time and a sequence number up to its own; `None` if
+    /// there is none.
     ///
     /// # Errors
     ///
@@ -289,10 +292,10 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         Ok((count > 0).then(|| first + count - 1))
     }
 
-    /// The rows of a time in the last block that begins before a place, which is above the first row. If there are none,
-    /// an empty range where they would be.
+    /// Returns the rows of a time in the last block that begins before a position, which is above
+    /// the first row. If there are none, returns an empty range where they would be.
     fn of_time(&self, column: usize, place: Place, time: i64) -> Result<Range<usize>> {
-        // A value within a block costs a sum over those before it there.
+        // Reading a value within a block costs a sum over the earlier values there.
         let (mut low, mut high) = (0, (self.rows() - 1) / BLOCK);
         while low < high {
             let middle = usize::midpoint(low, high) + 1;
@@ -320,7 +323,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         Err(corrupt(self.page, "its times are not in order"))
     }
 
-    /// Where in a block a time would be if its times were evenly spread, and some rows around.
+    /// Interpolates the rows of a block near which a time lies, with a margin.
     fn guess(&self, column: usize, block: Range<usize>, time: i64) -> Result<Range<usize>> {
         const AROUND: usize = 64;
         let first = match self.value_at(column, block.start)? {
@@ -340,7 +343,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         Ok(row.saturating_sub(AROUND).max(block.start)..(row + AROUND).min(block.end))
     }
 
-    /// The rows between two places; none if these are the wrong way round.
+    /// Returns the rows between two positions; an empty range if the bounds are inverted.
     ///
     /// # Errors
     ///
@@ -363,7 +366,7 @@ impl<G: Deref<Target = [u8]>> RunLeaf<G> {
         Ok(begin..end.max(begin))
     }
 
-    /// The sequence numbers.
+    /// Returns the sequence numbers.
     ///
     /// # Errors
     ///

@@ -16,11 +16,11 @@ use super::place::{Place, Places};
 use super::stretches::{ColumnSet, Stretches};
 use super::writer::ColumnRunWriter;
 
-/// Rows between two places.
+/// Bounds of a range of positions.
 type Bounds = (Bound<Place>, Bound<Place>);
 
-/// A merge of slices of runs under way. Time for a row: a comparison with the next row of each other run, less where runs
-/// hardly overlap, as stretches of rows of one run are found by search.
+/// A merge of slices of runs in progress. Each row is compared with the next row of every other
+/// run; where runs hardly overlap it takes less, as stretches of one run are found by search.
 pub struct ColumnMerge<'t, S: PageStore + 't> {
     store: &'t S,
     kind: ColumnRuns,
@@ -30,27 +30,27 @@ pub struct ColumnMerge<'t, S: PageStore + 't> {
     taken: u64,
 }
 
-/// Rows of a source that are unpacked at a time, so that merging many runs takes little memory.
+/// Rows of a source unpacked at a time, to bound the memory of a merge of many runs.
 const PIECE_ROWS: usize = 2048;
 
-/// The rows of a slice of a run that were not merged yet.
+/// The rows of a slice of a run that are not merged yet.
 struct Source<'t, S: PageStore + 't> {
     store: &'t S,
     kind: ColumnRuns,
     index: RunIndex,
-    /// Leaves that were not opened yet.
+    /// Leaves not opened yet.
     leaves: Range<usize>,
     bounds: Bounds,
-    /// The present leaf, and its rows that were not unpacked yet.
+    /// The current leaf, and its rows not unpacked yet.
     leaf: Option<(RunLeaf<S::Pin<'t>>, Range<usize>)>,
     columns: ColumnSet,
     places: Places,
-    /// Rows that are unpacked and left; there is one at least.
+    /// Unpacked rows that are left; at least one.
     rows: Range<usize>,
 }
 
 impl<'t, S: PageStore> Source<'t, S> {
-    /// `None` if the slice has no rows.
+    /// Returns `None` if the slice has no rows.
     fn new(store: &'t S, kind: ColumnRuns, run: &Run, bounds: Bounds) -> Result<Option<Self>> {
         let index = RunIndex::read(store, run, kind.owner)?;
         let leaves = index.between(bounds.0, bounds.1);
@@ -68,7 +68,7 @@ impl<'t, S: PageStore> Source<'t, S> {
         Ok(source.unpack()?.then_some(source))
     }
 
-    /// Unpacks the next rows of the slice; `false` if there are none.
+    /// Unpacks the next rows of the slice; returns `false` if there are none.
     fn unpack(&mut self) -> Result<bool> {
         loop {
             if let Some((leaf, left)) = &mut self.leaf
@@ -126,7 +126,7 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
         })
     }
 
-    /// The source whose row comes first, and the first row of the others.
+    /// Returns the source whose row comes first, and the first row of the others.
     fn first(&self) -> Option<(usize, Option<Place>)> {
         let mut first: Option<(usize, Place)> = None;
         let mut second = None;
@@ -145,7 +145,7 @@ impl<'t, S: PageStore> ColumnMerge<'t, S> {
         first.map(|(number, _)| (number, second))
     }
 
-    /// Hands the rows that were put together so far to the writer.
+    /// Passes the merged rows so far to the writer.
     fn write(&mut self) -> Result<()> {
         let columns = self.stretches.build().map_err(bedload_pages::Error::store)?;
         self.writer.push(columns)

@@ -1,13 +1,13 @@
 //! Runs of compressed column leaves, for a [`BeTree`](bedload_trees::be_tree::BeTree).
 //!
-//! A run is a sequence of leaves, ordered by (time, sequence number), and an index of them. Each leaf is one long page of
-//! the store, and so is the index, which the run's root is: finding a leaf reads one page, whatever the length of the run.
-//! Leaves say to which table and which run they belong, so that one that is found by itself can be told apart.
-//! `docs/format.md` describes the bytes.
+//! A run is a sequence of leaves, ordered by (time, sequence number), and an index of them. Each
+//! leaf is one long page of the store, and so is the index, the run's root, so finding a leaf reads
+//! one page regardless of the run's length. Leaves name their table and run, so that a stray leaf
+//! can be identified. `docs/format.md` describes the bytes.
 //!
-//! Rows are unique by (time, sequence number), and nothing replaces a row: runs have no tombstones, and a merge takes
-//! every row of its inputs. Rows that were deleted are taken out of a run by [`ColumnRuns::retain`], which leaves whole
-//! leaves where they are.
+//! Rows are unique by (time, sequence number) and never replaced: runs have no tombstones, and a
+//! merge takes every row of its inputs. [`ColumnRuns::retain`] removes deleted rows from a run, and
+//! leaves unaffected leaves where they are.
 //!
 //! | | |
 //! |---|---|
@@ -40,12 +40,12 @@ pub use writer::ColumnRunWriter;
 
 use bedload_pages::PageId;
 
-/// The error of a page whose leaf or index makes no sense.
+/// Returns the error of a page whose leaf or index is malformed.
 fn corrupt(page: PageId, reason: &'static str) -> bedload_pages::Error {
     bedload_pages::Error::Corrupt { page, reason }
 }
 
-/// The error of a leaf on a page.
+/// Converts the error of a leaf on a page.
 fn of_leaf(page: PageId, error: crate::Error) -> bedload_pages::Error {
     match error {
         crate::Error::Damaged { what } => corrupt(page, what),

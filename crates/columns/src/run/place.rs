@@ -1,4 +1,4 @@
-//! Where a row stands in the order of its table.
+//! Positions of rows in the order of their table.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use arrow_schema::{DataType, TimeUnit};
 use bedload_trees::I64Order;
 use bedload_trees::run::RunEdge;
 
-/// A row's place in the order of its table: its time, then its sequence number.
+/// A row's position in its table: its time, then its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Ticks of the time column's unit.
@@ -23,7 +23,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place just after it; `None` after the last of all.
+    /// Returns the next position; `None` after the last.
     #[must_use]
     pub fn next(self) -> Option<Self> {
         Some(match self.sequence.checked_add(1) {
@@ -35,7 +35,7 @@ impl Place {
         })
     }
 
-    /// As a tree describes it.
+    /// Converts to a run edge.
     #[must_use]
     pub fn edge(self) -> RunEdge {
         RunEdge {
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// The place that a tree describes so.
+    /// Converts from a run edge.
     #[must_use]
     pub fn of_edge(edge: RunEdge) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// The places of some rows.
+/// The positions of some rows.
 #[derive(Debug, Clone)]
 pub struct Places {
     times: ScalarBuffer<i64>,
@@ -62,7 +62,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// No rows.
+    /// Creates an empty set.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -71,13 +71,14 @@ impl Places {
         }
     }
 
-    /// The places of rows with these times and sequence numbers; `None` unless they are as many.
+    /// Creates positions from times and sequence numbers; `None` if their lengths differ.
     #[must_use]
     pub fn new(times: ScalarBuffer<i64>, sequences: ScalarBuffer<u64>) -> Option<Self> {
         (times.len() == sequences.len()).then_some(Self { times, sequences })
     }
 
-    /// The places in columns of timestamps and of sequence numbers; `None` if a column is something else or has nulls.
+    /// Reads positions from columns of timestamps and sequence numbers; `None` if a column has
+    /// another type or nulls.
     #[must_use]
     pub fn of_columns(time: &ArrayRef, sequence: &ArrayRef) -> Option<Self> {
         let sequences = sequence.as_primitive_opt::<UInt64Type>()?.values().clone();
@@ -85,37 +86,37 @@ impl Places {
         Self::new(times(time)?, sequences).filter(|_| !has_nulls)
     }
 
-    /// The times of the rows.
+    /// Returns the times.
     #[must_use]
     pub fn times(&self) -> &[i64] {
         &self.times
     }
 
-    /// The times of the rows, as they are shared.
+    /// Returns the shared buffer of the times.
     #[must_use]
     pub fn times_buffer(&self) -> &ScalarBuffer<i64> {
         &self.times
     }
 
-    /// The sequence numbers of the rows.
+    /// Returns the sequence numbers.
     #[must_use]
     pub fn sequences(&self) -> &ScalarBuffer<u64> {
         &self.sequences
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The place of a row.
+    /// Returns the position of a row.
     ///
     /// # Panics
     ///
@@ -128,7 +129,7 @@ impl Places {
         }
     }
 
-    /// As [`search`](Self::search), in time that grows with the logarithm of how far off the row is.
+    /// Like [`search`](Self::search), in time logarithmic in the distance of the row.
     #[must_use]
     pub fn gallop(&self, rows: Range<usize>, is_beyond: impl Fn(Place) -> bool) -> usize {
         let (mut low, mut step) = (rows.start, 1);
@@ -139,13 +140,13 @@ impl Places {
         self.search(low..rows.end.min(low + step), is_beyond)
     }
 
-    /// Whether each row lies above the one before it.
+    /// Returns whether the positions ascend strictly.
     #[must_use]
     pub fn ascend(&self) -> bool {
         (1..self.len()).all(|row| self.get(row - 1) < self.get(row))
     }
 
-    /// The first of some ascending rows for which `is_beyond` holds, or their end.
+    /// Returns the first of some ascending rows for which `is_beyond` holds, or their end.
     #[must_use]
     pub fn search(&self, rows: Range<usize>, is_beyond: impl Fn(Place) -> bool) -> usize {
         let (mut low, mut high) = (rows.start, rows.end);
@@ -160,7 +161,7 @@ impl Places {
         low
     }
 
-    /// The least and the greatest sequence number; `None` without rows.
+    /// Returns the least and greatest sequence numbers; `None` without rows.
     #[must_use]
     pub fn sequence_bounds(&self) -> Option<(u64, u64)> {
         let numbers = || self.sequences.iter().copied();
@@ -168,7 +169,7 @@ impl Places {
     }
 }
 
-/// The ticks of a column of timestamps, whatever their unit; `None` if it is of another type.
+/// Returns the ticks of a timestamp column of any unit; `None` for another type.
 #[must_use]
 pub fn times(column: &ArrayRef) -> Option<ScalarBuffer<i64>> {
     let DataType::Timestamp(unit, _) = column.data_type() else {

@@ -1,4 +1,4 @@
-//! Finding one row of a run without reading the whole of its index.
+//! Finds one row of a run without reading all of its index.
 
 use std::ops::{Bound, Deref};
 
@@ -13,14 +13,14 @@ use super::place::Place;
 /// A row of a run, on its page.
 #[derive(Debug)]
 pub struct RunRow<G> {
-    /// The leaf it stands in.
+    /// The leaf of the row.
     pub leaf: RunLeaf<G>,
-    /// Its number there.
+    /// The row's number in the leaf.
     pub row: usize,
 }
 
 impl<G: Deref<Target = [u8]>> RunRow<G> {
-    /// Its sequence number.
+    /// Returns its sequence number.
     ///
     /// # Errors
     ///
@@ -31,12 +31,13 @@ impl<G: Deref<Target = [u8]>> RunRow<G> {
 }
 
 impl ColumnRuns {
-    /// The last row of a run that has the time of a place, and a sequence number up to that of the place; `None` if there is
-    /// none. Reads the run's index and one leaf. O(log(leaves) + log(rows of a leaf)), and the times of a block of rows.
+    /// Finds the last row of a run with a position's time and a sequence number up to its own;
+    /// `None` if there is none. Reads the run's index and one leaf: O(log(leaves) + log(rows of a
+    /// leaf)), plus the times of a block of rows.
     ///
     /// # Errors
     ///
-    /// The store failed, or a page is damaged or that of another run.
+    /// The store failed, or a page is damaged or belongs to another run.
     pub fn last_of_time<'s, S: PageRead>(
         &self,
         store: &'s S,

@@ -1,4 +1,4 @@
-//! Taking rows out of a run.
+//! Removes rows from a run.
 
 use std::ops::Deref;
 
@@ -19,34 +19,34 @@ use super::writer::ColumnRunWriter;
 /// A decision about a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeafFate {
-    /// It stays as it is.
+    /// The leaf stays as it is.
     Kept,
-    /// None of its rows is left. It is not read.
+    /// All of its rows are removed, without reading it.
     Dropped,
-    /// Some of its rows may be gone.
+    /// Some of its rows may be removed.
     Sifted,
 }
 
-/// A run without some of its rows.
+/// The result of removing rows from a run.
 #[derive(Debug)]
 pub struct Retained {
-    /// The run that takes its place; `None` if no row is left.
+    /// The replacement; `None` if no row is left.
     pub run: Option<Run>,
-    /// Pages that only the run as it was has: to be retired once it is replaced.
+    /// Pages of the old run alone, to be retired once it is replaced.
     pub retired: Vec<PageId>,
-    /// How many rows are gone of those that readers looked at.
+    /// Number of removed rows that were visible to readers.
     pub removed: u64,
 }
 
-/// Rows that were taken out of a leaf.
+/// Rows removed from a leaf.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sifted {
     gone: u64,
-    /// The part of them that readers looked at.
+    /// Those visible to readers.
     visible: u64,
 }
 
-/// The ranges of a run that readers look at.
+/// The ranges of a run that are visible to readers.
 struct Visible(Vec<(Option<Place>, Option<Place>)>);
 
 impl Visible {
@@ -67,7 +67,7 @@ impl Visible {
         self.0.iter().any(is_within)
     }
 
-    /// How many rows of a leaf are visible; `None` if that cannot be told without reading it.
+    /// Returns the visible rows of a leaf; `None` if the leaf must be read to tell.
     fn rows_of(&self, leaf: &LeafEntry) -> Option<u64> {
         let meets = |&&(from, to): &&(Option<Place>, Option<Place>)| {
             from.is_none_or(|from| from <= leaf.last) && to.is_none_or(|to| leaf.first < to)
@@ -82,11 +82,12 @@ impl Visible {
 }
 
 impl ColumnRuns {
-    /// Takes rows out of a run, of which readers look at the `visible` ranges: leaves that `judge` drops, and of those that it
-    /// has sifted the rows that `is_gone` names.
-    /// Leaves that are kept stay where they are, and are not read; `None` if all of them are.
+    /// Removes rows from a run of which the `visible` ranges are visible to readers: leaves that
+    /// `judge` drops, and the rows that `is_gone` names in leaves that it sifts. Kept leaves are
+    /// neither moved nor read; returns `None` if all are kept.
     ///
-    /// Until the run is replaced nothing has changed. Costs the index, and for each leaf that is sifted a read and a write.
+    /// Nothing changes until the run is replaced. Reads the index, and reads and rewrites each
+    /// sifted leaf.
     ///
     /// # Errors
     ///
@@ -135,7 +136,7 @@ impl ColumnRuns {
         }))
     }
 
-    /// Gives the rows of a leaf that are left to the writer, unless all are.
+    /// Passes the remaining rows of a leaf to the writer, unless all remain.
     fn sift<G: Deref<Target = [u8]>, S: PageStore>(
         &self,
         leaf: &RunLeaf<G>,

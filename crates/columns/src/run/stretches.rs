@@ -1,4 +1,4 @@
-//! Rows of several sets of columns, put together in a given order.
+//! Assembles rows of several sets of columns in a given order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,16 +8,17 @@ use arrow_schema::ArrowError;
 use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 
-/// From so many rows a stretch on, on average, stretches are copied one after another; shorter ones are picked row by row.
+/// Average stretch length at or above which stretches are copied one by one; shorter ones are
+/// picked row by row.
 const LONG_ROWS: usize = 16;
 
-/// Columns of one length each.
+/// Columns of equal length.
 pub type ColumnSet = Arc<[ArrayRef]>;
 
-/// Stretches of rows of several sets of columns, in the order in which they are to stand in the output.
+/// Stretches of rows of several sets of columns, in output order.
 ///
-/// Memory: 24 bytes a stretch, and the sets, until the output is built. A single stretch is given out as a slice, without a
-/// copy.
+/// Memory: 24 bytes per stretch, and the sets, until the output is built. A single stretch is
+/// returned as a slice, without a copy.
 #[derive(Debug, Default)]
 pub struct Stretches {
     sets: Vec<ColumnSet>,
@@ -27,13 +28,13 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// No rows.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No rows yet, of sets that are known by their numbers.
+    /// Creates an empty list over sets known by number.
     #[must_use]
     pub fn of_sets(sets: Vec<ColumnSet>) -> Self {
         Self {
@@ -42,15 +43,15 @@ impl Stretches {
         }
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Adds rows of a set after all others. O(sets); [`push_of`](Self::push_of) does not search.
+    /// Appends rows of a set. O(sets); [`push_of`](Self::push_of) does not search.
     pub fn push(&mut self, set: &ColumnSet, rows: Range<usize>) {
-        // The one that was added last is the likeliest.
+        // The last set is the likeliest.
         let known = self.sets.iter().rposition(|known| Arc::ptr_eq(known, set));
         let number = known.unwrap_or_else(|| {
             self.sets.push(set.clone());
@@ -59,7 +60,7 @@ impl Stretches {
         self.push_of(number, rows);
     }
 
-    /// Adds rows of the set of this number after all others.
+    /// Appends rows of the set with this number.
     ///
     /// # Panics
     ///
@@ -79,11 +80,12 @@ impl Stretches {
         self.stretches.push((set, rows));
     }
 
-    /// Builds the columns, all sets having the same types, and begins anew. Without rows there are no columns.
+    /// Builds the columns and empties the list. All sets must have the same types; without rows
+    /// there are no columns.
     ///
     /// # Errors
     ///
-    /// The text or bytes of a column are more than one array can hold.
+    /// The text or bytes of a column exceed one array's capacity.
     pub fn build(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         let Self {
             sets,

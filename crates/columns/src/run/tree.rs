@@ -1,4 +1,4 @@
-//! What a Bε-tree asks of runs of columns.
+//! The interface of column runs to a Bε-tree.
 
 use std::ops::Bound;
 
@@ -11,10 +11,10 @@ use super::kind::ColumnRuns;
 use super::merge::ColumnMerge;
 use super::place::Place;
 
-/// The mark of such runs in a tree's meta page: more columns of variable width than any row has.
+/// Marks such runs in a tree's meta page: more columns of variable width than any row has.
 const FORM: u32 = u32::MAX;
 
-/// The place that a position names.
+/// Converts a tree's position to a row's.
 pub(super) fn place_of(position: Position<'_>) -> Place {
     Place {
         time: position.key.first_chunk().map_or(0, |&key| I64Order::value(key)),
@@ -81,7 +81,7 @@ impl Runs<I64Order> for ColumnRuns {
     }
 }
 
-/// About how many rows of a leaf lie before a time, were they evenly spread.
+/// Estimates the rows of a leaf before a time, assuming an even spread.
 fn share(leaf: &LeafEntry, time: i64) -> u64 {
     let all = u128::from(leaf.last.time.abs_diff(leaf.first.time)) + 1;
     let before = u128::from(time.abs_diff(leaf.first.time));

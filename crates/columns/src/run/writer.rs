@@ -1,4 +1,4 @@
-//! Writing a run.
+//! Writes a run.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_select::concat::concat;
@@ -13,8 +13,8 @@ use crate::column;
 use crate::leaf::{EncodeOptions, encode};
 use crate::limits::MAX_COLUMN_BYTES;
 
-/// Writes the rows of a run, which come in order, as leaves. Its pages are leaks until the run is published, and for ever if
-/// the writer is dropped or fails.
+/// Writes rows, which come in order, as the leaves of a run. Its pages are leaks until the run is
+/// published, and stay leaks if the writer is dropped or fails.
 #[derive(Debug)]
 pub struct ColumnRunWriter<'s, S: PageStore + 's> {
     store: &'s S,
@@ -23,7 +23,7 @@ pub struct ColumnRunWriter<'s, S: PageStore + 's> {
     /// The first page, and its generation.
     name: Option<(PageId, u64)>,
     leaves: Vec<LeafEntry>,
-    /// Rows that wait until there are enough for a leaf.
+    /// Rows buffered until they fill a leaf.
     waiting: Vec<Vec<ArrayRef>>,
     waiting_rows: usize,
     waiting_bytes: usize,
@@ -52,14 +52,14 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         })
     }
 
-    /// Begins to write the leaves of a run anew, some of which may be kept.
+    /// Begins to rewrite a run, some of whose leaves may be kept.
     pub(super) fn of_run(store: &'s S, kind: ColumnRuns, run: &Run) -> Result<Self> {
         let mut writer = Self::new(store, kind)?;
         writer.name = Some((run.first_page, run.generation));
         Ok(writer)
     }
 
-    /// Adds a leaf that was written already, behind all rows.
+    /// Appends a leaf that is already written.
     pub(super) fn keep(&mut self, leaf: LeafEntry) -> Result<()> {
         self.write_waiting()?;
         self.last = Some(leaf.last);
@@ -67,17 +67,18 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         Ok(())
     }
 
-    /// Rows added so far.
+    /// Returns the number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Adds rows behind all others: the table's columns, then the sequence numbers. The arrays are shared and not copied
-    /// until a leaf is made of them.
+    /// Appends rows: the table's columns, then the sequence numbers. The arrays are shared, and
+    /// copied only when a leaf is made of them.
     ///
     /// # Errors
     ///
-    /// The rows are not in order, or not those of the table; one does not fit in a page; the store failed.
+    /// The rows are out of order or do not have the table's columns; a row does not fit in a page;
+    /// the store failed.
     pub fn push(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
         if rows == 0 {
@@ -107,7 +108,7 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         self.waiting.push(columns);
     }
 
-    /// Ends the run; `None` if it has no rows.
+    /// Ends the run; returns `None` if it has no rows.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         Ok(describe(id, first_page, generation, &self.leaves))
     }
 
-    /// Writes the rows that wait, however few they are.
+    /// Writes the buffered rows, however few.
     fn write_waiting(&mut self) -> Result<()> {
         if self.waiting_rows > 0 {
             let (columns, rows) = self.take_waiting()?;
@@ -149,7 +150,7 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         Ok(())
     }
 
-    /// All rows that wait, as one set of columns, and how many they are.
+    /// Takes the buffered rows as one set of columns, and their number.
     fn take_waiting(&mut self) -> Result<(Vec<ArrayRef>, usize)> {
         let mut waiting = std::mem::take(&mut self.waiting);
         let rows = std::mem::take(&mut self.waiting_rows);
@@ -165,7 +166,7 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
         Ok((columns, rows))
     }
 
-    /// Writes rows as a leaf, or as several if a page has not room for one.
+    /// Writes rows as a leaf, or as several if one does not fit in a page.
     fn write_leaf(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let rows = columns[0].len();
         let limit = self.store.payload_max() - HEADER_BYTES;
@@ -216,7 +217,7 @@ impl<'s, S: PageStore> ColumnRunWriter<'s, S> {
     }
 }
 
-/// Bytes that columns have, not compressed.
+/// Returns the uncompressed bytes of columns.
 fn bytes_of(columns: &[ArrayRef]) -> usize {
     columns.iter().map(|column| column::content_bytes(column)).sum()
 }

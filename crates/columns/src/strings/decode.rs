@@ -1,4 +1,4 @@
-//! Reading a chunk of byte strings.
+//! Reads a chunk of byte strings.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use crate::ints::Ints;
 use crate::limits::{MAX_COLUMN_BYTES, MAX_ROWS};
 use crate::wire::Bytes;
 
-/// A chunk of byte strings, parsed.
+/// A parsed chunk of byte strings.
 #[derive(Clone, Debug)]
 pub(crate) enum Strings<'a> {
     List(List<'a>),
     Dictionary { entries: List<'a>, indices: Ints<'a> },
 }
 
-/// Strings one after another.
+/// Concatenated strings.
 #[derive(Clone, Debug)]
 pub(crate) struct List<'a> {
     count: usize,
@@ -26,14 +26,14 @@ pub(crate) struct List<'a> {
     bytes: &'a [u8],
 }
 
-/// The lengths of symbols, and their bytes one after another.
+/// The lengths of symbols, and their concatenated bytes.
 #[derive(Clone, Copy, Debug)]
 struct Symbols<'a> {
     lengths: &'a [u8],
     bytes: &'a [u8],
 }
 
-/// Strings decoded, in the form of Arrow's arrays: string *i* lies between offsets *i* and *i* + 1.
+/// Decoded strings in Arrow's form: string *i* lies between offsets *i* and *i* + 1.
 #[derive(Debug)]
 pub(crate) struct StringsDecoded {
     pub(crate) offsets: Vec<i32>,
@@ -41,7 +41,7 @@ pub(crate) struct StringsDecoded {
 }
 
 impl<'a> Strings<'a> {
-    /// Parses a chunk of `count` strings, which takes all of `bytes`.
+    /// Parses a chunk of `count` strings that takes all of `bytes`.
     pub(crate) fn parse(count: usize, bytes: &'a [u8]) -> Result<Self> {
         if bytes.first() != Some(&DICTIONARY) {
             return List::parse(count, bytes).map(Self::List);
@@ -58,7 +58,7 @@ impl<'a> Strings<'a> {
         })
     }
 
-    /// The strings of `rows`, which must lie within the chunk.
+    /// Returns the strings of `rows`, which must lie within the chunk.
     pub(crate) fn decode(&self, rows: Range<usize>) -> Result<StringsDecoded> {
         match self {
             Self::List(list) => list.decode(rows),
@@ -72,7 +72,7 @@ impl<'a> Strings<'a> {
         }
     }
 
-    /// The string of one row, which must lie within the chunk.
+    /// Returns the string of one row, which must lie within the chunk.
     pub(crate) fn get(&self, row: usize) -> Result<Vec<u8>> {
         match self {
             Self::List(list) => list.get(row),
@@ -121,7 +121,7 @@ impl<'a> List<'a> {
         })
     }
 
-    /// Where the stored form of `row` starts, of which there may be one more than rows.
+    /// Returns the offset of a row's stored form; `row` may be the number of rows, for the end.
     fn start(&self, row: usize) -> Result<usize> {
         let within = usize::try_from(self.lengths.sum_in_block(row)?).or(damaged("a length is negative"))?;
         Ok(self.start_of_block(row)?.saturating_add(within))
@@ -156,7 +156,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The string at an index of a dictionary.
+    /// Returns the dictionary string at an index.
     fn entry(&self, index: i64) -> Result<Vec<u8>> {
         let index = usize::try_from(index).ok().filter(|index| *index < self.count);
         self.get(index.ok_or(Error::Damaged {
@@ -164,7 +164,7 @@ impl<'a> List<'a> {
         })?)
     }
 
-    /// The strings at indices of a dictionary, each found by itself.
+    /// Returns the dictionary strings at indices, each looked up separately.
     fn get_each(&self, indices: &[i64]) -> Result<StringsDecoded> {
         let mut decoded = StringsDecoded {
             offsets: Vec::with_capacity(indices.len() + 1),
@@ -246,7 +246,7 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// Symbols by their codes; those that do not exist have a length of 0.
+/// Symbols by code; unused codes have length 0.
 struct Table {
     symbols: [[u8; 8]; 256],
     lengths: [u8; 256],
@@ -255,7 +255,7 @@ struct Table {
 impl Table {
     fn decode(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let mut at = out.len();
-        // Each code writes eight bytes, of which the next one overwrites what was too much.
+        // Each code writes eight bytes; the next code overwrites the excess.
         out.resize(at + stored.len() * 8, 0);
         let mut codes = stored.iter();
         while let Some(code) = codes.next() {
@@ -279,11 +279,11 @@ impl Table {
     }
 }
 
-/// Bytes copied at a time where all entries of a dictionary are short.
+/// Bytes copied at a time if all entries of a dictionary are short.
 const SHORT: usize = 16;
 
 impl StringsDecoded {
-    /// The strings at `indices`, one after another.
+    /// Returns the strings at `indices`.
     fn take(&self, indices: &[i64]) -> Result<Self> {
         let entries = self.offsets.len() - 1;
         if !indices
@@ -330,7 +330,7 @@ impl StringsDecoded {
     }
 }
 
-/// A length as Arrow's offset, unless it is beyond what a column may have.
+/// Converts a length to Arrow's offset, unless it exceeds a column's limit.
 fn offset(length: usize) -> Result<i32> {
     match i32::try_from(length) {
         // Nulls may repeat short values.

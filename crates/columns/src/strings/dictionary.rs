@@ -1,7 +1,7 @@
 //! The distinct strings of a column, when there are few of them.
 
-/// The distinct strings in order of first occurrence and, for each string, the index of it; or none if more than half of
-/// the strings, or more than 32,768, are distinct.
+/// Returns the distinct strings in order of first occurrence and the index of each string; `None`
+/// if more than half of the strings, or more than 32,768, are distinct.
 pub(super) fn distinct<'a>(strings: &[&'a [u8]]) -> Option<(Vec<&'a [u8]>, Vec<i64>)> {
     let entries_max = (strings.len() / 2).clamp(1, 1 << 15);
     let mut table = vec![u16::MAX; (4 * entries_max).next_power_of_two()];
@@ -28,7 +28,7 @@ pub(super) fn distinct<'a>(strings: &[&'a [u8]]) -> Option<(Vec<&'a [u8]>, Vec<i
     Some((entries.into_iter().map(|(_, entry)| entry).collect(), indices))
 }
 
-/// Whether few enough of a sample of `strings` are distinct for a dictionary to be worth trying.
+/// Returns whether a sample of `strings` has few enough distinct strings to try a dictionary.
 pub(super) fn looks_few(strings: &[&[u8]]) -> bool {
     let step = strings.len().div_ceil(256).max(1);
     let mut sample: Vec<u64> = strings.iter().step_by(step).map(|string| hash(string)).collect();

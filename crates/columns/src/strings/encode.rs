@@ -1,4 +1,4 @@
-//! Writing a chunk of byte strings.
+//! Writes a chunk of byte strings.
 
 use fsst::Compressor;
 
@@ -7,7 +7,7 @@ use crate::bits::BLOCK;
 use crate::ints::{Access, encode as encode_ints};
 use crate::wire::{as_u32, as_u64, put_counted, put_length};
 
-/// Fewer bytes than this are not worth a table of symbols.
+/// Fewer bytes than this are not worth a symbol table.
 const SYMBOLS_FROM_BYTES: usize = 2048;
 
 /// Appends a chunk of `strings`.
@@ -30,7 +30,7 @@ pub(crate) fn encode(strings: &[&[u8]], out: &mut Vec<u8>) {
 fn encode_listed(strings: &[&[u8]], out: &mut Vec<u8>) {
     let total: usize = strings.iter().map(|string| string.len()).sum();
     if total >= SYMBOLS_FROM_BYTES {
-        // Training reads a sample; copying all slices to hand them over would cost more than it.
+        // Training reads a sample; passing all slices would cost more than the training.
         let step = strings.len().div_ceil(4096);
         let compressor = Compressor::train(&strings.iter().step_by(step).copied().collect());
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ fn encode_listed(strings: &[&[u8]], out: &mut Vec<u8>) {
     put_list(&ends, &strings.concat(), out);
 }
 
-/// Appends the lengths of strings, where each block of them starts, and their bytes.
+/// Appends the lengths of strings, the offset of each block of them, and their bytes.
 fn put_list(ends: &[u64], bytes: &[u8], out: &mut Vec<u8>) {
     let mut start = 0;
     let lengths: Vec<i64> = ends

@@ -1,8 +1,8 @@
 //! Chunks of byte strings: text, binary, and numbers of more than 64 bits.
 //!
-//! A chunk is one of: the strings one after another; the same compressed by a table of up to 255 symbols of up to eight
-//! bytes (FSST: Boncz, Neumann and Leis, PVLDB 13, 2020), where one string is still read alone; or a dictionary of the
-//! distinct strings, which is such a chunk itself, with packed indices.
+//! A chunk is the concatenated strings; the same compressed by a table of up to 255 symbols of up
+//! to eight bytes (FSST: Boncz, Neumann and Leis, PVLDB 13, 2020), where one string can still be
+//! read alone; or a dictionary of the distinct strings, itself such a chunk, with packed indices.
 
 mod decode;
 mod dictionary;
@@ -15,5 +15,5 @@ const PLAIN: u8 = 0;
 const SYMBOLS: u8 = 1;
 const DICTIONARY: u8 = 2;
 
-/// In a compressed string, the next byte stands for itself.
+/// Escape code of a compressed string: the next byte is a literal.
 const ESCAPE: u8 = 255;

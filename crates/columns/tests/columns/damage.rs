@@ -1,4 +1,5 @@
-//! Damaged leaves: an error or other values, never a panic, never more memory than a leaf may take.
+//! Damaged leaves give an error or other values, but never panic, nor take more memory than a leaf
+//! may.
 
 use arrow_array::ArrayRef;
 use bedload_columns::{EncodeOptions, LeafDirectory, LeafReader, MAX_COLUMN_BYTES, encode};
@@ -48,7 +49,7 @@ fn damage_gives_errors_and_no_panic() {
         let mut damaged = bytes.clone();
         for _ in 0..=random.below(3) {
             let at = match random.below(3) {
-                // The headers of chunks stand near the front of each.
+                // The header of each chunk is near its front.
                 0 => random.below(damaged.len().min(120)),
                 _ => random.below(damaged.len()),
             };

@@ -1,4 +1,4 @@
-//! A leaf that was written once and has to stay readable: `tests/data/leaf.bcl`.
+//! A stored leaf that must stay readable: `tests/data/leaf.bcl`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn index(row: i64) -> usize {
     usize::try_from(row).unwrap()
 }
 
-/// One column for each way of packing.
+/// Returns one column for each packing.
 fn columns() -> Vec<ArrayRef> {
     let rows = || 0..ROWS;
     let some = |row: i64| row % 10 != 3;
@@ -89,7 +89,7 @@ fn columns() -> Vec<ArrayRef> {
                 .with_precision_and_scale(38, 0)
                 .unwrap(),
         ),
-        // Nulls alone.
+        // Only nulls.
         Arc::new(Int64Array::from(vec![None; 1100])),
     ]
 }

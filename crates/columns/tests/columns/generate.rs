@@ -1,4 +1,4 @@
-//! Columns of every type and of every shape that a codec is made for.
+//! Columns of every type and of every shape that a codec targets.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use proptest::prelude::*;
 
-/// A generator of numbers that needs nothing but a seed.
+/// A seeded random number generator.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// All types that leaves keep.
+/// Returns all supported types.
 pub(crate) fn types() -> Vec<DataType> {
     use DataType::*;
     use TimeUnit::*;
@@ -74,7 +74,7 @@ pub(crate) fn types() -> Vec<DataType> {
     types
 }
 
-/// How the values of a column follow one another.
+/// The distribution of a column's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     Constant,
@@ -126,7 +126,7 @@ fn integers(shape: Shape, rows: usize, random: &mut Random) -> Vec<i64> {
         .collect()
 }
 
-/// A column of `rows` rows, of which about one in `null_every` is null; 0 for none.
+/// Returns a column of `rows` rows, about one in `null_every` of them null; 0 for none.
 pub(crate) fn column(
     data_type: &DataType,
     shape: Shape,
@@ -203,7 +203,7 @@ pub(crate) fn column(
             arrow_cast::cast(&text, data_type).unwrap()
         }
         other => {
-            // What does not fit becomes null.
+            // Values out of range become null.
             let integers = Int64Array::new(integers.into(), nulls);
             let narrow = |through: &DataType| arrow_cast::cast(&arrow_cast::cast(&integers, through)?, other);
             arrow_cast::cast(&integers, other)
@@ -213,13 +213,13 @@ pub(crate) fn column(
     }
 }
 
-/// The same values by way of dictionary keys.
+/// Returns the same values as a dictionary array.
 pub(crate) fn keyed(values: &dyn Array) -> ArrayRef {
     let keys = PrimitiveArray::<Int32Type>::from_iter_values((0..i32::try_from(values.len()).unwrap()).rev());
     Arc::new(DictionaryArray::new(keys, values.slice(0, values.len())))
 }
 
-/// Any column: a few rows or some blocks of them, a slice of a longer one.
+/// Generates any column: a few rows or some blocks, sliced from a longer one.
 pub(crate) fn any_column() -> impl Strategy<Value = ArrayRef> {
     let rows = prop_oneof![Just(0), Just(1), 2..40usize, 1000..1050usize, 40..4000usize];
     let nulls = prop_oneof![Just(0), Just(1), Just(2), Just(50)];

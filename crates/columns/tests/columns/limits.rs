@@ -1,4 +1,4 @@
-//! What a leaf refuses, and what it costs.
+//! Limits and sizes of leaves.
 
 use std::sync::Arc;
 

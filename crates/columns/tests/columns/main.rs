@@ -1,4 +1,4 @@
-//! Tests of leaves from outside: what comes back, what zone maps rule out, what damage does.
+//! Tests of the public interface of leaves: round trips, zone maps, damage.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! What is encoded comes back: all of it, each range of rows, each value.
+//! Encoded columns decode to the same values: in full, by range, and one by one.
 
 use arrow_array::{Array, ArrayRef};
 use bedload_columns::{EncodeOptions, LeafReader, Value, encode};
@@ -13,7 +13,7 @@ fn open(columns: &[ArrayRef]) -> LeafReader<Vec<u8>> {
     reader
 }
 
-/// The bits of a value, for NaN is not equal to itself.
+/// The bits of a value, as NaN is not equal to itself.
 fn bits(value: &Value) -> String {
     match value {
         Value::Float16(float) => format!("{:x}", float.to_bits()),
@@ -23,7 +23,7 @@ fn bits(value: &Value) -> String {
     }
 }
 
-/// What `value_at` should give: the bound of a leaf of that row alone.
+/// Returns the expected result of `value_at`: the bound of a leaf of that row alone.
 fn expected_value(array: &dyn Array, row: usize) -> Value {
     let mut options = EncodeOptions::default();
     options.bound_bytes = usize::MAX;

@@ -1,4 +1,4 @@
-//! Runs of columns in a Bε-tree, against a sorted list.
+//! Compares runs of columns in a Bε-tree with a sorted list.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn options() -> BeTreeOptions {
         .stage_runs(3)
 }
 
-/// A value, the time, a text, and the sequence number.
+/// Returns a value, the time, a text, and the sequence number of each row.
 fn columns(places: &[Place]) -> Vec<ArrayRef> {
     let value = |place: &Place| (!place.sequence.is_multiple_of(7)).then(|| place.time * 3);
     let text = |place: &Place| format!("row {}", place.sequence);
@@ -51,7 +51,7 @@ fn publish(tree: &Tree<'_>, places: &[Place]) {
     let mut runs = Vec::new();
     for part in places.chunks(100) {
         let mut writer = ColumnRunWriter::new(*tree.store(), kind()).expect("begun");
-        // In pieces that are no leaves.
+        // In pieces unrelated to leaves.
         for piece in part.chunks(11) {
             writer.push(columns(piece)).expect("in order");
         }
@@ -60,7 +60,7 @@ fn publish(tree: &Tree<'_>, places: &[Place]) {
     tree.sealed(runs).publish().expect("published");
 }
 
-/// All rows, by their places, as one reads them: interval after interval.
+/// Reads all rows by position, interval by interval, as a reader does.
 fn read_all(tree: &Tree<'_>) -> BTreeMap<(i64, u64), Option<i64>> {
     let mut rows = BTreeMap::new();
     let mut target = LeafTarget::First;
@@ -107,7 +107,8 @@ fn check(tree: &Tree<'_>, expected: &BTreeMap<(i64, u64), Option<i64>>) {
     assert!(read_all(tree) == *expected);
 }
 
-/// Removes a range of times, but for rows from a sequence number on; the number of rows that are gone.
+/// Removes a range of times, except rows with a sequence number of at least `before`; returns the
+/// number removed.
 fn remove(tree: &Tree<'_>, times: std::ops::RangeInclusive<i64>, before: u64) -> u64 {
     let mut removed = 0;
     let is_gone = |place: Place| times.contains(&place.time) && place.sequence < before;
@@ -178,7 +179,7 @@ fn schedule(seed: u64, rounds: u64, late: usize) -> MaintenanceWork {
         }
     }
     check(&tree, &expected);
-    // Nothing is left that the tree does not name.
+    // No page is left that the tree does not name.
     pages.reclaim().expect("reclaimed");
     let owned = tree.verify().expect("verified").pages.len();
     assert_eq!(pages.live_pages(), owned);
@@ -264,7 +265,7 @@ fn damage_is_told() {
 
     let leaf: PageId = index.leaves()[1].page;
     let bytes = pages.read(leaf).expect("a page").to_vec();
-    // A leaf of so many bytes is behind a header of 80.
+    // The leaf of this length follows a header of 80 bytes.
     let end = 80 + u32::from_le_bytes([bytes[72], bytes[73], bytes[74], bytes[75]]) as usize;
     let mut of_no_bytes = bytes[..80].to_vec();
     of_no_bytes[72..].fill(0);
@@ -283,7 +284,7 @@ fn damage_is_told() {
         let reserved = writer.reserve().expect("a page");
         let id = reserved.id;
         writer.write(reserved, &changed).expect("written");
-        // Whatever is read of it: an error, or rows, and no panic.
+        // A read returns an error or rows, and does not panic.
         if let Ok(leaf) = RunLeaf::open(id, pages.read(id).expect("a page")) {
             for column in 0..leaf.columns() {
                 let _ = leaf.decode(column, 0..leaf.rows());

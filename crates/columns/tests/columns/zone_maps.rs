@@ -1,4 +1,4 @@
-//! Zone maps against Arrow's kernels: a leaf that has a matching row is never ruled out.
+//! Compares zone maps with Arrow's kernels: a leaf with a matching row is never excluded.
 
 use arrow_array::{Array, ArrayRef, Datum, Scalar};
 use arrow_ord::cmp;

@@ -1,3 +1,3 @@
-//! The contract of page stores, over those in memory.
+//! The contract tests of the in-memory page stores.
 
 mod page_stores;

@@ -1,4 +1,4 @@
-//! The rules of page stores, on every store of this crate.
+//! The rules of page stores, checked on every store of this crate.
 
 use bedload_pages::contract::check_page_store;
 use bedload_pages::{Batch, Fault, FaultyPages, HeapPages, MimicPages, PageStore};

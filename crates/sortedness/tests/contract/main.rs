@@ -1,3 +1,3 @@
-//! Estimates beside exact measures.
+//! Compares estimates with exact measures.
 
 mod sortedness;

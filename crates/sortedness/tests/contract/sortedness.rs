@@ -1,4 +1,4 @@
-//! What an estimator says of keys as they arrive, beside what is exact.
+//! Compares an estimator's values with the exact measures.
 
 use bedload_sortedness::{Estimate, Estimator, SavedOrder, Sortedness};
 use bedload_testkit::workload::{arrivals, scrambled};
@@ -17,7 +17,7 @@ fn estimates_keep_to_their_stated_error() {
                 restored = Estimator::restore(&saved).expect("as it was saved");
                 assert_eq!(restored.save(), saved);
             }
-            // Keys ahead of their time are under way.
+            // Keys ahead of their time.
             if number % 6_007 == 6_000 {
                 check_under_way(&ranks[..=number], &order);
             }

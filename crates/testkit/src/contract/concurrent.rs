@@ -1,4 +1,4 @@
-//! The suite for many threads.
+//! The concurrent suite.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,7 +16,7 @@ use crate::workload::scattered;
 
 type Outcome = Result<(), String>;
 
-/// Runs `work` on every thread number at once; the first thing that went wrong, if any did.
+/// Runs `work` with each thread number concurrently; returns the first failure, if any.
 fn on_threads(threads: usize, work: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     let start = Barrier::new(threads);
     thread::scope(|scope| {
@@ -47,7 +47,8 @@ fn report(plan: Plan, outcome: Outcome) {
     }
 }
 
-/// A value that names its key, so that an answer that mixes two entries is seen; `version` fits in 16 bits.
+/// Returns a value that identifies its key, so that a mix of two entries is detected; `version`
+/// fits in 16 bits.
 fn value_of(rank: u64, version: u64) -> u64 {
     (scattered(rank) & !0xffff) | (version & 0xffff)
 }
@@ -56,9 +57,9 @@ fn belongs_to(rank: u64, value: u64) -> bool {
     value >> 16 == scattered(rank) >> 16
 }
 
-/// Threads write interleaved but disjoint keys; each compares every answer with an oracle of its own keys, and
-/// finds its own keys, as they should be, in ranges over everyone's. At the end the index holds what all the
-/// oracles hold.
+/// Threads write interleaved but disjoint keys. Each compares every answer with an oracle of its
+/// own keys, and checks its own keys in ranges over all keys. At the end the index holds the union
+/// of the oracles.
 ///
 /// # Panics
 ///
@@ -164,8 +165,8 @@ fn disjoint_writer<I: ConcurrentIndex>(
     Ok(())
 }
 
-/// The writer's own entries in a range over everyone's, and what its oracle says of the stretch that the range
-/// covered before it reached its limit.
+/// Returns the writer's own entries in a range over all keys, and its oracle's entries in the part
+/// of the range that was read before the limit.
 fn own_range<I: ConcurrentIndex>(
     index: &I,
     oracle: &mut Oracle,
@@ -260,8 +261,8 @@ fn same_entries<I: ConcurrentIndex>(
     Ok(())
 }
 
-/// Threads draw ascending keys from one counter and insert them, as time series do: everyone writes at the right
-/// end. Each finds its own keys again at once. At the end every key is there, in order.
+/// Threads draw ascending keys from one counter and insert them, as time series do: all write at
+/// the right edge. Each looks its own keys up at once. At the end every key is there, in order.
 ///
 /// # Panics
 ///
@@ -318,7 +319,7 @@ pub fn check_ascending_writers<I: ConcurrentIndex>(make: impl Fn() -> I, threads
     report(plan, outcome);
 }
 
-/// Readers walk over ranges in which half the keys stay and the other half come and go (law 5).
+/// Readers scan ranges in which half the keys stay and the other half come and go (law 5).
 ///
 /// # Panics
 ///
@@ -368,11 +369,11 @@ pub fn check_ranges_over_writers<I: ConcurrentIndex>(
     report(plan, outcome);
 }
 
-/// The fewest keys that never leave, and the fewest ranges a reader reads.
+/// The fewest keys that always stay, and the fewest ranges that a reader reads.
 const STABLE_MIN: u64 = if cfg!(miri) { 24 } else { 100 };
 const ROUNDS_MIN: usize = if cfg!(miri) { 3 } else { 20 };
 
-/// Ranks from `base`: the even ones are always there, the odd ones come and go.
+/// Ranks from `base`: the even ones always stay, the odd ones come and go.
 #[derive(Debug, Clone, Copy)]
 struct Field {
     base: u64,
@@ -382,7 +383,7 @@ struct Field {
 impl Field {
     fn write<I: ConcurrentIndex>(self, index: &I, rng: &mut Rng, version: u64) {
         let keys = index.keys();
-        // Most writes crowd into one stretch that wanders, so that nodes there fill, split and empty.
+        // Most writes fall in a moving hot spot, so that its nodes fill, split and empty.
         let wander = (version / 64 * 16) % self.stable;
         let number = if rng.percent(80.0) {
             (wander + rng.below(64)) % self.stable
@@ -446,8 +447,8 @@ impl Field {
     }
 }
 
-/// Threads insert, look up and remove few keys among many others, which come and go around them; the recorded
-/// history of the few must be linearizable.
+/// Threads insert, look up and remove a few keys while many others around them come and go; the
+/// recorded history of the few must be linearizable.
 ///
 /// # Panics
 ///
@@ -491,7 +492,7 @@ pub fn check_histories<I: ConcurrentIndex>(make: impl Fn() -> I, threads: usize,
 const HISTORY_GAP: u64 = 64;
 const HISTORY_KEYS: u64 = 6;
 
-/// One recorded operation on one of a few keys, or an unrecorded one between them.
+/// Runs one recorded operation on one of a few keys, or an unrecorded one between them.
 fn act<I: ConcurrentIndex>(index: &I, recorder: &mut Recorder<'_>, rng: &mut Rng, number: u64) {
     let keys = index.keys();
     let base = keys.rank_max() / 2;

@@ -1,20 +1,20 @@
-//! A broken contract, and how to see it again.
+//! A violation of the contract, and how to reproduce it.
 
 use std::fmt;
 
-/// The contract was broken.
+/// A violation of the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The seed that shows it.
+    /// The seed that reproduces it.
     pub seed: u64,
-    /// Operations to ask for so that the run takes the same course.
+    /// The number of operations to request so that the run repeats.
     pub operations: usize,
-    /// What happened, and what should have.
+    /// The actual and the expected behaviour.
     pub what: String,
 }
 
 impl Failure {
-    /// Panics with [`Display`](fmt::Display) of this failure.
+    /// Panics with the [`Display`](fmt::Display) form of this failure.
     ///
     /// # Panics
     ///

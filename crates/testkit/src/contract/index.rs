@@ -1,4 +1,4 @@
-//! What an index shows to the contract suite.
+//! The interface of an index to the contract suite.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use super::Keys;
 /// The keys of an index under test.
 pub type Key<I> = <<I as OrderedIndex>::Keys as Keys>::Key;
 
-/// Which end a range starts from.
+/// The direction of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Ascending.
@@ -18,14 +18,14 @@ pub enum Direction {
     Backward,
 }
 
-/// What `remove` said about the key.
+/// The answer of `remove`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
-    /// The index removes blindly and cannot tell.
+    /// The index removes blindly and does not know.
     Blind,
-    /// There was no such key.
+    /// The key was absent.
     Absent,
-    /// The key was there with this value.
+    /// The key was present with this value.
     Value(u64),
 }
 
@@ -35,43 +35,43 @@ impl From<Option<u64>> for Removed {
     }
 }
 
-/// An ordered index from keys to `u64`, driven by one thread. Adapters of indexes whose rows are something else
-/// encode the value in the row.
+/// An ordered index from keys to `u64`, driven by one thread. An adapter of an index with other
+/// rows encodes the value in the row.
 pub trait OrderedIndex {
-    /// Where its keys come from.
+    /// The source of its keys.
     type Keys: Keys;
-    /// Why an operation failed; any failure breaks the contract.
+    /// The error of an operation; any error breaks the contract.
     type Error: Debug;
 
-    /// Its keys.
+    /// Returns the source of its keys.
     fn keys(&self) -> &Self::Keys;
 
-    /// Puts `value` in place for `key`.
+    /// Sets the value of `key`.
     ///
     /// # Errors
     ///
-    /// Whatever the index fails with.
+    /// Any error of the index.
     fn insert(&mut self, key: &Key<Self>, value: u64) -> Result<(), Self::Error>;
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
     ///
-    /// Whatever the index fails with.
+    /// Any error of the index.
     fn get(&mut self, key: &Key<Self>) -> Result<Option<u64>, Self::Error>;
 
     /// Removes `key`.
     ///
     /// # Errors
     ///
-    /// Whatever the index fails with.
+    /// Any error of the index.
     fn remove(&mut self, key: &Key<Self>) -> Result<Removed, Self::Error>;
 
-    /// At most `limit` entries between the bounds, from the end that `direction` names.
+    /// Returns at most `limit` entries between the bounds, in `direction`.
     ///
     /// # Errors
     ///
-    /// Whatever the index fails with.
+    /// Any error of the index.
     fn range(
         &mut self,
         bounds: (Bound<Key<Self>>, Bound<Key<Self>>),
@@ -79,46 +79,46 @@ pub trait OrderedIndex {
         limit: usize,
     ) -> Result<Vec<(Key<Self>, u64)>, Self::Error>;
 
-    /// The least entry.
+    /// Returns the least entry.
     ///
     /// # Errors
     ///
-    /// Whatever the index fails with.
+    /// Any error of the index.
     fn first(&mut self) -> Result<Option<(Key<Self>, u64)>, Self::Error>;
 
-    /// The greatest entry.
+    /// Returns the greatest entry.
     ///
     /// # Errors
     ///
-    /// Whatever the index fails with.
+    /// Any error of the index.
     fn last(&mut self) -> Result<Option<(Key<Self>, u64)>, Self::Error>;
 
     /// Checks the index's own invariants: fences, order, counts, reachability.
     ///
     /// # Errors
     ///
-    /// The invariant that is broken, and where.
+    /// Describes the broken invariant and its location.
     fn check_structure(&mut self) -> Result<(), String>;
 }
 
-/// An ordered index from keys to `u64` that many threads use at once.
+/// An ordered index from keys to `u64` for concurrent use.
 pub trait ConcurrentIndex: Sync {
-    /// Where its keys come from.
+    /// The source of its keys.
     type Keys: Keys;
 
-    /// Its keys.
+    /// Returns the source of its keys.
     fn keys(&self) -> &Self::Keys;
 
-    /// Puts `value` in place for `key`.
+    /// Sets the value of `key`.
     fn insert(&self, key: &<Self::Keys as Keys>::Key, value: u64);
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     fn get(&self, key: &<Self::Keys as Keys>::Key) -> Option<u64>;
 
     /// Removes `key`.
     fn remove(&self, key: &<Self::Keys as Keys>::Key) -> Removed;
 
-    /// At most `limit` entries between the bounds, from the end that `direction` names.
+    /// Returns at most `limit` entries between the bounds, in `direction`.
     #[expect(clippy::type_complexity, reason = "the entries of a range")]
     fn range(
         &self,
@@ -127,17 +127,17 @@ pub trait ConcurrentIndex: Sync {
         limit: usize,
     ) -> Vec<(<Self::Keys as Keys>::Key, u64)>;
 
-    /// The least entry.
+    /// Returns the least entry.
     fn first(&self) -> Option<(<Self::Keys as Keys>::Key, u64)>;
 
-    /// The greatest entry.
+    /// Returns the greatest entry.
     fn last(&self) -> Option<(<Self::Keys as Keys>::Key, u64)>;
 
-    /// Checks the index's own invariants. Called while no operation is under way.
+    /// Checks the index's own invariants. Called while no operation is in progress.
     ///
     /// # Errors
     ///
-    /// The invariant that is broken, and where.
+    /// Describes the broken invariant and its location.
     fn check_structure(&self) -> Result<(), String>;
 }
 

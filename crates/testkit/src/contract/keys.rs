@@ -1,18 +1,18 @@
-//! Where the keys of a test come from.
+//! Sources of test keys.
 
 use std::fmt::Debug;
 
-/// Names keys by their rank, so that one suite and one oracle serve keys of every type and order.
+/// Maps ranks to keys, so that one suite and one oracle serve keys of every type and order.
 ///
 /// # Laws
 ///
-/// 1. `key(a, _)` lies below `key(b, _)` in the index's order exactly if `a < b`.
+/// 1. `key(a, _)` is less than `key(b, _)` in the index's order exactly if `a < b`.
 /// 2. `rank(&key(a, s)) == Some(a)` for every spelling `s`.
 ///
-/// An index that keeps several entries of one key, told apart by a tie, has (key, tie) as `Key`: neighbouring
-/// ranks then share a key and differ in the tie.
+/// An index that keeps several entries of one key, distinguished by a tie, has (key, tie) as `Key`:
+/// neighbouring ranks then share a key and differ in the tie.
 pub trait Keys: Clone + Send + Sync {
-    /// A key, or what makes an entry unique.
+    /// A key, or whatever makes an entry unique.
     type Key: Clone + Debug + Send + Sync;
 
     /// The greatest rank; at least 2¹⁶.
@@ -20,11 +20,12 @@ pub trait Keys: Clone + Send + Sync {
         u64::MAX
     }
 
-    /// The key of a rank, at most [`rank_max`](Self::rank_max). Where unequal bytes are equal keys, different
-    /// spellings should give different bytes; elsewhere the spelling means nothing.
+    /// Returns the key of a rank, at most [`rank_max`](Self::rank_max). If different bytes can be
+    /// equal keys, different spellings should give different bytes; otherwise the spelling is
+    /// ignored.
     fn key(&self, rank: u64, spelling: u64) -> Self::Key;
 
-    /// The rank of a key; `None` if it is the key of no rank.
+    /// Returns the rank of a key; `None` if no rank has the key.
     fn rank(&self, key: &Self::Key) -> Option<u64>;
 }
 
@@ -62,8 +63,9 @@ impl Keys for I64Keys {
     }
 }
 
-/// Byte strings of `N` ≥ 4 bytes in the order of `memcmp`. From 9 bytes on, neighbouring ranks differ only in the
-/// last four bytes: those below 2³² share all the others. Rank 0 is all zeros and the greatest rank all ones.
+/// Byte strings of `N` ≥ 4 bytes in the order of `memcmp`. For `N` ≥ 9, neighbouring ranks differ
+/// only in the last four bytes: ranks below 2³² share all other bytes. Rank 0 is all zeros and the
+/// greatest rank all ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ByteKeys<const N: usize>;
 

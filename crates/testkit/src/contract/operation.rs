@@ -8,50 +8,50 @@ use super::Direction;
 use crate::Rng;
 use crate::workload::{NearlySorted, scattered};
 
-/// One operation, its keys named by rank.
+/// One operation, with keys given by rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     missing_docs,
     reason = "the fields are the arguments of the operation of the same name"
 )]
 pub enum Operation {
-    /// Put a value in place.
+    /// Set a value.
     Insert { rank: u64, spelling: u64, value: u64 },
     /// Look a key up.
     Get { rank: u64, spelling: u64 },
     /// Remove a key.
     Remove { rank: u64, spelling: u64 },
-    /// Walk over a range.
+    /// Read a range.
     Range {
         lower: Bound<u64>,
         upper: Bound<u64>,
         direction: Direction,
         limit: usize,
     },
-    /// The least entry.
+    /// Read the least entry.
     First,
-    /// The greatest entry.
+    /// Read the greatest entry.
     Last,
 }
 
-/// Where a sequence's keys lie.
+/// The distribution of a sequence's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// A thousand ranks, so that most inserts replace.
+    /// A thousand ranks, so that most inserts replace a value.
     Dense,
-    /// Anywhere.
+    /// Uniform.
     Sparse,
-    /// Each a little above the last.
+    /// Each a little above the previous one.
     Ascending,
-    /// Each a little below the last.
+    /// Each a little below the previous one.
     Descending,
-    /// Ascending but for a tenth, which is up to a twentieth out of place.
+    /// Ascending, except a tenth that are displaced by up to a twentieth.
     NearlySorted,
-    /// Around a few places that move.
+    /// Around a few moving ranks.
     HotSpots,
     /// The least, the greatest, and the middle ranks.
     Extremes,
-    /// Another of these every few hundred operations, over the same index.
+    /// A different profile every few hundred operations, over the same index.
     Shifting,
 }
 
@@ -69,7 +69,7 @@ impl Profile {
     ];
 }
 
-/// Fewer under Miri, which takes seconds to generate so many.
+/// Smaller under Miri, which would take seconds to generate the sequence.
 const NEARLY_SORTED_LEN: usize = if cfg!(miri) { 64 } else { 4096 };
 const KNOWN_MAX: usize = 1 << 16;
 
@@ -88,7 +88,7 @@ pub(super) struct Operations {
     nearly_sorted: Vec<u64>,
     drawn: u64,
     hot_spots: [u64; 4],
-    /// Ranks inserted and not chosen for removal since: what lookups and bounds are drawn from.
+    /// Ranks inserted and not removed since; lookups and bounds are drawn from them.
     known: Vec<u64>,
 }
 
@@ -184,7 +184,7 @@ impl Operations {
         }
     }
 
-    /// Mostly a rank that was inserted, or one beside it.
+    /// Returns mostly an inserted rank, or a neighbour of one.
     fn rank_to_find(&mut self) -> u64 {
         if self.known.is_empty() || self.rng.percent(20.0) {
             return self.fresh_rank();
@@ -283,7 +283,8 @@ impl Operations {
     }
 }
 
-/// Operations over few ranks, so that short sequences already collide; they shrink towards small ranks.
+/// Generates operations over few ranks, so that short sequences already collide; they shrink
+/// towards small ranks.
 pub(super) fn strategy(rank_max: u64) -> impl Strategy<Value = Operation> {
     let rank = prop_oneof![4 => 0..48_u64, 1 => (0..8_u64).prop_map(move |x| rank_max - x)].boxed();
     let bound = prop_oneof![

@@ -1,11 +1,11 @@
-//! The index that is right by inspection.
+//! A trivially correct index.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::{Direction, Operation, Removed};
 
-/// An answer, its keys named by rank.
+/// An answer, with keys given by rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Done,
@@ -16,7 +16,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Whether an index that gives `self` keeps the contract where the oracle says `expected`.
+    /// Returns whether the answer `self` keeps the contract if the oracle's is `expected`.
     pub(super) fn agrees_with(&self, expected: &Self) -> bool {
         matches!(
             (self, expected),
@@ -78,7 +78,7 @@ impl Oracle {
     }
 }
 
-/// Whether no key can lie between the bounds: those on which `BTreeMap::range` panics, and those just empty.
+/// Returns whether the bounds are empty or inverted, as `BTreeMap::range` panics on some of these.
 fn is_empty(lower: Bound<u64>, upper: Bound<u64>) -> bool {
     match (lower, upper) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,

@@ -1,4 +1,4 @@
-//! The suite for one thread.
+//! The sequential suite.
 
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use super::operation::{self, Operations};
 use super::oracle::{Answer, Oracle};
 use super::{Direction, Failure, Keys, Operation, OrderedIndex, Profile};
 
-/// How long a run is and what it is drawn from.
+/// The length and seed of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// The same seed gives the same operations.
@@ -19,8 +19,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// This plan, or what the environment asks for: `BEDLOAD_TEST_SEED` and `BEDLOAD_TEST_OPERATIONS` replace seed
-    /// and operations, which is how a failure is reproduced and how a night is filled.
+    /// Returns this plan, with seed and operations replaced by `BEDLOAD_TEST_SEED` and
+    /// `BEDLOAD_TEST_OPERATIONS` if set, to reproduce a failure or to run for longer.
     #[must_use]
     pub fn or_environment(self) -> Self {
         fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -47,7 +47,7 @@ pub fn check<I: OrderedIndex>(make: impl FnMut() -> I, plan: Plan) {
     }
 }
 
-/// [`check`], without a look at the environment and without panicking.
+/// Like [`check`], but ignores the environment and returns a failure instead of panicking.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ pub fn try_check<I: OrderedIndex>(mut make: impl FnMut() -> I, plan: Plan) -> Re
 ///
 /// # Errors
 ///
-/// What was answered, and what should have been.
+/// The actual and the expected answer.
 pub fn replay<I: OrderedIndex>(mut index: I, operations: &[Operation]) -> Result<(), String> {
     let mut oracle = Oracle::default();
     for (number, operation) in operations.iter().enumerate() {
@@ -88,8 +88,8 @@ pub fn replay<I: OrderedIndex>(mut index: I, operations: &[Operation]) -> Result
     index.check_structure()
 }
 
-/// Tries `plan.operations` operations in generated sequences of up to 400; a failing sequence is shrunk before it
-/// is reported.
+/// Runs `plan.operations` operations in generated sequences of up to 400; a failing sequence is
+/// shrunk before it is reported.
 ///
 /// # Panics
 ///
@@ -204,7 +204,7 @@ pub(super) fn bounds<K: Keys>(
     )
 }
 
-/// The entries of a range by rank, for tests over any index.
+/// Returns the entries of a range by rank, for tests over any index.
 pub(super) fn ranked_range<K: Keys>(
     keys: &K,
     entries: &[(K::Key, u64)],

@@ -1,24 +1,25 @@
-//! The search for an explaining order.
+//! The search for a linearization.
 //!
-//! Stamps are walked in time. Between them the checker knows every *configuration* that explains what has
-//! returned so far: the register's value, and which of the operations under way have taken effect already. A
-//! return keeps the configurations in which its operation has taken effect, after letting operations under way
-//! take effect in every order that fits their answers ("just-in-time linearization": Lowe, "Testing for
-//! linearizability", 2017). There are at most (values × 2^threads) configurations, whatever the history's length.
+//! The checker visits stamps in order. Between them it knows every *configuration* that explains
+//! the returns so far: the register's value, and which pending operations have taken effect. At a
+//! return it lets pending operations take effect in every order that fits their answers, and keeps
+//! the configurations in which the returning operation has taken effect ("just-in-time
+//! linearization": Lowe, "Testing for linearizability", 2017). There are at most (values ×
+//! 2^threads) configurations, whatever the history's length.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use super::{Action, Event};
 
-/// No order explains the history of a key.
+/// The history of a key has no linearization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// The key.
     pub key: u64,
     /// The first operation, by return, that no order explains.
     pub at: Event,
-    /// The operations of the key that overlap it or came shortly before, by call.
+    /// The operations on the key that overlap it or came shortly before, by call.
     pub around: Vec<Event>,
 }
 
@@ -36,18 +37,18 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The operations shown before a violation.
+/// The number of operations shown before a violation.
 const AROUND: usize = 24;
 
-/// Checks the events of all threads together. Every key begins absent.
+/// Checks the events of all threads. Every key is absent at first.
 ///
 /// # Errors
 ///
-/// A key whose history no order explains.
+/// A key whose history has no linearization.
 ///
 /// # Panics
 ///
-/// If more than 64 operations on one key are under way at once.
+/// If more than 64 operations on one key are pending at once.
 pub fn check(events: &[Event]) -> Result<(), Violation> {
     let mut by_key: BTreeMap<u64, Vec<Event>> = BTreeMap::new();
     for event in events {
@@ -59,7 +60,7 @@ pub fn check(events: &[Event]) -> Result<(), Violation> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Configuration {
     value: Option<u64>,
-    /// The slots of operations under way that have taken effect.
+    /// The slots of pending operations that have taken effect.
     effected: u64,
 }
 
@@ -96,8 +97,8 @@ fn check_key(events: &[Event]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Every configuration reachable by effects of operations under way in which that of `slot` has taken effect; its
-/// slot is then free.
+/// Returns every configuration reachable by effects of pending operations in which the operation of
+/// `slot` has taken effect, with that slot freed.
 fn let_take_effect(
     from: &HashSet<Configuration>,
     under_way: &[Option<usize>; 64],
@@ -134,7 +135,7 @@ fn let_take_effect(
     kept
 }
 
-/// The register after `action`, if its answer fits the register before.
+/// Returns the register after `action`, if its answer fits the register's value.
 fn effect(action: Action, value: Option<u64>) -> Option<Option<u64>> {
     match action {
         Action::Insert(new) => Some(Some(new)),

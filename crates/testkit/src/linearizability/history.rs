@@ -1,17 +1,17 @@
-//! Histories: what each thread called, when, and what it was answered.
+//! Histories: the calls of each thread, their times, and their answers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was done to a key, and the answer.
+/// An operation on a key, and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Put a value in place.
+    /// Set a value.
     Insert(u64),
     /// Looked the key up and saw this.
     Get(Option<u64>),
-    /// Removed the key and learnt what was there.
+    /// Removed the key and returned its value.
     Remove(Option<u64>),
-    /// Removed the key and learnt nothing.
+    /// Removed the key without an answer.
     RemoveBlind,
 }
 
@@ -20,25 +20,25 @@ pub enum Action {
 pub struct Event {
     /// The thread that called.
     pub thread: usize,
-    /// The key it called for, by rank or any other number.
+    /// The key, as a rank or any other number.
     pub key: u64,
-    /// What it did and saw.
+    /// The operation and its answer.
     pub action: Action,
-    /// When it called.
+    /// The stamp of the call.
     pub invoked: u64,
-    /// When it was answered: after `invoked`.
+    /// The stamp of the return, after `invoked`.
     pub responded: u64,
 }
 
 /// Stamps the calls and returns of all threads of one history.
 ///
-/// A counter and not a time: two readings of a processor's clock may be reordered with what lies between them, and
-/// then a correct history looks wrong.
+/// It is a counter: readings of a processor's clock may be reordered with the operation between
+/// them, so that a correct history looks wrong.
 #[derive(Debug, Default)]
 pub struct Clock(AtomicU64);
 
 impl Clock {
-    /// A clock at zero.
+    /// Creates a clock at zero.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -49,7 +49,7 @@ impl Clock {
     }
 }
 
-/// Records what one thread does.
+/// Records the operations of one thread.
 ///
 /// ```
 /// use bedload_testkit::linearizability::{Action, Clock, Recorder, check};
@@ -67,7 +67,7 @@ pub struct Recorder<'c> {
 }
 
 impl<'c> Recorder<'c> {
-    /// A recorder for one thread.
+    /// Creates a recorder for one thread.
     #[must_use]
     pub const fn new(clock: &'c Clock, thread: usize) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl<'c> Recorder<'c> {
         }
     }
 
-    /// Calls `operation` on `key` and records the action it says it performed.
+    /// Calls `operation` on `key` and records the action that it returns.
     pub fn record(&mut self, key: u64, operation: impl FnOnce() -> Action) {
         let invoked = self.clock.stamp();
         let action = operation();
@@ -91,7 +91,7 @@ impl<'c> Recorder<'c> {
         });
     }
 
-    /// What was recorded, in the order of this thread.
+    /// Returns the recorded events in the order of this thread.
     #[must_use]
     pub fn into_events(self) -> Vec<Event> {
         self.events

@@ -1,8 +1,9 @@
-//! Did concurrent operations behave as if each took effect at one instant between its call and its return?
+//! Checks that each concurrent operation seems to take effect at one instant between call and
+//! return.
 //!
-//! Threads record what they did with a [`Recorder`]; [`check`] then looks for an order that explains every answer
-//! (Herlihy, Wing, "Linearizability", 1990). Keys are independent registers, and linearizability is local, so each
-//! key is checked by itself.
+//! Threads record their operations with a [`Recorder`]; [`check`] then searches for an order that
+//! explains every answer (Herlihy, Wing, "Linearizability", 1990). Keys are independent registers,
+//! and linearizability is local, so each key is checked separately.
 
 mod check;
 mod history;

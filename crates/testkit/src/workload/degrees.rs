@@ -14,7 +14,8 @@ pub const DEGREES: [(f64, f64); 8] = [
     (100.0, 1.0),
 ];
 
-/// Permutations of `0..len`: one of each of the [`DEGREES`], a scrambled one, and the descending one.
+/// Yields permutations of `0..len`: one of each of the [`DEGREES`], a scrambled one, and the
+/// descending one.
 pub fn arrivals(len: usize) -> impl Iterator<Item = Vec<u64>> {
     let made = move |(k, l)| NearlySorted {
         swapped_percent: k,

@@ -1,9 +1,10 @@
-//! Late keys: time stamps set back by a random delay, or keys drawn from the past.
+//! Late keys: time stamps delayed at random, or keys drawn from the past.
 
 use crate::Rng;
 
-/// Poisson-distributed numbers, by PTRS (Hörmann, "The transformed rejection method for generating Poisson random
-/// variables", 1993) for means of 10 and more, and by counting exponential gaps below.
+/// Poisson-distributed numbers, by PTRS (Hörmann, "The transformed rejection method for generating
+/// Poisson random variables", 1993) for means of 10 and more, and by counting exponential gaps
+/// below.
 ///
 /// ```
 /// use bedload_testkit::{Rng, workload::Poisson};
@@ -16,7 +17,7 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// Numbers of this mean.
+    /// Creates a distribution with this mean.
     ///
     /// # Panics
     ///
@@ -27,7 +28,7 @@ impl Poisson {
         Self { mean }
     }
 
-    /// The next number.
+    /// Draws the next number.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         if self.mean < 10.0 {
             self.count_gaps(rng)
@@ -71,7 +72,7 @@ impl Poisson {
     }
 }
 
-/// Sets time stamps back by a Poisson-distributed delay, in the unit of the stamps.
+/// Delays time stamps by a Poisson-distributed number of their units.
 ///
 /// ```
 /// use bedload_testkit::workload::PoissonDelay;
@@ -85,11 +86,11 @@ pub struct PoissonDelay {
 }
 
 impl PoissonDelay {
-    /// Delays of this mean.
+    /// Creates delays with this mean.
     ///
     /// # Panics
     ///
-    /// As [`Poisson::new`].
+    /// As for [`Poisson::new`].
     #[must_use]
     pub fn new(mean_ticks: f64, seed: u64) -> Self {
         Self {
@@ -98,21 +99,21 @@ impl PoissonDelay {
         }
     }
 
-    /// The time at which a reading was taken that arrives at `now`; never before zero.
+    /// Returns the time of measurement of a reading that arrives at `now`; at least zero.
     pub fn set_back(&mut self, now: u64) -> u64 {
         now.saturating_sub(self.draw_ticks())
     }
 
-    /// The next delay, for those who draw it before time counts.
+    /// Draws the next delay, for callers that draw before they start the clock.
     pub fn draw_ticks(&mut self) -> u64 {
         self.poisson.draw(&mut self.rng)
     }
 }
 
-/// What a late key looks like.
+/// The kinds of late keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateKey {
-    /// One that was inserted before: the insert replaces a value.
+    /// A key that was inserted before: the insert replaces its value.
     Existing,
     /// A new one between older ones.
     Fresh,
@@ -120,7 +121,8 @@ pub enum LateKey {
 
 /// Draws a share of keys from the past, uniformly.
 ///
-/// Keys are numbers `2n` for the n-th key in order; the odd numbers between are the fresh late keys.
+/// Keys are numbers `2n` for the n-th key in order; the odd numbers between are the fresh late
+/// keys.
 ///
 /// ```
 /// use bedload_testkit::workload::{Late, LateKey};
@@ -147,7 +149,7 @@ impl Late {
         }
     }
 
-    /// Goes on where so many keys, 0 to `2 (keys - 1)`, are there in order.
+    /// Continues after `keys` keys, 0 to `2 (keys - 1)`, were inserted in order.
     #[must_use]
     pub const fn after(mut self, keys: u64) -> Self {
         self.in_order = keys;
@@ -171,8 +173,8 @@ impl Iterator for Late {
     }
 }
 
-/// The natural logarithm of a positive normal number, by operations that round the same everywhere. The relative
-/// error is below 10⁻¹⁵ away from 1.
+/// Returns the natural logarithm of a positive normal number, by operations that round the same
+/// everywhere. The relative error is below 10⁻¹⁵ away from 1.
 fn ln(x: f64) -> f64 {
     const MANTISSA_BITS: u32 = 52;
     const ONE: u64 = 1023 << MANTISSA_BITS;
@@ -191,7 +193,7 @@ fn ln(x: f64) -> f64 {
     exponent * std::f64::consts::LN_2 + 2.0 * z * series
 }
 
-/// ln(k!), by the series of Stirling, or by the product where that is inexact.
+/// Returns ln(k!), by Stirling's series, or by the product where that is inexact.
 fn ln_factorial(k: f64) -> f64 {
     if k < 16.0 {
         let mut product = 1.0;

@@ -1,20 +1,20 @@
-//! Nearly sorted sequences: the (K,L) generator of BoDS (Raman et al., "BoDS: A Benchmark on Data Sortedness",
-//! TPCTC 2022).
+//! Nearly sorted sequences: the (K,L) generator of BoDS (Raman et al., "BoDS: A Benchmark on Data
+//! Sortedness", TPCTC 2022).
 //!
-//! Two things are called K in this field. The generator's K is the share of keys it *swaps*, in percent; here it
-//! is [`NearlySorted::swapped_percent`]. The K that one *measures* in a sequence is the number of rows less the
-//! length of a longest non-decreasing subsequence, and is always smaller than the number of keys swapped. The
-//! generator's L is [`NearlySorted::displacement_percent`].
+//! K has two meanings in the literature. The generator's K is the share of keys that it *swaps*, in
+//! percent; here it is [`NearlySorted::swapped_percent`]. The *measured* K of a sequence is the
+//! number of rows less the length of a longest non-decreasing subsequence, which is always smaller
+//! than the number of keys swapped. The generator's L is [`NearlySorted::displacement_percent`].
 //!
-//! Unlike the original, the same seed gives the same sequence, fractional percentages are allowed, positions run
-//! from 0 to N−1, and no key is lost or repeated.
+//! Unlike in the original, the same seed gives the same sequence, fractional percentages are
+//! allowed, positions run from 0 to N−1, and no key is lost or repeated.
 
 use std::num::NonZeroU32;
 
 use super::places::Places;
 use crate::Rng;
 
-/// Describes a nearly sorted sequence of the numbers `0..len`.
+/// Parameters of a nearly sorted sequence of the numbers `0..len`.
 ///
 /// ```
 /// use bedload_testkit::workload::NearlySorted;
@@ -27,34 +27,35 @@ use crate::Rng;
 pub struct NearlySorted {
     /// N, the number of keys.
     pub len: usize,
-    /// The generator's K: the share of keys that change place, in percent of N, from 0 to 100. Half as many swaps
-    /// are made.
+    /// The generator's K: the share of keys that are moved, in percent of N, from 0 to 100. Half as
+    /// many swaps are made.
     pub swapped_percent: f64,
     /// The generator's L: the largest displacement of a key, in percent of N, from 0 to 100.
     pub displacement_percent: f64,
-    /// First shape of the Beta distribution from which displacements are drawn; 1 and 1 is uniform.
+    /// The first shape of the Beta distribution of displacements; 1 and 1 is uniform.
     pub alpha: NonZeroU32,
-    /// Second shape of that distribution.
+    /// The second shape of that distribution.
     pub beta: NonZeroU32,
     /// The same seed gives the same sequence.
     pub seed: u64,
 }
 
-/// What [`NearlySorted::generate`] made.
+/// The result of [`NearlySorted::generate`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disordered {
     /// A permutation of `0..len`.
     pub keys: Vec<u64>,
-    /// Disjoint swaps that lead from the ascending sequence to this one. Fewer than asked for only where a source
-    /// found no partner free in its window, which takes a K near 100 with a small L.
+    /// Disjoint swaps between the ascending sequence and this one. There are fewer than requested
+    /// only if a source found no free partner in its window, which takes a K near 100 and a small
+    /// L.
     pub swaps: usize,
 }
 
-/// Draws before the next free place of the window is taken, from another draw on.
+/// Draws to attempt before taking the next free position of the window after another draw.
 const TRIES: u32 = 128;
 
 impl NearlySorted {
-    /// The ascending sequence of `len` keys: no swaps, uniform shapes.
+    /// Creates the ascending sequence of `len` keys: no swaps, uniform shapes.
     #[must_use]
     pub fn new(len: usize, seed: u64) -> Self {
         Self {
@@ -67,20 +68,20 @@ impl NearlySorted {
         }
     }
 
-    /// S = ⌊N·(K/2)/100⌋: the swaps asked for.
+    /// Returns S = ⌊N·(K/2)/100⌋, the requested swaps.
     #[must_use]
     pub fn swaps(&self) -> usize {
         share(self.len, self.swapped_percent / 2.0)
     }
 
-    /// Lmax = ⌊N·L/100⌋, at most N−1: the largest displacement, in places.
+    /// Returns Lmax = ⌊N·L/100⌋, at most N−1: the largest displacement, in positions.
     #[must_use]
     pub fn displacement_max(&self) -> usize {
         share(self.len, self.displacement_percent).min(self.len.saturating_sub(1))
     }
 
-    /// Makes the sequence. One swap spans exactly [`displacement_max`](Self::displacement_max) places. Takes
-    /// expected time O(N).
+    /// Generates the sequence. One swap spans exactly [`displacement_max`](Self::displacement_max)
+    /// positions. Takes expected time O(N).
     ///
     /// # Panics
     ///
@@ -117,8 +118,8 @@ impl NearlySorted {
         Disordered { keys, swaps }
     }
 
-    /// Distinct random places in random order. At most half of all places are taken, so a draw succeeds every
-    /// second time at worst.
+    /// Draws distinct random positions in random order. At most half of all positions are taken, so
+    /// a draw succeeds at least every second time on average.
     fn draw_sources(&self, count: usize, free: &mut Places, rng: &mut Rng) -> Vec<usize> {
         let mut sources = Vec::with_capacity(count);
         while sources.len() < count {
@@ -131,7 +132,7 @@ impl NearlySorted {
         sources
     }
 
-    /// A free place in the window of a source, which is not free itself.
+    /// Draws a free position in the window of a source, which is itself not free.
     fn draw_target(&self, source: usize, reach: usize, free: &Places, rng: &mut Rng) -> Option<usize> {
         let low = source.saturating_sub(reach);
         let high = (source + reach).min(self.len - 1);
@@ -145,7 +146,8 @@ impl NearlySorted {
             })
     }
 
-    /// An offset below `width`, by a Beta(α, β) variate: the α-th smallest of α + β − 1 uniform ones.
+    /// Draws an offset below `width` from Beta(α, β): the α-th smallest of α + β − 1 uniform
+    /// numbers.
     fn draw_offset(&self, width: usize, rng: &mut Rng) -> usize {
         if self.alpha.get() == 1 && self.beta.get() == 1 {
             return rng.index(width);
@@ -157,7 +159,7 @@ impl NearlySorted {
     }
 }
 
-/// ⌊len · percent / 100⌋.
+/// Returns ⌊len · percent / 100⌋.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,17 +1,18 @@
-//! A set of places among which the next one is found at once.
+//! A set of positions with fast successor search.
 
 /// Bits of a word.
 const BITS: usize = 64;
 
-/// A set of numbers below a length: a bit for each, a bit for each word of these that has some, and so on up to a single word.
+/// A set of numbers below a length, as a hierarchy of bitmaps: a bit for each number, a bit for
+/// each nonzero word of these, and so on up to a single word.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
-    /// The numbers themselves first.
+    /// The lowest level, of the numbers themselves, comes first.
     levels: Vec<Vec<u64>>,
 }
 
 impl Places {
-    /// All numbers below `len`.
+    /// Creates the set of all numbers below `len`.
     pub(super) fn all(len: usize) -> Self {
         let mut levels = Vec::new();
         let mut len = len;
@@ -50,7 +51,7 @@ impl Places {
         }
     }
 
-    /// The least place from this one on. Time O(log n).
+    /// Returns the least element at or above `from`. Time O(log n).
     pub(super) fn next(&self, from: usize) -> Option<usize> {
         let mut from = from;
         for (level, words) in self.levels.iter().enumerate() {
@@ -62,7 +63,7 @@ impl Places {
                     found * BITS + words[found].trailing_zeros() as usize
                 }));
             }
-            // What is left of this word has none; the next words are told by the level above.
+            // The rest of this word is empty; the level above finds the next nonempty word.
             from = from / BITS + 1;
         }
         None

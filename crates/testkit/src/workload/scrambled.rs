@@ -1,8 +1,8 @@
-//! Keys without any order.
+//! Keys in random order.
 
 use crate::{Rng, rng};
 
-/// The numbers `0..len` in a uniformly random order.
+/// Returns the numbers `0..len` in a uniformly random order.
 ///
 /// ```
 /// let mut keys = bedload_testkit::workload::scrambled(100, 1);
@@ -16,8 +16,8 @@ pub fn scrambled(len: usize, seed: u64) -> Vec<u64> {
     keys
 }
 
-/// A bijection of the 64-bit numbers that scatters neighbours: sparse distinct keys from dense ones, without a
-/// table.
+/// A bijection of the 64-bit numbers that scatters neighbours: it makes sparse distinct keys from
+/// dense ones, without a table.
 ///
 /// ```
 /// use bedload_testkit::workload::scattered;

@@ -1,8 +1,8 @@
-//! Keys of a time series from many sensors, as papers on in-memory time-series indexes load them: a time stamp
-//! above the number of a sensor above the number of a thread.
+//! Keys of a time series from many sensors, as in papers on in-memory time-series indexes: from
+//! high to low bits a time stamp, the number of a sensor, and the number of a thread.
 
-/// Bits of the time stamp in a key: the stamp counts from the start of a run, or 48 bits overflow within a day of
-/// a gigahertz counter.
+/// Bits of the time stamp in a key. The stamp counts from the start of a run, as the absolute count
+/// of a gigahertz counter may not fit.
 pub const TIME_BITS: u32 = 48;
 
 /// Each thread writes for this many sensors in turn.
@@ -11,7 +11,7 @@ pub const SENSORS_PER_THREAD: u16 = 1024;
 const SENSOR_SHIFT: u32 = 6;
 const TIME_SHIFT: u32 = 16;
 
-/// `(time << 16) | (sensor << 6) | thread`.
+/// Returns `(time << 16) | (sensor << 6) | thread`.
 ///
 /// ```
 /// use bedload_testkit::workload::{key, key_parts};
@@ -20,8 +20,8 @@ const TIME_SHIFT: u32 = 16;
 ///
 /// # Panics
 ///
-/// If the time has more than [`TIME_BITS`] bits, the sensor is not below [`SENSORS_PER_THREAD`], or the thread is
-/// not below 64.
+/// If the time has more than [`TIME_BITS`] bits, the sensor is not below [`SENSORS_PER_THREAD`], or
+/// the thread is not below 64.
 #[must_use]
 pub const fn key(time: u64, sensor: u16, thread: u8) -> u64 {
     assert!(time >> TIME_BITS == 0, "the time stamp overflows its bits");
@@ -29,7 +29,7 @@ pub const fn key(time: u64, sensor: u16, thread: u8) -> u64 {
     (time << TIME_SHIFT) | ((sensor as u64) << SENSOR_SHIFT) | thread as u64
 }
 
-/// Time, sensor and thread of a key.
+/// Returns the time, sensor and thread of a key.
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,
@@ -41,8 +41,8 @@ pub const fn key_parts(key: u64) -> (u64, u16, u8) {
     (key >> TIME_SHIFT, sensor as u16, thread as u8)
 }
 
-/// The keys of one thread: its sensors take turns. The caller draws the time, from a clock or a counter, just
-/// before it inserts.
+/// The keys of one thread, whose sensors take turns. The caller reads the time, from a clock or a
+/// counter, just before it inserts.
 ///
 /// ```
 /// use bedload_testkit::workload::{SensorStream, key};
@@ -57,13 +57,13 @@ pub struct SensorStream {
 }
 
 impl SensorStream {
-    /// The stream of the `thread`-th thread, below 64.
+    /// Creates the stream of the `thread`-th thread, below 64.
     #[must_use]
     pub const fn new(thread: u8) -> Self {
         Self { thread, sensor: 0 }
     }
 
-    /// The key of the next sensor's reading at `time`.
+    /// Returns the key of the next sensor's reading at `time`.
     pub const fn key_at(&mut self, time: u64) -> u64 {
         let key = key(time, self.sensor, self.thread);
         self.sensor = (self.sensor + 1) % SENSORS_PER_THREAD;

@@ -10,19 +10,21 @@ use bedload_testkit::contract::{
     check_disjoint_writers, check_histories, check_ranges_over_writers,
 };
 
-/// A way to be wrong under concurrency, and only there.
+/// A fault that shows only under concurrency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Reads the old value, lets others run, writes the new one: a removal in between is undone.
+    /// Reads the old value, lets other threads run, and writes the new one, which undoes a removal
+    /// in between.
     RemovesInTwoSteps,
-    /// Forgets its place between two parts of a range.
+    /// Forgets its position between two parts of a range.
     RangeRestarts,
 }
 
-/// What others change while a range that restarts waits: enough that some of it is likely to lie in the range's first part.
+/// Changes by other threads during a pause of a range that restarts: enough that some probably lie
+/// in its first part.
 const CHANGES_WITHIN_A_RANGE: u64 = 2_000;
-/// How often it looks whether they have, in case nobody changes anything any more.
+/// The number of checks for these changes, in case no thread makes any.
 const LOOKS: usize = 50_000;
 
 #[derive(Debug)]

@@ -1,16 +1,16 @@
-//! Paths and links in the documents lead to files that are there.
+//! Paths and links in the documents lead to existing files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders of the repository that documents name files in.
+/// Folders of the repository whose files documents name.
 const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "fuzz/", "scripts/", ".ci/"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All documents, but for those of the past, which name files as they were then.
+/// Returns all documents except historical ones, which name the files of their time.
 fn documents() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root(), root().join("docs")];
@@ -28,7 +28,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The targets of links and the paths in code spans of a line.
+/// Returns the targets of links and the paths in code spans of a line.
 fn paths(line: &str) -> Vec<(bool, &str)> {
     let links = line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split(')').next()?;

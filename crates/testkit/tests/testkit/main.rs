@@ -1,4 +1,4 @@
-//! The suite itself under test: it passes an index that is right and finds the fault in each that is wrong.
+//! Tests the suite itself: it passes a correct index and finds the fault in each faulty one.
 
 mod concurrent;
 mod documents;

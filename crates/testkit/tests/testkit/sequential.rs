@@ -6,7 +6,7 @@ use bedload_testkit::contract::{
     Direction, I64Keys, Key, Keys, OrderedIndex, Plan, Removed, check, check_shrinking, try_check,
 };
 
-/// A way to be wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -122,7 +122,8 @@ impl<K: Keys> OrderedIndex for Model<K> {
     }
 }
 
-/// Pairs of a key with several spellings and a tie, as paged trees have them: letters compare without case.
+/// Pairs of a key with several spellings and a tie, as in paged trees: letters compare
+/// case-insensitively.
 #[derive(Debug, Clone, Copy)]
 struct CaselessWithTie;
 

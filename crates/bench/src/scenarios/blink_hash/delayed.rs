@@ -1,5 +1,5 @@
-//! Keys that arrive late (§5.6 of the Blink-hash paper): time stamps set back by a random delay, and shares of keys drawn
-//! from the past.
+//! Late keys (§5.6 of the Blink-hash paper): time stamps set back by a random delay, and shares of
+//! keys drawn from the past.
 
 use bedload_testkit::Rng;
 use bedload_testkit::workload::{Late, LateKey, PoissonDelay};
@@ -13,15 +13,15 @@ use crate::stamps::Stamps;
 use crate::subjects::{Make, Subject, indexes_and_buffers};
 use crate::threads::{on_threads, on_threads_after};
 
-/// Mean delays in microseconds: to a second.
+/// Mean delays in microseconds, up to a second.
 const DELAYS_US: [u32; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 const SHARES_PERCENT: [u32; 6] = [0, 1, 10, 30, 60, 100];
 
-/// When stamps begin: at minutes, so that no key is cut off at zero.
+/// The first stamp, late enough that no delayed key is cut off at zero.
 const ORIGIN_TICKS: u64 = 1 << 40;
 
-/// So many delays for each thread, in ticks.
+/// Draws `share` delays for each thread, in ticks.
 fn delays(stamps: &Stamps, mean_us: u32, threads: usize, share: usize, round: u64) -> Vec<Vec<u64>> {
     let mean_ticks = stamps.ticks(u64::from(mean_us) * 1_000);
     (0..threads)
@@ -34,22 +34,22 @@ fn delays(stamps: &Stamps, mean_us: u32, threads: usize, share: usize, round: u6
 
 const POINTS: usize = DELAYS_US.len() + 2 * SHARES_PERCENT.len();
 
-/// How often a point is measured in a round: a few milliseconds of one subject, then of the next, so that an hour of the machine
-/// is the same for all.
+/// Measurements of a point per round. Subjects alternate every few milliseconds, so that slow
+/// changes of the machine affect all alike.
 const REPETITIONS: usize = 6;
 
-/// A subject, and its own time, which stands still while it is another's turn.
+/// A subject and its own clock, which stops during the turns of others.
 struct Turn {
     subject: Box<dyn Subject>,
     ticks: u64,
-    /// Above all that was inserted of shares: each repetition has keys of its own.
+    /// Above all keys inserted for shares: each repetition has new keys.
     base: u64,
 }
 
 impl Turn {
     fn new(entrant: &Entrant<Make>, plan: &Plan) -> Self {
         let subject = (entrant.make)();
-        // Late keys split what is full, so more room is needed than entries.
+        // Late keys split full nodes, so they need more space than there are entries.
         subject.reserve(2 * plan.entries());
         Self {
             subject,
@@ -59,7 +59,8 @@ impl Turn {
     }
 }
 
-/// Each subject's inserts of a repetition: as many in order, untimed, and then those of the point.
+/// The inserts of a subject in a repetition: first as many in order, untimed, then those of the
+/// point.
 struct Inserts {
     threads: usize,
     share: usize,
@@ -67,7 +68,7 @@ struct Inserts {
 }
 
 impl Inserts {
-    /// On time, and then late by this delay.
+    /// Inserts keys on time, and then keys late by this delay.
     fn delayed(&self, turn: &mut Turn, delay_us: u32) -> Figure {
         let subject = turn.subject.as_ref();
         let insert = |stamps: &Stamps, thread: usize, delays: &[u64]| {
@@ -97,7 +98,7 @@ impl Inserts {
         figure
     }
 
-    /// In order, and then with this share of late keys.
+    /// Inserts keys in order, and then with this share of late keys.
     fn mixed_with(&self, turn: &mut Turn, kind: LateKey, percent: u32) -> Figure {
         turn.base += 1 << 50;
         let insert = |thread: usize, number: u64| {
@@ -125,7 +126,7 @@ impl Inserts {
         )
     }
 
-    /// The figure of inserts that took so long, with what they leave to be done.
+    /// Returns the figure of timed inserts, including the deferred work.
     fn with_settling(&self, subject: &dyn Subject, metric: &str, seconds: f64) -> Figure {
         let (_, settling) = on_threads(1, |_| subject.settle());
         throughput(metric, self.share * self.threads, seconds + settling)
@@ -149,7 +150,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
                         share: plan.entries() / threads / POINTS / REPETITIONS / 2,
                         seed: round * REPETITIONS as u64 + repetition as u64,
                     };
-                    // Whom a subject comes after is chance.
+                    // Random, so that no subject always follows the same one.
                     Rng::new(inserts.seed).shuffle(&mut turns);
                     turns.retain_mut(|(entrant, turn)| {
                         let figure = entrant.unless_it_panics(|| measure(&inserts, turn));
@@ -171,7 +172,8 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
     )
 }
 
-/// The mix, mostly of long scans, when as many entries are there as the plan says; what it inserts is late (Figure 8(b)).
+/// Runs the mix of mostly long scans once the plan's entries are loaded; its inserts are late
+/// (Figure 8(b)).
 pub(super) fn mixed(plan: &Plan) -> Vec<Record> {
     rounds(
         "delayed-mixed",

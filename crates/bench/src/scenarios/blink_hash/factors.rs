@@ -1,5 +1,5 @@
-//! What each part of Blink-hash contributes (Figure 12 of the paper), and what each of its parameters does (Tables 2 and
-//! 3).
+//! The contribution of each part of Blink-hash (Figure 12 of the paper), and the effect of each
+//! parameter (Tables 2 and 3).
 
 use bedload_testkit::Rng;
 
@@ -16,7 +16,8 @@ pub(super) fn factor_analysis(plan: &Plan) -> Vec<Record> {
     })
 }
 
-/// The share of memory that holds entries is there too; Figures 13 and 14 are the scenario `blink-hash-splits`.
+/// Also reports the share of memory that holds entries; Figures 13 and 14 are the scenario
+/// `blink-hash-splits`.
 pub(super) fn tuning(plan: &Plan) -> Vec<Record> {
     rounds("blink-hash-tuning", plan, TUNINGS, |subject, threads, round| {
         let mut figures = one_after_another(plan, subject, threads, round);
@@ -34,7 +35,7 @@ pub(super) fn tuning(plan: &Plan) -> Vec<Record> {
     })
 }
 
-/// Above every time stamp: leaves that hold such keys hold no others, but for one.
+/// Above every time stamp, so that at most one leaf mixes these keys with others.
 const ABOVE_ALL: u64 = 1 << 63;
 
 fn fill(subject: &dyn Subject) -> Option<Figure> {

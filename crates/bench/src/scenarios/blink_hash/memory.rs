@@ -1,5 +1,6 @@
-//! What an entry costs in memory (Figure 11 of the Blink-hash paper): what was allocated and not freed while one thread
-//! inserts ascending keys, and where it goes for those that can tell; and after as many keys anywhere between.
+//! Memory per entry (Figure 11 of the Blink-hash paper): memory allocated and not freed while one
+//! thread inserts ascending keys, by use where the index can tell; and again after as many random
+//! keys.
 
 use bedload_testkit::Rng;
 

@@ -1,4 +1,5 @@
-//! Why ascending keys are hard for trees and random ones are not (Figures 1 and 2 of the Blink-hash paper).
+//! Why ascending keys are hard for trees and random ones are not (Figures 1 and 2 of the Blink-hash
+//! paper).
 
 use bedload_testkit::Rng;
 
@@ -19,7 +20,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
             let (keys, seconds) = on_threads(threads, |thread| {
                 let mut rng = Rng::stream(round, thread as u64);
                 let keys = (0..plan.entries() / threads).map(|_| {
-                    // Even bits apart from the one that tells a key that was never loaded.
+                    // Uniform bits, except the bit that distinguishes keys never loaded.
                     let key = rng.next_u64() & !(1 << 5);
                     subject.insert(key, !key);
                     key

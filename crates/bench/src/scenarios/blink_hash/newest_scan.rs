@@ -1,4 +1,4 @@
-//! Scans of the newest entries, which is what dashboards ask for, beside scans of old ones.
+//! Scans of the newest entries, as dashboards run them, compared with scans of old ones.
 
 use std::hint::black_box;
 
@@ -12,7 +12,7 @@ use crate::threads::on_threads;
 
 /// Inserts between two scans.
 const INSERTS: usize = 16;
-/// How far behind the newest key a scan begins, in keys of this thread.
+/// Distance of a scan's start from the newest key, in keys of this thread.
 const BEHIND: usize = 100;
 const LIMIT: usize = 50;
 

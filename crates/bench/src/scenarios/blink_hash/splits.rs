@@ -1,5 +1,5 @@
-//! What splits of hash leaves do: how far from the middle a sampled median divides them, and how full they were (Figures 13
-//! and 14 of the Blink-hash paper).
+//! Splits of hash leaves: how far from the middle a sampled median divides them, and how full they
+//! were (Figures 13 and 14 of the Blink-hash paper).
 
 use crate::plan::Plan;
 use crate::record::{Figure, Record};
@@ -7,14 +7,14 @@ use crate::runner::Trial;
 use bedload_memory::{BlinkHash, BlinkHashOptions};
 use bedload_testkit::Rng;
 
-/// Shares of a leaf's keys that are sampled, in percent; the first is the default.
+/// Shares of a leaf's keys sampled, in percent; the first is the default.
 const SAMPLES: [(&str, u8); 4] = [
     ("sample-3", 3),
     ("sample-1", 1),
     ("sample-5", 5),
     ("sample-10", 10),
 ];
-/// Neighbouring buckets that are tried; the first is the default.
+/// Neighbouring buckets probed; the first is the default.
 const PROBES: [(&str, u8); 3] = [("probes-4", 4), ("probes-2", 2), ("probes-8", 8)];
 
 const PERCENTILES: [usize; 7] = [10, 25, 50, 75, 90, 95, 99];
@@ -58,7 +58,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Record> {
     [skews, loads].concat()
 }
 
-/// A leaf that was full, and the key at which it was divided.
+/// A full leaf, and the key at which it was split.
 struct Split {
     room: usize,
     entries: usize,
@@ -66,7 +66,7 @@ struct Split {
 }
 
 impl Split {
-    /// How far the entries below lie from half of all.
+    /// Returns how far the share of entries below the key deviates from half.
     fn skew_percent(&self) -> f64 {
         (self.below as f64 / self.entries as f64 - 0.5).abs() * 100.0
     }
@@ -76,7 +76,7 @@ impl Split {
     }
 }
 
-/// Inserts keys, which differ, until the first leaf splits.
+/// Inserts distinct keys until the first leaf splits.
 fn first_split(options: BlinkHashOptions, mut next: impl FnMut() -> u64) -> Split {
     let index = BlinkHash::<u64>::with_options(options);
     let room = index.memory_use().entries_unoccupied / ENTRY_BYTES;

@@ -1,4 +1,4 @@
-//! Throughput under a time series: keys of a stamp, a sensor and a thread.
+//! Throughput of a time series: keys of a stamp, a sensor and a thread.
 
 use std::hint::black_box;
 
@@ -14,12 +14,12 @@ use crate::stamps::Stamps;
 use crate::subjects::{Answers, INDEXES, SCAN_MAX, Subject, indexes_and_ceiling};
 use crate::threads::on_threads;
 
-/// Loads `entries` keys, shared by the threads; returns the keys in random order, and the seconds, those included in which
-/// the subject does what it has put off.
+/// Loads `entries` keys with several threads. Returns the keys in random order, and the seconds,
+/// including the subject's deferred work.
 ///
 /// # Panics
 ///
-/// If the subject does not answer with what was loaded.
+/// If the subject's answers are wrong.
 pub(super) fn load(
     subject: &dyn Subject,
     threads: usize,
@@ -27,7 +27,7 @@ pub(super) fn load(
     stamps: &Stamps,
     seed: u64,
 ) -> (Vec<u64>, f64) {
-    // Filled, so that their memory is there before the time is taken.
+    // Filled, so that the memory is touched before timing.
     let keys: Vec<Mutex<Vec<u64>>> = (0..threads)
         .map(|_| Mutex::new(vec![u64::MAX; entries / threads]))
         .collect();
@@ -53,7 +53,7 @@ pub(in crate::scenarios) fn sensors(thread: usize) -> SensorStream {
     SensorStream::new(u8::try_from(thread % 64).unwrap_or(0))
 }
 
-/// Answers must be right before they are timed.
+/// Checks answers before they are timed.
 pub(in crate::scenarios) fn verify(subject: &dyn Subject, keys: &[u64]) {
     if subject.answers() == Answers::Nothing {
         return;
@@ -124,7 +124,7 @@ pub(super) fn all(plan: &Plan) -> Vec<Record> {
     })
 }
 
-/// Inserts, lookups, scans and the mixes, of one load.
+/// Runs inserts, lookups, scans and the mixes on one load.
 pub(super) fn one_after_another(
     plan: &Plan,
     subject: &dyn Subject,
@@ -193,16 +193,17 @@ fn mixes(
     })
 }
 
-/// An operation of the mix.
+/// An operation of a mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Insert,
     Lookup,
-    /// Of so many entries.
+    /// Scans this many entries.
     Scan(usize),
 }
 
-/// Half inserts, a tenth lookups, and scans: of 30 in a hundred operations the usual ones, of 10 the others.
+/// Draws half inserts, a tenth lookups, and scans: 30 % of the mix's usual length and 10 % of the
+/// other.
 pub(super) fn draw(rng: &mut Rng, mostly_long: bool) -> Operation {
     let short = |rng: &mut Rng| Operation::Scan(5 + rng.index(5));
     let long = |rng: &mut Rng| Operation::Scan(10 + rng.index(90));
@@ -216,7 +217,7 @@ pub(super) fn draw(rng: &mut Rng, mostly_long: bool) -> Operation {
     }
 }
 
-/// An operation of the mix for each of these keys, which are there; what is inserted is asked for one by one.
+/// Runs an operation of a mix for each of these loaded keys; keys to insert are drawn one by one.
 pub(super) fn mix(
     subject: &dyn Subject,
     keys: &[u64],

@@ -1,6 +1,6 @@
-//! The Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010), as Table 1 of the Blink-hash paper has it: no key is
-//! newer than another. Keys are scattered integers, or strings like e-mail addresses; which is asked for follows Zipf's
-//! law.
+//! The Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010), as in Table 1 of the Blink-hash
+//! paper: keys have no time order. Keys are scattered integers, or strings like e-mail addresses;
+//! accesses follow Zipf's law.
 
 use std::hint::black_box;
 
@@ -18,7 +18,7 @@ use crate::stamps::Stamps;
 use crate::subjects::{Address, INDEXES, Make, OF_ADDRESSES, SCAN_MAX, Subject};
 use crate::threads::on_threads;
 
-/// Of a hundred operations so many read, update, scan and insert.
+/// The percentages of reads, updates, scans and inserts.
 struct Mix {
     name: &'static str,
     read: u64,
@@ -53,7 +53,8 @@ const MIXES: &[Mix] = &[
     },
 ];
 
-/// An address of 12 to 32 bytes, padded with zeros: a name of scattered letters, a number, and one of a few domains.
+/// Returns an address of 12 to 32 bytes, padded with zeros: scattered letters, a number, and one of
+/// a few domains.
 pub(super) fn address(number: u64) -> Address {
     const DOMAINS: [&str; 4] = ["@mail.org", "@post.example", "@web.de", "@university.edu"];
     let mut bits = scattered(number);
@@ -65,7 +66,7 @@ pub(super) fn address(number: u64) -> Address {
         bits = bits.rotate_right(7);
         *letter = b'a' + bits.to_le_bytes()[0] % 26;
     }
-    // Nine hexadecimal digits of the number itself keep addresses apart.
+    // Nine hexadecimal digits of the number make addresses distinct.
     let digits = format!("{number:09x}");
     let tail = digits.bytes().chain(domain.iter().copied());
     for (place, byte) in address[name_len..].iter_mut().zip(tail) {
@@ -121,7 +122,7 @@ fn with_keys<K: Copy + Sync>(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "what a mix consists of")]
+#[expect(clippy::too_many_arguments, reason = "the parts of a mix")]
 fn run_mix<K>(
     subject: &dyn Subject<K>,
     mix: &Mix,

@@ -1,11 +1,12 @@
-//! Numbers by Zipf's law (Gray et al., "Quickly generating billion-record synthetic databases", SIGMOD 1994).
+//! Numbers by Zipf's law (Gray et al., "Quickly generating billion-record synthetic databases",
+//! SIGMOD 1994).
 
 use bedload_testkit::Rng;
 
-/// How much more often the first number is drawn than later ones; what YCSB has.
+/// The exponent of the distribution, as in YCSB.
 const SKEW: f64 = 0.99;
 
-/// Draws the numbers below a bound, the first ones most often.
+/// Draws numbers below a bound, small ones most often.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Zipf {
     bound: f64,
@@ -25,7 +26,7 @@ impl Zipf {
         }
     }
 
-    /// The next number.
+    /// Draws the next number.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,5 +1,5 @@
-//! Cache lines that writers take from one another, counted in a model: they take turns on one thread, so that the counts
-//! are the code's and hold for more writers than the machine has cores.
+//! Cache-line transfers between writers, counted in a model: writers take turns on one thread, so
+//! that the counts depend on the code alone and apply to more writers than the machine has cores.
 
 use bedload_memory::coherence::{acting_as, take_counts};
 
@@ -10,7 +10,7 @@ use crate::subjects::{INDEXES, LOG_SIZES};
 
 const WRITERS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// What the model does not see of other people's indexes.
+/// The modelled indexes; the model cannot observe peers.
 const OURS: [&str; 4] = ["blink-tree", "blink-hash", "sb-tree", "head"];
 
 pub(super) fn run(plan: &Plan) -> Vec<Record> {

@@ -1,4 +1,4 @@
-//! The SB-tree paper (Jung et al., IEEE Access 2025): what goes on within an SB-tree.
+//! The SB-tree paper (Jung et al., IEEE Access 2025): the inner workings of an SB-tree.
 
 #[cfg(feature = "coherence")]
 mod coherence;

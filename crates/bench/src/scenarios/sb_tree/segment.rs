@@ -1,5 +1,5 @@
-//! What an SB-tree does besides appending and looking up: conversions, walks along the data layer, and where the time goes
-//! (§V-B and Figure 9 of the SB-tree paper).
+//! Work of an SB-tree beyond appends and lookups: conversions, walks along the data layer, and the
+//! division of time (§V-B and Figure 9 of the SB-tree paper).
 
 use std::hint::black_box;
 
@@ -16,9 +16,10 @@ use crate::stamps::Stamps;
 use crate::subjects::{SEGMENTED, Subject, names};
 use crate::threads::on_threads;
 
-/// Keys of the past among those that are inserted at the end.
+/// The share of late keys among the last inserts.
 const LATE_PERCENT: f64 = 10.0;
-/// An insert that takes so many times the median has converted something, split a block, or waited.
+/// Multiple of the median from which an insert counts as slow: it converted something, split a
+/// block, or waited.
 const OUTSTANDING: u64 = 8;
 const SCANS: [usize; 3] = [1, 50, 99];
 

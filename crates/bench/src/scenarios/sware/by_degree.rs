@@ -1,7 +1,7 @@
-//! Degrees of order, at each of which the entrants of a scenario have their turns.
+//! Runs the entrants of a scenario at several degrees of order.
 //!
-//! A run of all degrees takes hours at full scale; `--degrees` (such as `0/0,scrambled`) chooses among them, as `--only` does
-//! among subjects.
+//! A run of all degrees takes hours at full scale; `--degrees` (such as `0/0,scrambled`) selects
+//! degrees, as `--only` selects subjects.
 
 use bedload_memory::near_sorted::{NearSortedTree, PackedTree, TreeOptions};
 use bedload_memory::swa_buffer::{BufferOptions, SaTree};
@@ -14,36 +14,37 @@ use crate::record::{Figure, Record};
 use crate::runner::{Entrant, Trial};
 use crate::subjects::SerialSubject;
 
-/// More rounds change little here, and take long.
+/// The most rounds: more change little here, and take long.
 const ROUNDS_MAX: usize = 3;
 
-/// The textbook's B+-tree, which ratios refer to.
+/// The textbook B+-tree, which ratios refer to.
 pub(super) const PLAIN: &str = "plain";
-/// The same once more: how far its ratio is from 1 is the noise of a run.
+/// The same again: the deviation of its ratio from 1 is the noise of a run.
 pub(super) const PLAIN_AGAIN: &str = "plain again";
 pub(super) const NEAR_SORTED: &str = "near-sorted";
 
-/// An entrant's turn of a round.
+/// An entrant's turn in a round.
 pub(super) type Turn = Box<dyn Fn(&Input, &mut Rng) -> Vec<Figure>>;
 
 /// The work of a turn.
 #[derive(Clone, Copy)]
 pub(super) enum TurnWork {
-    /// Ingest, drained within the clock.
+    /// Ingest, with the drain timed.
     Ingest,
-    /// Lookups, with all that is buffered left where it is.
+    /// Lookups, without draining the buffer.
     Lookup,
-    /// Scans, likewise.
+    /// Scans, without draining the buffer.
     Scan,
-    /// When 80 % are there, the rest with so many lookups for ten operations; then everything is checked.
+    /// After 80 % of the keys, inserts the rest with a number of lookups per ten operations, then
+    /// checks everything.
     Mixed,
-    /// The same, but only some keys are looked up in the end.
+    /// Like `Mixed`, but checks only a sample of keys.
     MixedSampled,
-    /// Ingest; then, with the buffer as full as it is, lookups of any key.
+    /// Ingest; then lookups of any key, without draining the buffer.
     IngestThenLookup,
 }
 
-/// An entrant: a map, made for so many entries, and what is done with it.
+/// Creates an entrant: a map for a number of entries, and its work.
 pub(super) fn entrant<S: SerialSubject + 'static>(
     name: &'static str,
     work: TurnWork,
@@ -84,17 +85,17 @@ fn with_top_inserts(mut figures: Vec<Figure>, map: &impl SerialSubject) -> Vec<F
     figures
 }
 
-/// Our B+-tree, each entry inserted from the root.
+/// Creates our B+-tree, which inserts each entry from the root.
 pub(super) fn tree(split_percent: usize) -> PackedTree {
     PackedTree::with_options(TreeOptions::new().tail_leaf(false).split_percent(split_percent))
 }
 
-/// The paper's buffer: 1 % of the data.
+/// Returns the paper's buffer: 1 % of the data.
 pub(super) fn paper(entries: usize) -> BufferOptions {
     BufferOptions::new(entries / 100)
 }
 
-/// The buffer before a tree with the paper's splits.
+/// Creates the buffer over a tree with the paper's splits.
 pub(super) fn buffered(options: BufferOptions) -> SaTree<PackedTree> {
     SaTree::new(tree(80), options)
 }
@@ -111,7 +112,7 @@ pub(super) fn near_sorted(work: TurnWork) -> Entrant<Turn> {
     entrant(NEAR_SORTED, work, |_| NearSortedTree::new())
 }
 
-/// A scenario of so many keys by degree of order.
+/// A scenario of a number of keys by degree of order.
 pub(super) struct ByDegree<'p> {
     pub(super) scenario: &'static str,
     pub(super) baseline: &'static str,
@@ -120,7 +121,7 @@ pub(super) struct ByDegree<'p> {
 }
 
 impl<'p> ByDegree<'p> {
-    /// The records of one degree, if it is wanted. `set` adds parameters.
+    /// Runs one degree, if it is selected. `set` adds parameters.
     pub(super) fn at<M>(
         &self,
         degree: Degree,

@@ -1,7 +1,8 @@
-//! The B+-tree of pages in a file, behind a cache of 1 % of the data, with and without a buffer (Fig. 18 of the paper).
+//! A B+-tree of file pages with a cache of 1 % of the data, with and without a buffer (Fig. 18 of
+//! the paper).
 //!
-//! Files are read and written past the system's cache where the file system can (`direct` in the parameters); set `TMPDIR` to
-//! choose the disk.
+//! File I/O bypasses the system's cache if the file system supports it (`direct` in the
+//! parameters); set `TMPDIR` to choose the disk.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -21,7 +22,7 @@ use crate::record::{Figure, Record};
 use crate::runner::Entrant;
 use crate::subjects::{SerialSubject, add_entry, get_sorting, names, sum_of_reads, value_of};
 
-/// How full nodes are split, and the buffer, by the number of entries to come.
+/// The split percentage and the buffer, by the number of entries to come.
 #[derive(Clone, Copy)]
 struct Setting {
     split_percent: u8,
@@ -99,7 +100,7 @@ impl SerialSubject for Tree<'_> {
     }
 }
 
-/// Everything must be there, once.
+/// Checks that every key is there, once.
 fn verify(tree: &Tree<'_>, input: &Input) {
     let keys = input.keys.iter();
     let expected = keys.fold((0, 0), |all, &key| add_entry(all, (key, value_of(key))));
@@ -111,13 +112,13 @@ fn verify(tree: &Tree<'_>, input: &Input) {
     assert!(base.failure().is_none(), "{:?}", base.failure());
 }
 
-/// Pages in a fresh file, with a cache of 1 % of the entries' bytes.
+/// Creates pages in a new file, with a cache of 1 % of the entries' bytes.
 fn pages(path: &Path, entries: usize, direct: bool) -> bedload::Result<FilePages> {
     let options = FilePagesOptions::new().cache_bytes(entries * 16 / 100);
     FilePages::create(path, options.direct(direct))
 }
 
-/// Bytes read and written between two counts, for each operation.
+/// Returns the bytes read and written per operation between two counts.
 fn io_figures(work: &str, before: PageCounts, after: PageCounts, operations: usize) -> Vec<Figure> {
     let each = |bytes: u64| bytes as f64 / operations as f64;
     let (read, written) = (

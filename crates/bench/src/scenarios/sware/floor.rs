@@ -1,4 +1,4 @@
-//! The floor: take all keys first, sort them, and pack them into leaves.
+//! The floor: collect all keys, sort them, and pack them into leaves.
 
 use quanta::Instant;
 
@@ -6,14 +6,14 @@ use crate::subjects::value_of;
 
 const LEAF_ENTRIES: usize = 256;
 
-/// Keys and values of a leaf, each by themselves.
+/// Keys and values of a leaf, in separate arrays.
 type FloorLeaf = ([u64; LEAF_ENTRIES], [u64; LEAF_ENTRIES]);
 
-/// The seconds that each way takes, with its name; allocation counted.
+/// Returns the seconds of each method, with its name; allocation included.
 ///
 /// # Panics
 ///
-/// If a way does not sort.
+/// If a method does not sort.
 #[must_use]
 pub(super) fn seconds(keys: &[u64]) -> [(&'static str, f64); 3] {
     [
@@ -52,7 +52,8 @@ fn pack(entries: &[(u64, u64)]) -> Box<FloorLeaf> {
     leaf
 }
 
-/// From the least significant digit on, 11 bits at a time, as far as keys differ; nothing if they are sorted.
+/// Sorts by radix from the least significant digit, 11 bits at a time, over the digits that differ;
+/// does nothing if the keys are sorted.
 fn radix_sort(entries: &mut Vec<(u64, u64)>) {
     const DIGIT_BITS: u32 = 11;
     const DIGITS: usize = 1 << DIGIT_BITS;

@@ -7,15 +7,15 @@ use tpchgen::generators::LineItemGenerator;
 
 use super::super::example_data::minutes_of_departure;
 
-/// A degree of order: K and L of the generator in percent, or none at all.
+/// A degree of order: K and L of the generator in percent, or a data set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Degree {
-    /// K and L: the share of keys that are swapped, and by how much at most.
+    /// K and L: the share of keys that are swapped, and their largest displacement.
     Nearly(f64, f64),
     /// In random order.
     Scrambled,
-    /// The departures of a year from New York, in the order in which they were scheduled, and again for the years that
-    /// follow: 328,521 of them a year, K 47.8 and L 0.23 %.
+    /// A year of departures from New York in order of schedule, repeated for further years: 328,521
+    /// a year, K 47.8 and L 0.23 %.
     Flights,
     /// The receipt dates of TPC-H's `lineitem` in the order of its ship dates.
     ReceiptDates,
@@ -44,7 +44,7 @@ impl fmt::Display for Degree {
     }
 }
 
-/// Distinct keys in the order in which they are inserted; the value of a key follows from it.
+/// Distinct keys in order of insertion; a key's value is computed from it.
 #[derive(Debug)]
 pub(super) struct Input {
     /// Sparse keys.
@@ -52,7 +52,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// So many keys, or about as many of receipt dates.
+    /// Creates `len` keys, or about as many receipt dates.
     ///
     /// # Panics
     ///
@@ -76,7 +76,7 @@ impl Input {
         Self { keys }
     }
 
-    /// The keys in order.
+    /// Returns the keys in ascending order.
     #[must_use]
     pub(super) fn sorted(&self) -> Vec<u64> {
         let mut sorted = self.keys.clone();
@@ -85,7 +85,7 @@ impl Input {
     }
 }
 
-/// Equal times become distinct keys, in the order in which they came.
+/// Makes distinct keys of equal times, in order of arrival.
 fn distinct(times: Vec<u64>) -> Vec<u64> {
     times
         .into_iter()
@@ -94,7 +94,7 @@ fn distinct(times: Vec<u64>) -> Vec<u64> {
         .collect()
 }
 
-/// Minutes of departure.
+/// Returns minutes of departure.
 fn flights(len: usize) -> Vec<u64> {
     let year = minutes_of_departure();
     let span = year
@@ -108,7 +108,7 @@ fn flights(len: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Days of receipt.
+/// Returns days of receipt.
 fn receipt_dates(len: usize) -> Vec<u64> {
     const ROWS_AT_SCALE_1: f64 = 6_001_215.0;
     let rows = LineItemGenerator::new(len as f64 / ROWS_AT_SCALE_1, 1, 1);
@@ -121,7 +121,7 @@ fn receipt_dates(len: usize) -> Vec<u64> {
     dates.into_iter().map(|dates| days(dates.1)).collect()
 }
 
-/// The key of a rank: keys keep the order of ranks, and their distances vary.
+/// Returns the key of a rank: keys keep the order of ranks, at varying distances.
 const fn key_of(rank: u64) -> u64 {
     rank << 20 | scattered(rank) & 0xf_ffff
 }

@@ -1,4 +1,4 @@
-//! Nearly sorted keys: ingest against the floor, and queries with whatever is buffered still in its buffer.
+//! Nearly sorted keys: ingest compared with the floor, and queries without draining the buffer.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::record::{Figure, Record};
 use crate::runner::Entrant;
 use crate::subjects::names;
 
-/// The fastest way to sort everything and pack it.
+/// The fastest way to sort all keys and pack them.
 const FLOOR: &str = "floor";
 
 fn entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
@@ -53,12 +53,13 @@ fn floor_figures(input: &Input) -> Vec<Figure> {
     figures
 }
 
-/// The subjects of these scenarios; ingest has [`FLOOR`] too.
+/// Returns the subjects of these scenarios; ingest has [`FLOOR`] too.
 pub(super) fn subjects() -> Vec<&'static str> {
     names(&entrants(TurnWork::Ingest))
 }
 
-/// Rounds of all subjects at every degree of order. Before the first one counts one has run, so that every subject finds memory that the process has used before.
+/// Runs rounds of all subjects at every degree of order. An uncounted first round touches the
+/// process's memory for every subject.
 fn run(
     scenario: &'static str,
     plan: &Plan,

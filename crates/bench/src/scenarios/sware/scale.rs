@@ -1,4 +1,5 @@
-//! The published buffer by the amount of data (Fig. 19, Table II of the paper): the largest size is the scale's.
+//! The published buffer by data size (Fig. 19, Table II of the paper); the largest size is the
+//! scale's.
 
 use bedload_memory::ExclusiveMap;
 use bedload_memory::near_sorted::PackedTree;
@@ -13,10 +14,10 @@ use crate::record::{Figure, Record};
 use crate::runner::Entrant;
 use crate::subjects::names;
 
-/// Sizes: each twice the one before.
+/// The number of sizes, each twice the previous.
 const SIZES: u32 = 6;
 
-/// A turn with a buffer of so many entries.
+/// A turn with a given buffer size in entries.
 type Turn = Box<dyn Fn(&Input, usize, &mut Rng) -> Vec<Figure>>;
 
 fn entrants() -> Vec<Entrant<Turn>> {
@@ -48,7 +49,7 @@ fn with_buffer(input: &Input, buffer: usize, rng: &mut Rng) -> Vec<Figure> {
     figures
 }
 
-/// Table II: how much of the data is in the buffer, and how many of its pages a lookup scans.
+/// Table II: the share of the data in the buffer, and the buffer's pages that a lookup scans.
 fn buffer_figures(tree: &mut SaTree<PackedTree>, input: &Input, rng: &mut Rng) -> [Figure; 2] {
     let len = input.keys.len();
     if tree.wants_preparation() {
@@ -66,8 +67,8 @@ fn buffer_figures(tree: &mut SaTree<PackedTree>, input: &Input, rng: &mut Rng) -
     ]
 }
 
-/// With K and L of 5 % and a buffer of 1 % of the data (Fig. 19a); and with K of 5 %, and L and the buffer fixed, at 40 and 8 %
-/// of the smallest size (Fig. 19b).
+/// With K and L of 5 % and a buffer of 1 % of the data (Fig. 19a); and with K of 5 %, and L and the
+/// buffer fixed at 40 and 8 % of the smallest size (Fig. 19b).
 pub(super) fn run(plan: &Plan) -> Vec<Record> {
     let largest = plan.entries_of(2_000_000, 50_000_000);
     let smallest = largest >> (SIZES - 1);

@@ -21,8 +21,8 @@ fn grid_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     ]
 }
 
-/// One thing changed in each: filters (Fig. 17), zone maps, query-driven sorting (Fig. 16), the part that is drained,
-/// splits (Table I).
+/// Each entrant changes one setting: filters (Fig. 17), zone maps, query-driven sorting (Fig. 16),
+/// the share that is drained, splits (Table I).
 fn ablation_entrants(work: TurnWork) -> Vec<Entrant<Turn>> {
     vec![
         plain(work),
@@ -176,8 +176,8 @@ pub(super) fn buffer_size(plan: &Plan) -> Vec<Record> {
     )
 }
 
-/// Real receipt dates, and keys of the degrees that the paper made up for this: the one that it measured on them, and the
-/// other extreme.
+/// Real receipt dates, and generated keys of two degrees: the one that the paper measured on them,
+/// and the other extreme.
 pub(super) fn receipt_dates(plan: &Plan) -> Vec<Record> {
     let degrees = [
         Degree::ReceiptDates,

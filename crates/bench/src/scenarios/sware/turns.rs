@@ -1,4 +1,4 @@
-//! Turns of maps of one thread. Each is compiled for its map, so that no call is indirect.
+//! Turns of single-threaded maps, compiled for each map so that no call is indirect.
 
 use std::any::type_name;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use super::input::Input;
 use crate::record::Figure;
 use crate::subjects::{SerialSubject, value_of};
 
-/// Inserts for each lookup that is interleaved.
+/// Inserts per interleaved lookup.
 const INSERTS_PER_LOOKUP: usize = 1000;
 
 /// The metric of ingest.
@@ -20,7 +20,7 @@ pub(super) fn per_entry(metric: &str, seconds: f64, entries: usize) -> Figure {
     Figure::new(metric, "ns", seconds * 1e9 / entries as f64)
 }
 
-/// Inserts keys, and looks up an earlier one now and then; the lookups must succeed.
+/// Inserts keys and sometimes looks an earlier one up; the lookups must succeed.
 fn insert_all<S: SerialSubject>(subject: &mut S, keys: &[u64]) {
     for (number, keys) in (0_usize..).zip(keys.chunks(INSERTS_PER_LOOKUP)) {
         for &key in keys {
@@ -36,7 +36,7 @@ fn insert_all<S: SerialSubject>(subject: &mut S, keys: &[u64]) {
     }
 }
 
-/// Everything must be there, once, with its value.
+/// Checks that every key is there, once, with its value.
 pub(super) fn verify<S: SerialSubject>(subject: &mut S, input: &Input) {
     let sum = input.keys.iter().fold(0, |sum: u64, &key| {
         sum.wrapping_add(key).wrapping_add(value_of(key))
@@ -88,7 +88,7 @@ pub(super) fn ingest<S: SerialSubject>(make: fn(usize) -> S, input: &Input) -> V
     figures
 }
 
-/// A subject that holds all keys, not drained.
+/// Returns a subject loaded with all keys and not drained.
 fn loaded<S: SerialSubject>(make: fn(usize) -> S, input: &Input) -> S {
     let mut subject = make(input.keys.len());
     insert_all(&mut subject, &input.keys);
@@ -101,7 +101,8 @@ pub(super) fn lookup<S: SerialSubject>(make: fn(usize) -> S, input: &Input, rng:
     let mut subject = loaded(make, input);
     let count = (len / 5).min(4_000_000);
     let mut figures = lookup_figures(&mut subject, &input.keys, count, rng, "");
-    // What was drained makes room: then half of what a published buffer holds, 1 % of the keys, arrives.
+    // After a drain the buffer has room; then half of a published buffer's capacity (1 % of the
+    // keys) arrives.
     let (before, after) = input.keys.split_at(len - len / 200);
     let mut subject = make(len);
     insert_all(&mut subject, before);
@@ -114,7 +115,7 @@ pub(super) fn lookup<S: SerialSubject>(make: fn(usize) -> S, input: &Input, rng:
         rng,
         ", buffer half full",
     ));
-    // And when 80 % are there.
+    // And after 80 % of the keys.
     let before = &input.keys[..len / 5 * 4];
     let mut subject = make(len);
     insert_all(&mut subject, before);
@@ -147,12 +148,12 @@ fn lookup_figures<S: SerialSubject>(
         .to_vec()
 }
 
-/// How often the newest are scanned.
+/// Number of scans of the newest keys.
 const NEWEST_SCANS: usize = 20;
 
-/// Scans of shares of the keys, and of the newest. Subjects are loaded anew before each share, and those whose scans put in order
-/// what they meet once more, so that those which meet it first are among what is measured; the same ranges are read a second
-/// time after that, and before it by scans that leave everything as it is.
+/// Scans shares of the keys, and the newest keys. Subjects are reloaded before each share; those
+/// whose scans sort are reloaded once more, so that first scans are measured. The same ranges are
+/// read a second time after that; scans that change nothing read them before it.
 pub(super) fn scan<S: SerialSubject>(make: fn(usize) -> S, input: &Input, rng: &mut Rng) -> Vec<Figure> {
     let sorted = input.sorted();
     let mut figures = Vec::new();
@@ -164,12 +165,13 @@ pub(super) fn scan<S: SerialSubject>(make: fn(usize) -> S, input: &Input, rng: &
         let each = |sum: &mut dyn FnMut(u64, u64) -> (usize, u64)| -> Vec<f64> {
             ranges.iter().map(|keys| scan_ns(keys, &mut *sum)).collect()
         };
-        // The first tree lies otherwise in memory than those that are made beside it: it is loaded, and not measured.
+        // The first tree has another memory layout than the later ones: it is loaded but not
+        // measured.
         subject = loaded(make, input);
         let as_it_is = each(&mut |lower, upper| subject.sum(lower, upper));
         add(format!("{metric}, leaving it as it is"), as_it_is.clone());
         if subject.sum_sorting(0, 0).is_none() {
-            // A first scan of any kind.
+            // The first scan by any method.
             add(metric.to_owned(), as_it_is);
             return add(
                 format!("{metric}, again"),
@@ -199,7 +201,7 @@ pub(super) fn scan<S: SerialSubject>(make: fn(usize) -> S, input: &Input, rng: &
     figures
 }
 
-/// Nanoseconds a key of one scan, of all of these keys and no others.
+/// Returns the nanoseconds per key of one scan, which must yield exactly these keys.
 fn scan_ns(keys: &[u64], sum: impl FnOnce(u64, u64) -> (usize, u64)) -> f64 {
     let (lower, upper) = (keys[0], keys[keys.len() - 1]);
     let start = Instant::now();
@@ -209,7 +211,7 @@ fn scan_ns(keys: &[u64], sum: impl FnOnce(u64, u64) -> (usize, u64)) -> f64 {
     seconds * 1e9 / count as f64
 }
 
-/// The mean, and the latencies that 95 and 99 in a hundred stay below.
+/// Returns the mean, and the 95th and 99th percentiles.
 fn percentiles(metric: &str, latencies: &mut [f64]) -> Vec<Figure> {
     latencies.sort_by(f64::total_cmp);
     let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
@@ -223,7 +225,7 @@ fn percentiles(metric: &str, latencies: &mut [f64]) -> Vec<Figure> {
     .to_vec()
 }
 
-/// When 80 % of the keys are there, the others come, with so many lookups in ten operations.
+/// After 80 % of the keys, inserts the others with a number of lookups per ten operations.
 pub(super) fn mixed(map: &mut impl SerialSubject, input: &Input, rng: &mut Rng) -> Vec<Figure> {
     let (before, after) = input.keys.split_at(input.keys.len() / 5 * 4);
     before.iter().for_each(|&key| map.insert(key, value_of(key)));
@@ -231,7 +233,7 @@ pub(super) fn mixed(map: &mut impl SerialSubject, input: &Input, rng: &mut Rng) 
     let mut figures = Vec::new();
     let shares = [("10:90 writes to reads", 1), ("50:50", 5), ("90:10", 9)];
     for ((metric, writes), keys) in shares.into_iter().zip(after.chunks(after.len().div_ceil(3))) {
-        // Drawn before the clock starts: to read a key at random among all of them takes as long as to look it up.
+        // Drawn before the clock starts, as reading a random key takes as long as looking it up.
         let mut rest = keys.iter();
         let operations: Vec<(bool, u64)> = (0..keys.len() * 10 / 9)
             .map(|number| {
@@ -277,7 +279,7 @@ pub(super) fn ingest_then_lookup(map: &mut impl SerialSubject, input: &Input, rn
         .to_vec()
 }
 
-/// All keys must be there; in order not to be part of what is measured, only some are asked for.
+/// Checks that keys are there; only a sample, to keep it out of the measurement.
 pub(super) fn verify_some(map: &mut impl SerialSubject, input: &Input) {
     for &key in input.keys.iter().step_by(101) {
         assert_eq!(map.get(key), Some(value_of(key)), "a key is lost");

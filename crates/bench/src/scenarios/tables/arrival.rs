@@ -1,4 +1,4 @@
-//! Orders in which readings arrive.
+//! Orders of arrival of readings.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use super::super::example_data::{minutes_of_departure, seconds_of_authors};
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const YEAR_SECONDS: i64 = 365 * 86_400;
-/// The time of the first reading, or thereabouts: November 2023.
+/// The approximate time of the first reading: November 2023.
 const EPOCH: i64 = 1_700_000_000 * SECOND;
-/// From one reading to the next, on average.
+/// The average distance between readings.
 const STEP: i64 = 1_000;
 
 /// An order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Arrival {
-    /// A reading each millisecond.
+    /// A reading each millisecond, in order.
     InOrder,
-    /// The same, each up to a second late.
+    /// Like `InOrder`, each up to a second late.
     SecondLate,
-    /// The same, a tenth of them one to ten minutes late.
+    /// Like `InOrder`, a tenth of them one to ten minutes late.
     MinutesLate,
-    /// The departures of 2013 from New York in the order in which they were scheduled, and again for the years that follow.
+    /// The departures of 2013 from New York in order of schedule, repeated for further years.
     Flights,
-    /// The times at which the commits of a repository were written, in the order in which they were committed, and again for
-    /// the decades that follow.
+    /// The author times of a repository's commits in order of commit, repeated for further decades.
     Git,
-    /// Half in order; then two earlier stretches of a quarter each, in order too, in turns of 10,000 rows.
+    /// Half in order; then two earlier ranges of a quarter each, each in order, alternating every
+    /// 10,000 rows.
     Backfills,
-    /// At random over a year.
+    /// Uniformly random over a year.
     Scrambled,
 }
 
@@ -50,10 +50,10 @@ impl fmt::Display for Arrival {
     }
 }
 
-/// Rows of a backfill before the other has its turn.
+/// Rows of one backfill before the other continues.
 const BACKFILL_ROWS: i64 = 10_000;
 
-/// Readings in the order in which they arrive.
+/// Readings in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Input {
     pub(super) arrival: Arrival,
@@ -62,7 +62,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Their times.
+    /// Returns their times.
     ///
     /// # Panics
     ///
@@ -112,7 +112,7 @@ impl Input {
     }
 }
 
-/// The times, and the same behind the latest of them, until there are as many as asked for.
+/// Repeats the times, each time after the latest one, until there are `rows`.
 fn again_and_again(times: &[i64], rows: usize) -> Vec<i64> {
     let ends = times.iter().max().zip(times.iter().min());
     let span = ends.map_or(0, |(last, first)| last - first + 1);
@@ -133,7 +133,7 @@ mod tests {
         times
     }
 
-    /// How late each is behind the latest before it.
+    /// Yields how late each time is compared with the latest before it.
     fn lateness(times: &[i64]) -> impl Iterator<Item = i64> {
         let mut latest = i64::MIN;
         times.iter().map(move |&time| {

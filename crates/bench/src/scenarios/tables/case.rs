@@ -1,18 +1,19 @@
-//! The rows of a load, and how they arrive.
+//! The rows of a load, and their arrival.
 
 use std::fmt;
 
 use super::arrival::Arrival;
 use crate::subjects::tables::TableOptions;
 
-/// Memory of each store, in scenarios that are not about it.
+/// Memory of each store, in scenarios that do not vary it.
 const CACHE_BYTES: usize = 256 << 20;
 /// Our default.
 const BUFFER_BYTES: usize = 32 << 20;
-/// Rows of a batch in cases that are not about batches.
+/// Rows of a batch in scenarios that do not vary it.
 pub(super) const BATCH_ROWS: usize = 10_000;
 
-/// A setting of a scenario. It is called by what is not as in most cases: `in-order/batch-100/relaxed`.
+/// A setting of a scenario, named by its differences from the default:
+/// `in-order/batch-100/relaxed`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) arrival: Arrival,
@@ -22,7 +23,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Durable batches of 10,000 rows of one writer.
+    /// Creates a setting of durable batches of 10,000 rows from one writer.
     pub(super) const fn new(arrival: Arrival) -> Self {
         Self {
             arrival,
@@ -47,7 +48,7 @@ impl Case {
         self
     }
 
-    /// Rows of this case where most have so many: small commits are too slow for all of them.
+    /// Returns the rows of this case, at most `most`: small commits are too slow for all rows.
     pub(super) fn rows(&self, most: usize) -> usize {
         let part = match self.batch_rows {
             1 => 200,

@@ -1,4 +1,4 @@
-//! Ingest: how many rows a second, how evenly, what they cost the processor, the disk and the memory.
+//! Ingest: rows per second, their variation, and the cost in processor time, disk and memory.
 
 use super::arrival::{Arrival, Input};
 use super::case::{BATCH_ROWS, Case};
@@ -9,10 +9,10 @@ use crate::record::{Figure, Record};
 use crate::runner::{Samples, Trial};
 use crate::subjects::tables::{TABLE_BASELINE, TableEntrant, TableOptions, stores, stores_and_files};
 
-/// Ranges, rows and reads that are timed together after a load.
+/// Ranges, rows and reads timed together after a load.
 const RANGES: usize = 200;
 const POINTS: usize = 2_000;
-/// Batches that are appended while the newest rows are read.
+/// Batches appended while the newest rows are read.
 const BATCHES_BESIDE: usize = 50;
 
 const INGEST: [Case; 13] = {
@@ -34,7 +34,7 @@ const INGEST: [Case; 13] = {
     ]
 };
 
-/// Batches, durabilities and writers.
+/// Varies batches, durabilities and writers.
 pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
     let most = plan.entries_of(2_000_000, 20_000_000);
     let taken = INGEST
@@ -45,7 +45,7 @@ pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
         trial("table-ingest", &case, rows, plan).run(|round, samples| {
             for entrant in by_turns(&stores_and_files(), plan, round) {
                 let is_out = !case.is_durable && !entrant.can_relax;
-                // A file that is written once has no small commits, nor several writers.
+                // A file written once has no small commits or concurrent writers.
                 let is_beside = !entrant.is_store && (case.batch_rows < BATCH_ROWS || case.writers > 1);
                 if !is_out && !is_beside {
                     load(plan, entrant, &case, case.options(), rows, round, samples);
@@ -56,7 +56,7 @@ pub(super) fn ingest(plan: &Plan) -> Vec<Record> {
     taken.flat_map(of_case).collect()
 }
 
-/// Orders of arrival, and reads after each.
+/// Varies the order of arrival, and reads after each load.
 pub(super) fn late(plan: &Plan) -> Vec<Record> {
     let rows = plan.entries_of(1_000_000, 10_000_000);
     let arrivals = [
@@ -84,10 +84,10 @@ pub(super) fn late(plan: &Plan) -> Vec<Record> {
     taken.flat_map(of_case).collect()
 }
 
-/// A table that is many times as large as the memory that stores are given.
+/// Loads a table many times as large as the memory of the stores.
 pub(super) fn beyond_memory(plan: &Plan) -> Vec<Record> {
     let rows = plan.entries_of(4_000_000, 50_000_000);
-    // The same share of the rows at each scale: 64 MiB of 50 M rows.
+    // A constant share of the rows at each scale: 64 MiB for 50 M rows.
     let share = |bytes: usize| bytes / 1_000 * rows / 50_000;
     let cases = [Arrival::InOrder, Arrival::Scrambled].map(Case::new);
     let taken = cases
@@ -118,7 +118,7 @@ fn trial<'p>(scenario: &'static str, case: &Case, rows: usize, plan: &'p Plan) -
         .param("batch", case.batch_rows.min(rows))
 }
 
-/// The stores that the plan takes, another one first in each round.
+/// Returns the selected stores, starting with a different one in each round.
 pub(super) fn by_turns(entrants: &[TableEntrant], plan: &Plan, round: u64) -> Vec<TableEntrant> {
     let taken = entrants
         .iter()
@@ -129,7 +129,7 @@ pub(super) fn by_turns(entrants: &[TableEntrant], plan: &Plan, round: u64) -> Ve
     taken
 }
 
-/// Loads a fresh store and checks it; its figures go to the samples.
+/// Loads a fresh store, checks it, and adds its figures to the samples.
 fn load(
     plan: &Plan,
     entrant: TableEntrant,
@@ -161,7 +161,7 @@ fn load(
     Some((stage, dir))
 }
 
-/// Reads from a store that was loaded.
+/// Reads from a loaded store.
 fn read(plan: &Plan, stage: TableStage, rows: usize, samples: &mut Samples) {
     let (ranges, points) = (plan.tiny_or(2, RANGES), plan.tiny_or(2, POINTS));
     let mut stages = vec![stage];

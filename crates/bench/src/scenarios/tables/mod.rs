@@ -1,7 +1,8 @@
-//! Tables: durable stores of rows with a time, from Arrow to Arrow.
+//! Tables: durable stores of time-stamped rows, from Arrow to Arrow.
 //!
-//! Each store runs in a process of its own, so that memory, bytes and processor time are its own; all take turns. Every
-//! answer of a store is checked before it is timed, and all its rows after each load.
+//! Each store runs in its own process, so that its memory, I/O and processor time are measured
+//! separately; stores take turns. Every answer is checked before it is timed, and all rows are
+//! checked after each load.
 
 mod arrival;
 mod case;

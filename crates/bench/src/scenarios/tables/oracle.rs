@@ -1,23 +1,23 @@
-//! The rows that a store must have.
+//! The expected rows of a store.
 
 use bedload_testkit::Rng;
 
 use super::arrival::Input;
 use crate::subjects::tables::{Checksum, RowId, TableStore, row_checksum};
 
-/// Ranges and rows of each kind that are checked.
+/// The number of ranges and rows of each kind that are checked.
 const CHECKS: usize = 20;
 
-/// Rows in order of time, and sums of their checksums.
+/// Rows in order of time, and prefix sums of their checksums.
 #[derive(Debug)]
 pub(super) struct Oracle {
     ids: Vec<RowId>,
-    /// The sum before each row, and at last of all.
+    /// The sum before each row; the last entry is the sum of all rows.
     sums: Vec<u64>,
 }
 
 impl Oracle {
-    /// The rows of an input.
+    /// Creates the expected rows of an input.
     pub(super) fn new(input: &Input) -> Self {
         let times = input.times().into_iter();
         let ids = times.zip(0..).map(|(time, arrival)| RowId { time, arrival });
@@ -35,31 +35,32 @@ impl Oracle {
         Self { ids, sums }
     }
 
-    /// The same and more rows.
+    /// Adds rows.
     pub(super) fn extend(&mut self, ids: impl Iterator<Item = RowId>) {
         let mut all = std::mem::take(&mut self.ids);
         all.extend(ids);
         *self = Self::of_ids(all);
     }
 
-    /// The same without the rows before a time.
+    /// Removes the rows before a time.
     pub(super) fn delete_before(&mut self, time: i64) {
         let rest = self.ids.split_off(self.rank(time));
         *self = Self::of_ids(rest);
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// The time of the row of this rank; behind the last, the time after it.
+    /// Returns the time of the row with this rank; after the last rank, the time after the last
+    /// row's.
     pub(super) fn time(&self, rank: usize) -> i64 {
         let behind = || self.ids.last().map_or(0, |id| id.time + 1);
         self.ids.get(rank).map_or_else(behind, |id| id.time)
     }
 
-    /// How many rows are before a time.
+    /// Returns the number of rows before a time.
     fn rank(&self, time: i64) -> usize {
         self.ids.partition_point(|id| id.time < time)
     }
@@ -72,7 +73,8 @@ impl Oracle {
         }
     }
 
-    /// A range of so many rows, or a few more if rows share a time, and how many rows it has.
+    /// Returns a range of this many rows, or a few more if rows share a time, and its number of
+    /// rows.
     pub(super) fn range(&self, rows: usize, rng: &mut Rng) -> ((i64, i64), u64) {
         if rows >= self.len() {
             return ((i64::MIN, i64::MAX), self.len() as u64);
@@ -83,25 +85,25 @@ impl Oracle {
         ((from, to), self.expected(from, to).rows)
     }
 
-    /// A row whose time no other has.
+    /// Draws a row with a unique time.
     pub(super) fn row(&self, rng: &mut Rng) -> RowId {
         loop {
             let rank = rng.index(self.len());
             let id = self.ids[rank];
             let is_alone =
                 self.time(rank + 1) != id.time && (rank == 0 || self.ids[rank - 1].time != id.time);
-            // Where almost all rows share their time with others, one of several is as good as it gets.
+            // If nearly all rows share their time, one with a shared time is accepted at last.
             if is_alone || rng.percent(0.1) {
                 return id;
             }
         }
     }
 
-    /// Compares all answers of a store with what they must be.
+    /// Compares all answers of a store with the expected ones.
     ///
     /// # Panics
     ///
-    /// If one differs.
+    /// If an answer differs.
     pub(super) fn check(&self, store: &dyn TableStore, name: &str) {
         let rng = &mut Rng::new(self.len() as u64);
         assert_eq!(store.count(None), self.len() as u64, "{name}: rows");
@@ -166,7 +168,8 @@ mod tests {
         }
     }
 
-    /// Checks a store that was given so many rows, the last of which perhaps has a wrong number, against a thousand.
+    /// Checks a store of `rows` rows, whose last row may have a wrong number, against an oracle of
+    /// a thousand rows.
     fn check(rows: usize, last_is_wrong: bool) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let options = Case::new(Arrival::InOrder).options();

@@ -1,31 +1,31 @@
-//! Resources that a process has used, from `/proc`.
+//! Resource use of a process, from `/proc`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Clock ticks in a second of `/proc/PID/stat`, the same on every Linux.
+/// Clock ticks per second in `/proc/PID/stat`, the same on every Linux.
 const TICKS: f64 = 100.0;
 
-/// Resources that a process has used since it began.
+/// Resources used by a process since its start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
-    /// Seconds of processors, of all threads, ended ones too, to a hundredth.
+    /// Processor seconds of all threads, including ended ones, to a hundredth.
     pub(super) processor_seconds: f64,
-    /// Bytes that it had the system send to the disk.
+    /// Bytes written to the disk on its behalf.
     pub(super) written_bytes: u64,
-    /// Bytes of memory that it has, mapped files included.
+    /// Resident memory in bytes, including mapped files.
     pub(super) resident_bytes: u64,
-    /// The most that it had since [`forget_peak`].
+    /// Peak resident memory since [`forget_peak`].
     pub(super) peak_bytes: u64,
 }
 
 impl Usage {
-    /// The resources of a process.
+    /// Reads the resource use of a process.
     ///
     /// # Panics
     ///
-    /// If it has ended.
+    /// If the process has ended.
     pub(super) fn of(process: u32) -> Self {
         let read = |name: &str| {
             let path = format!("/proc/{process}/{name}");
@@ -39,7 +39,7 @@ impl Usage {
             numbers.next().unwrap_or(0)
         };
         let (stat, io, status) = (read("stat"), read("io"), read("status"));
-        // The name of the program, in brackets, may have spaces.
+        // The program's name, in brackets, may contain spaces.
         let numbers = stat.rsplit(')').next().unwrap_or_default();
         let times = numbers.split_whitespace().skip(11).take(2);
         let ticks: f64 = times.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
@@ -52,16 +52,16 @@ impl Usage {
     }
 }
 
-/// Has the most memory of a process be counted from now on; it stays what it was where that is not allowed.
+/// Resets the peak memory of a process; has no effect where that is not permitted.
 pub(super) fn forget_peak(process: u32) {
     let _ = fs::write(format!("/proc/{process}/clear_refs"), "5");
 }
 
-/// Bytes that the files of a directory take on the disk.
+/// Returns the bytes that the files of a directory occupy on disk.
 pub(in super::super) fn disk_bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).expect("a directory of this run");
     let bytes = entries.map(|entry| {
-        // Engines remove files at any time.
+        // Engines may remove files at any time.
         match entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))) {
             Ok((path, kind)) if kind.is_dir() => disk_bytes(&path),
             Ok((_, kind)) => kind.blocks() * 512,

@@ -10,19 +10,19 @@ use crate::record::{Figure, Record};
 use crate::runner::{Samples, Trial};
 use crate::subjects::tables::{TABLE_BASELINE, TableEntrant, stores_and_files};
 
-/// How often each store has its turn at something, in each round: the machine is not the same from one second to the next.
+/// Turns of each store at a task per round; many short turns even out changes of the machine.
 const TURNS: usize = 8;
 
-/// Rows of ranges, and how many ranges are timed in a turn.
+/// Rows of a range, and ranges timed per turn.
 const RANGES: [(usize, usize); 3] = [(1, 400), (1_000, 100), (100_000, 3)];
-/// Rows that are read in a turn.
+/// Rows read per turn.
 const POINTS: usize = 1_000;
-/// How many of the newest rows are read, and how often in a turn.
+/// Newest rows read, and reads per turn.
 const NEWEST: [(usize, usize); 2] = [(100, 200), (1_000, 50)];
-/// Batches of 1,000 rows that are appended while the newest rows are read.
+/// Batches of 1,000 rows appended while the newest rows are read.
 const BATCHES_BESIDE: usize = 50;
 
-/// Rows that arrived a second late are read in all ways.
+/// Reads rows that arrived up to a second late in all ways.
 pub(super) fn read(plan: &Plan) -> Vec<Record> {
     let rows = plan.entries_of(2_000_000, 20_000_000);
     let case = Case::new(Arrival::SecondLate);
@@ -106,7 +106,7 @@ fn read_all(plan: &Plan, stages: &mut Vec<TableStage>, rows: usize, samples: &mu
         });
     }
     ask_all(stages, samples, some(), |seed| Request::Count { seed });
-    // A file that is written once is no table that others append to.
+    // A file written once cannot be appended to concurrently.
     stages.retain(|stage| stage.entrant.is_store);
     let once = || Turns { turns: 1, warm: 0 };
     let batches = plan.tiny_or(1, BATCHES_BESIDE);
@@ -117,7 +117,7 @@ fn read_all(plan: &Plan, stages: &mut Vec<TableStage>, rows: usize, samples: &mu
     ask_all(stages, samples, once(), |_| Request::DeleteOlderHalf);
 }
 
-/// Loads a store in durable batches, kills it without another word, and opens it again: all rows must be there.
+/// Loads a store in durable batches, kills it, and opens it again: all rows must be there.
 fn open_after_kill(
     plan: &Plan,
     entrant: TableEntrant,

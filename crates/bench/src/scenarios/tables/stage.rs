@@ -1,4 +1,4 @@
-//! Stores in processes of their own, and their turns.
+//! Stores in their own processes, and their turns.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,7 +12,7 @@ use crate::record::Figure;
 use crate::runner::Samples;
 use crate::subjects::tables::{TABLE_BASELINE, TABLE_BASELINE_AGAIN, TableEntrant, TableOptions};
 
-/// The subcommand of a process that has one store.
+/// The subcommand of a process that runs one store.
 pub const WORKER: &str = "table-worker";
 
 /// A store in its process.
@@ -21,16 +21,17 @@ pub(super) struct TableStage {
     child: Child,
     requests: ChildStdin,
     replies: BufReader<ChildStdout>,
-    /// The process that the store lives in.
+    /// The process of the store.
     process: u32,
 }
 
-/// A store did not answer: it failed, and has said why.
+/// A store failed and has reported why.
 #[derive(Debug)]
 pub(super) struct Failed;
 
 impl TableStage {
-    /// A process with a store that is opened in a directory, and has the rows of an input, if any; and how long that took.
+    /// Starts a process that opens a store in a directory, with the rows of an input, if any; also
+    /// returns the time taken.
     pub(super) fn open(
         plan: &Plan,
         entrant: TableEntrant,
@@ -62,11 +63,11 @@ impl TableStage {
         Ok((stage, opened))
     }
 
-    /// The answer of the store.
+    /// Returns the store's answer.
     ///
     /// # Panics
     ///
-    /// If it is ours and fails.
+    /// If the store is ours and fails.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Vec<Figure>, Failed> {
         let mut line = serde_json::to_vec(request).expect("a request is JSON");
         line.push(b'\n');
@@ -89,7 +90,7 @@ impl TableStage {
         }
     }
 
-    /// Kills the process that the store lives in, and waits until it has ended.
+    /// Kills the process of the store, and waits until it has ended.
     pub(super) fn kill(mut self) {
         if self.process != self.child.id() {
             let kill = Command::new("kill")
@@ -104,21 +105,21 @@ impl TableStage {
 
 impl Drop for TableStage {
     fn drop(&mut self) {
-        // A process that was asked to end has ended by now; others are ended here.
+        // A process asked to end has ended by now; others are killed here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// How often each store is asked the same, by turns with the others.
+/// How often each store runs the same request, alternating with the others.
 pub(super) struct Turns {
     pub(super) turns: usize,
-    /// How often it is asked before, untimed.
+    /// Untimed runs in advance.
     pub(super) warm: usize,
 }
 
-/// Asks all stores by turns, another one first each time, and adds what they answer to the samples. One that fails is left
-/// out from then on.
+/// Runs a request on all stores in turns, starting with a different one each time, and adds the
+/// answers to the samples. A store that fails is excluded from then on.
 pub(super) fn ask_all(
     stages: &mut Vec<TableStage>,
     samples: &mut Samples,

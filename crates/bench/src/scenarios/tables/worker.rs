@@ -1,6 +1,6 @@
-//! One store in a process of its own, which does what it is asked by lines of JSON.
+//! A store in its own process, controlled by lines of JSON.
 //!
-//! So its memory, its bytes and its processor time are its own, and it can be killed.
+//! So its memory, I/O and processor time are its own, and it can be killed.
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -18,20 +18,20 @@ use crate::record::Figure;
 use crate::subjects::tables::{Readings, TableOptions, TableStore, by_name, timed};
 use crate::threads::on_threads;
 
-/// Rows that are made before the clock runs, at most: more are made while it stands.
+/// The most rows generated in advance; further rows are generated while the clock is stopped.
 const WINDOW_ROWS: usize = 4 << 20;
-/// Rows of a batch that is appended while others read.
+/// Rows of a batch appended during reads.
 const SMALL_BATCH_ROWS: usize = 1000;
 
-/// Something that a store is asked to do.
+/// A request to a store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Opens a store in a directory, or creates it there.
+    /// Opens or creates a store in a directory.
     Open {
         store: String,
         dir: PathBuf,
         options: TableOptions,
-        /// The rows that it has.
+        /// The rows that it already has.
         input: Option<Input>,
     },
     /// Appends rows in batches.
@@ -41,35 +41,35 @@ pub(super) enum Request {
         writers: usize,
         flushes: bool,
     },
-    /// Compares all answers with what they must be.
+    /// Compares all answers with the expected ones.
     Check,
-    /// Reads ranges of so many rows into Arrow.
+    /// Reads ranges of `rows` rows into Arrow.
     Ranges { rows: usize, ranges: usize, seed: u64 },
     /// Reads rows one by one.
     Points { rows: usize, seed: u64 },
     /// Reads the newest rows.
     Newest { rows: usize, times: usize },
-    /// The same while a thread appends so many batches.
+    /// Reads the newest rows while a thread appends batches.
     NewestBeside { rows: usize, batches: usize },
-    /// Counts all rows, and a third.
+    /// Counts all rows, and a third of them.
     Count { seed: u64 },
-    /// Removes the older half, and gives its space back.
+    /// Removes the older half, and reclaims its space.
     DeleteOlderHalf,
 }
 
-/// The answer.
+/// The response.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Reply {
-    /// The process that the store lives in.
+    /// The process of the store.
     pub(super) process: u32,
     pub(super) figures: Vec<Figure>,
 }
 
-/// Answers requests of standard input, on standard output, until there are no more.
+/// Serves requests from standard input on standard output until it ends.
 ///
 /// # Errors
 ///
-/// A request cannot be read, or an answer not written.
+/// A request cannot be read, or a response cannot be written.
 pub fn serve() -> io::Result<()> {
     let mut worker: Option<Worker> = None;
     for line in io::stdin().lock().lines() {
@@ -122,7 +122,7 @@ struct Worker {
     dir: PathBuf,
     store: Box<dyn TableStore>,
     loaded: Option<Input>,
-    /// Made when it is first asked for: it takes memory.
+    /// Created on first use, as it takes memory.
     oracle: Option<Oracle>,
 }
 
@@ -272,7 +272,7 @@ impl Worker {
         vec![Figure::new("read a row", "us", microseconds(all) / rows as f64)]
     }
 
-    /// How long the newest rows take.
+    /// Returns the time of reading the newest rows once.
     fn newest_once(&self, rows: usize) -> Duration {
         let mut found = 0;
         let ((), time) = timed(|| self.store.newest(rows, &mut |batch| found += batch.num_rows()));
@@ -371,7 +371,7 @@ impl Worker {
     }
 }
 
-/// How long appends took.
+/// Returns figures on the times of appends.
 fn stalls(waits: &[(usize, Duration)]) -> Vec<Figure> {
     let mut sorted: Vec<Duration> = waits.iter().map(|&(_, wait)| wait).collect();
     sorted.sort_unstable();
@@ -383,12 +383,12 @@ fn stalls(waits: &[(usize, Duration)]) -> Vec<Figure> {
         .to_vec()
 }
 
-/// The time that so many of a thousand do not exceed, of sorted ones.
+/// Returns the quantile of sorted times, in thousandths.
 fn quantile(sorted: &[Duration], per_mille: usize) -> Duration {
     sorted[((sorted.len() - 1) * per_mille).div_ceil(1000)]
 }
 
-/// The rate in each tenth of the rows, and what the last is of the first.
+/// Returns the rate in each tenth of the rows, and the ratio of the last to the first.
 fn tenths(waits: &[(usize, Duration)]) -> Vec<Figure> {
     let all: usize = waits.iter().map(|(rows, _)| rows).sum();
     let mut parts = [(0, Duration::ZERO); 10];

@@ -1,7 +1,9 @@
-//! What a point read costs as a table grows, with as much of it read: narrow rows, a second and one number.
+//! The cost of a point read as a table grows, with a constant working set: narrow rows of a second
+//! and one number.
 //!
-//! The rows that are read stand in as many stretches of the same length whatever the size, evenly over the table: as
-//! many blocks, or leaves, are in use in all sizes. What grows is what leads there.
+//! The rows read are in a constant number of stretches of equal length, spread evenly over the
+//! table. So the blocks or leaves in use are equally many at every size, and only the path to them
+//! grows.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -19,15 +21,15 @@ use crate::record::{Figure, Record};
 use crate::runner::{Entrant, Trial};
 use crate::subjects::{Lmdb, ROW_BASELINE, every_second, names, table};
 
-/// Rows of a batch; enough for the pages to be written in order.
+/// Rows of a batch; enough for pages to be written in order.
 const BATCH: i64 = 1 << 20;
-/// Where rows are read, and how many stand together there.
+/// The number of stretches to read, and the rows of each.
 const STRETCHES: i64 = 40;
 const STRETCH: i64 = 64;
-/// Reads that are timed together.
+/// Reads timed together.
 const READS: usize = 200_000;
 
-/// A store of seconds with a number each.
+/// A store of seconds with one number each.
 trait Growing {
     fn append(&mut self, seconds: Range<i64>);
     fn settle(&mut self);
@@ -104,13 +106,13 @@ const ALL: &[Entrant<Make>] = &[
     entrant(ROW_BASELINE, |dir| Box::new(Lmdb::durable(dir))),
 ];
 
-/// The stores of this scenario.
+/// Returns the stores of this scenario.
 pub(super) fn subjects() -> Vec<&'static str> {
     names(ALL)
 }
 
-/// Tables of ten times as many rows each time, up to as many as are asked for: what reading a row costs, and how much
-/// that is of what it was in the first.
+/// Grows tables tenfold up to the requested size; reports the cost of reading a row, and its ratio
+/// to the cost in the smallest table.
 pub(super) fn growth(plan: &Plan) -> Vec<Record> {
     let rows = i64::try_from(plan.entries_of(10_000_000, 100_000_000)).expect("fewer than 2^63");
     let first = rows.min(100_000);
@@ -148,8 +150,8 @@ fn index(rng: &mut Rng, below: i64) -> i64 {
     i64::try_from(rng.index(below)).expect("few")
 }
 
-/// Reads rows of the stretches at random; returns the nanoseconds of a read, the least of three passes behind one that
-/// warms.
+/// Reads random rows of the stretches; returns the nanoseconds per read, the least of three passes
+/// after a warm-up.
 fn read(store: &dyn Growing, rows: i64, rng: &mut Rng) -> f64 {
     let stretch = STRETCH.min(rows / STRETCHES).max(1);
     let times: Vec<i64> = (0..READS)

@@ -1,7 +1,8 @@
-//! Durable stores of the rows of the XStore paper: what a row costs, what many cost, what they take on the disk.
+//! Durable stores of the rows of the XStore paper: the cost of one row and of many, and their size
+//! on disk.
 //!
-//! A row is a second and eight columns of 32 bytes (264 bytes), as in the paper's figures 2 and 3. Peers, and what
-//! durability they are asked for, are named in [`subjects`](crate::subjects).
+//! A row is a second and eight columns of 32 bytes (264 bytes), as in the paper's figures 2 and 3.
+//! [`subjects`](crate::subjects) documents the peers and their durability settings.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -21,9 +22,10 @@ use crate::subjects::{COLUMNS, ROW_BASELINE, ROW_BYTES, ROW_STORES, RowStore, Ro
 
 /// The first second: 2000-01-01, as in the paper.
 const EPOCH: i64 = 946_684_800;
-/// Rows of a batch that is not about small ones.
+/// Rows of a batch, except in measurements of small ones.
 const BATCH: usize = 65_536;
-/// Batches and ranges, as in the paper's figure 3, and about how many rows are moved by those of each size.
+/// Batch and range sizes, as in the paper's figure 3, and the approximate total of rows for each
+/// size.
 const SIZES: [(usize, usize); 7] = [
     (1, 1 << 10),
     (8, 1 << 13),
@@ -42,13 +44,13 @@ fn entries(plan: &Plan) -> usize {
 struct Entrant {
     name: &'static str,
     store: Box<dyn RowStore>,
-    /// Goes behind the store.
+    /// Dropped after the store.
     dir: TempDir,
     figures: Vec<Figure>,
 }
 
-/// Runs `round` with all stores, each in a directory of its own; the round gives each its turns. What it measures beside the
-/// stores it adds to the samples.
+/// Runs `round` with all stores, each in its own directory; the round gives each its turns, and may
+/// add its own figures to the samples.
 fn rounds(
     scenario: &'static str,
     plan: &Plan,
@@ -75,12 +77,13 @@ fn rounds(
     })
 }
 
-/// How often a store has its turn at something that is read: the machine is not the same from one second to the next, so that
-/// stores are compared by medians of many short turns.
+/// Turns of each store at a read task; stores are compared by medians of many short turns, as the
+/// machine's speed changes.
 const TURNS: usize = 8;
 
-/// The median seconds of an item for each store, of `items` that are cut into so many turns: in each, every store does the
-/// same items, one after another, and another one begins. Each store does them all once before.
+/// Returns each store's median seconds per item, for `items` divided into turns. In a turn every
+/// store does the same items, starting with a different store each time. Each store does all items
+/// once in advance.
 fn turns<T>(entrants: &mut [Entrant], items: &[T], mut each: impl FnMut(&mut dyn RowStore, &T)) -> Vec<f64> {
     let mut seconds: Vec<Vec<f64>> = entrants.iter().map(|_| Vec::new()).collect();
     for entrant in &mut *entrants {
@@ -103,7 +106,7 @@ fn second(n: usize) -> i64 {
     EPOCH + i64::try_from(n).expect("fewer than 2^63")
 }
 
-/// A row for each of some seconds, in batches made before the clock runs.
+/// Yields a row for each of some seconds, in batches made before the clock runs.
 fn dense(seconds: Range<usize>, batch: usize) -> impl Iterator<Item = Rows> {
     let end = seconds.end;
     seconds
@@ -124,7 +127,7 @@ fn load(store: &mut dyn RowStore, batches: impl Iterator<Item = Rows>) -> f64 {
     seconds + begun.elapsed().as_secs_f64()
 }
 
-/// Every row from one second on and before another is there and proves itself.
+/// Checks that every row from one second to before another is there and correct.
 fn check(store: &dyn RowStore, from: i64, to: i64, expected: usize) {
     let mut found = 0;
     store.range(from, to, &mut |batch| {
@@ -145,7 +148,7 @@ fn check(store: &dyn RowStore, from: i64, to: i64, expected: usize) {
     assert_eq!(found, expected, "rows between {from} and {to}");
 }
 
-/// Writes as many bytes as batches have; returns the seconds that the disk took.
+/// Writes as many bytes as the batches have; returns the seconds that the disk took.
 fn write_raw(raw: &mut Raw, batches: impl Iterator<Item = Rows>) -> f64 {
     let mut seconds = 0.0;
     for rows in batches {
@@ -156,12 +159,13 @@ fn write_raw(raw: &mut Raw, batches: impl Iterator<Item = Rows>) -> f64 {
     seconds
 }
 
-/// The stores, and the ways of the disk.
+/// Returns the stores and the raw-disk methods.
 pub(super) fn throughput_subjects() -> Vec<&'static str> {
     names(ROW_STORES).into_iter().chain(raw::names()).collect()
 }
 
-/// Durable batches of 1 to 524,288 rows, in order and at random, and ranges of as many into Arrow.
+/// Measures durable batches of 1 to 524,288 rows, in order and at random, and ranges of as many
+/// into Arrow.
 pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan);
     rounds("sparse-throughput", plan, |entrants, rng, samples| {
@@ -235,7 +239,7 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
                 );
             }
         }
-        // Written over in order, and at random: every batch is sorted by nobody.
+        // Overwrites rows in order and at random; random batches are not sorted.
         let again = rows / 4;
         let times: Vec<i64> = (0..again).map(|_| second(rng.index(rows))).collect();
         for entrant in &mut *entrants {
@@ -259,7 +263,7 @@ pub(super) fn throughput(plan: &Plan) -> Vec<Record> {
     })
 }
 
-/// Single rows: read warm among few and among many, and written.
+/// Measures single rows: warm reads among few and among many, and writes.
 pub(super) fn latency(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan);
     rounds("sparse-latency", plan, |entrants, rng, _| {
@@ -274,7 +278,7 @@ pub(super) fn latency(plan: &Plan) -> Vec<Record> {
                     .push(Figure::new(metric.clone(), "ns", seconds * 1e9));
             }
         };
-        // The same seconds are read when the table has a tenth of its rows, and when it has all.
+        // The same seconds are read with a tenth of the table's rows and with all.
         let reads: Vec<i64> = (0..few.min(100_000)).map(|_| second(rng.index(few))).collect();
         let mut load_from = 0;
         for (name, size) in [("a tenth of the rows", few), ("all rows", rows)] {
@@ -306,7 +310,7 @@ pub(super) fn latency(plan: &Plan) -> Vec<Record> {
     })
 }
 
-/// Bytes on the disk for each byte of rows, by how many of the seconds have one.
+/// Measures bytes on disk per byte of rows, by the share of seconds that have a row.
 pub(super) fn density(plan: &Plan) -> Vec<Record> {
     let rows = entries(plan) / 4;
     let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! The table of this project, of the indexed layout.
+//! This project's table, in the indexed layout.
 
 use std::path::Path;
 

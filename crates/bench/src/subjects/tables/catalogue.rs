@@ -7,7 +7,7 @@ use super::rocksdb;
 use super::{TableOptions, TableStore};
 use super::{bedload, duckdb, fjall, lmdb, parquet, redb, sqlite};
 
-/// Opens a store in a directory, or creates one there.
+/// Opens or creates a store in a directory.
 pub(crate) type Open = fn(&Path, &TableOptions) -> Box<dyn TableStore>;
 
 /// A store that takes part in scenarios.
@@ -15,12 +15,12 @@ pub(crate) type Open = fn(&Path, &TableOptions) -> Box<dyn TableStore>;
 pub(crate) struct TableEntrant {
     /// Its name in reports.
     pub(crate) name: &'static str,
-    /// Opens one.
+    /// Opens a store.
     pub(crate) open: Open,
-    /// Whether it takes commits one after another, and keeps them; if not it is a file that is written once, a bound on
-    /// what stores can reach.
+    /// Whether it is a store that accepts successive commits; otherwise it is a file written once,
+    /// a bound on stores.
     pub(crate) is_store: bool,
-    /// Whether it has another durability than that of a commit that is on the disk.
+    /// Whether it has a durability weaker than a synced commit.
     pub(crate) can_relax: bool,
 }
 
@@ -36,7 +36,7 @@ const fn store(name: &'static str, open: Open) -> TableEntrant {
 /// The store that ratios refer to.
 pub(crate) const TABLE_BASELINE: &str = "bedload";
 
-/// The same a second time: how far its figures are from the baseline's is the noise of a run.
+/// The same store again: the deviation of its figures from the baseline's is the noise of a run.
 pub(crate) const TABLE_BASELINE_AGAIN: &str = "same-again";
 
 const ALL: &[TableEntrant] = &[
@@ -59,19 +59,19 @@ const ALL: &[TableEntrant] = &[
     },
 ];
 
-/// Everything that can run here.
+/// Returns all entrants that can run here.
 pub(crate) fn stores_and_files() -> Vec<TableEntrant> {
     let can_run = |entrant: &&TableEntrant| entrant.name != duckdb::NAME || duckdb::is_there();
     ALL.iter().filter(can_run).copied().collect()
 }
 
-/// The stores that can run here.
+/// Returns the stores that can run here.
 pub(crate) fn stores() -> Vec<TableEntrant> {
     let all = stores_and_files().into_iter();
     all.filter(|entrant| entrant.is_store).collect()
 }
 
-/// The store of this name.
+/// Returns the entrant with this name.
 pub(crate) fn by_name(name: &str) -> Option<TableEntrant> {
     ALL.iter().copied().find(|entrant| entrant.name == name)
 }

@@ -11,13 +11,13 @@ use super::readings::{Readings, RowId};
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TableOptions {
-    /// Whether a commit is on the disk when it returns; if not, it is with the operating system, or as near to that as the
-    /// store offers.
+    /// Whether a commit is on disk when it returns; if not, the operating system has it, or the
+    /// closest to that which the store offers.
     pub(crate) is_durable: bool,
-    /// Bytes of memory for what is read, in stores that ask.
+    /// Bytes of memory for reads, in stores with such a setting.
     pub(crate) cache_bytes: usize,
-    /// Bytes of memory for rows that were written, in stores that ask; as much again may be in use while they are
-    /// written out.
+    /// Bytes of memory for written rows, in stores with such a setting; as much again may be in use
+    /// during a flush.
     pub(crate) buffer_bytes: usize,
 }
 
@@ -26,30 +26,30 @@ pub(crate) trait TableStore: Send + Sync {
     /// Adds rows in one commit; they are visible on return, and as durable as the options say.
     fn append(&self, rows: &Readings);
 
-    /// Writes out what the store holds back in memory or in a log.
+    /// Writes out rows that the store has only in memory or in a log.
     fn flush(&self);
 
-    /// Shows the rows from one time on and before another, in order of time; all rows, from `i64::MIN` to `i64::MAX`, may come in
-    /// any order.
+    /// Passes the rows from one time to before another to `show`, in order of time; a range from
+    /// `i64::MIN` to `i64::MAX` may come in any order.
     fn range(&self, from: i64, to: i64, show: &mut dyn FnMut(&RecordBatch));
 
-    /// The checksum of a row.
+    /// Returns the checksum of a row.
     fn point(&self, row: RowId) -> Option<u64>;
 
-    /// Shows the latest rows, as many as are asked for; in any order.
+    /// Passes the latest `rows` rows to `show`, in any order.
     fn newest(&self, rows: usize, show: &mut dyn FnMut(&RecordBatch));
 
-    /// How many rows there are from one time on and before another; of all times if there are none.
+    /// Returns the number of rows from one time to before another; `None` counts all.
     fn count(&self, times: Option<(i64, i64)>) -> u64;
 
     /// Removes the rows before a time, in one commit.
     fn delete_before(&self, time: i64);
 
-    /// Gives space on the disk back, in the way that the store's documentation names; nothing in stores that have none
-    /// while they are open.
+    /// Frees disk space as the store's documentation advises; does nothing in stores that cannot
+    /// while open.
     fn reclaim(&self);
 
-    /// The process that the store lives in.
+    /// Returns the process of the store.
     fn process(&self) -> u32 {
         std::process::id()
     }
@@ -59,13 +59,12 @@ thread_local! {
     static ELSEWHERE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Leaves time out of what [`timed`] measures around it: that which a call spends on the way to a store in another
-/// process.
+/// Excludes from the enclosing [`timed`] the time of communication with a store in another process.
 pub(super) fn leave_out(time: Duration) {
     ELSEWHERE.set(ELSEWHERE.get() + time);
 }
 
-/// What `work` returns, and how long the store took for it.
+/// Returns the result of `work` and the time that the store took.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let (begun, elsewhere) = (Instant::now(), ELSEWHERE.get());
     let answer = work();

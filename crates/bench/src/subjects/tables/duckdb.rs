@@ -1,7 +1,9 @@
-//! DuckDB from its Python wheel, in a process of its own that a script serves (`duckdb.py`, which says how it is set up).
+//! DuckDB from its Python wheel, in its own process, served by a script (`duckdb.py`, which
+//! documents its settings).
 //!
-//! Rows and answers go through a socket as Arrow; that time is left out, and DuckDB's alone counts. It has no relaxed
-//! durability. It needs a Python with `duckdb` and `pyarrow`: `target/bench-python`, or what `BEDLOAD_BENCH_PYTHON` names:
+//! Rows and answers pass through a socket as Arrow; only DuckDB's own time counts. It has no
+//! relaxed durability. It needs a Python with `duckdb` and `pyarrow`: `target/bench-python`, or the
+//! one that `BEDLOAD_BENCH_PYTHON` names:
 //!
 //! ```sh
 //! python3 -m venv target/bench-python && target/bench-python/bin/pip install duckdb pyarrow
@@ -27,7 +29,7 @@ use super::{TableOptions, TableStore};
 
 pub(super) const NAME: &str = "duckdb";
 const SCRIPT: &str = include_str!("duckdb.py");
-/// DuckDB fails with less memory than this for more rows than it has room for.
+/// With less memory, DuckDB fails on more rows than fit in it.
 const MEMORY_BYTES_MIN: usize = 256 << 20;
 
 fn python() -> PathBuf {
@@ -38,7 +40,7 @@ fn python() -> PathBuf {
     std::env::var_os("BEDLOAD_BENCH_PYTHON").map_or_else(|| of_repository.into(), PathBuf::from)
 }
 
-/// Whether there is a Python with DuckDB; says so if not.
+/// Returns whether a Python with DuckDB exists; reports it if not.
 pub(super) fn is_there() -> bool {
     static IS_THERE: LazyLock<bool> = LazyLock::new(|| {
         let python = python();
@@ -73,7 +75,7 @@ struct Reply {
 
 pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
     let socket = dir.join("duckdb.socket");
-    // A process that was killed has left one.
+    // A killed process leaves its socket.
     let _ = std::fs::remove_file(&socket);
     let memory_bytes = (options.cache_bytes + options.buffer_bytes).max(MEMORY_BYTES_MIN);
     let mut server = Command::new(python())
@@ -138,7 +140,7 @@ impl DuckDb {
 
 impl Drop for DuckDb {
     fn drop(&mut self) {
-        // It ends when its input does.
+        // The server ends at the end of its input.
         drop(self.server.stdin.take());
         let _ = self.server.wait();
     }

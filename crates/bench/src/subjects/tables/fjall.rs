@@ -1,7 +1,9 @@
-//! fjall 3: one batch a commit, synced (`PersistMode::SyncAll`) or, relaxed, with the system's memory.
+//! fjall 3: one batch per commit, synced (`PersistMode::SyncAll`) or, relaxed, left in the system's
+//! memory.
 //!
-//! Its [defaults](https://docs.rs/fjall/3/fjall/struct.KeyspaceCreateOptions.html) have Bloom filters, and LZ4 but for the
-//! two youngest levels. It has no deletion of ranges: rows are removed one by one.
+//! Its [defaults](https://docs.rs/fjall/3/fjall/struct.KeyspaceCreateOptions.html) include Bloom
+//! filters, and LZ4 except for the two youngest levels. It has no range deletion: rows are removed
+//! one by one.
 
 use std::ops::Bound;
 use std::path::Path;

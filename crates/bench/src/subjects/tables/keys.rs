@@ -1,4 +1,4 @@
-//! Keys of stores that order bytes: the time, and the number in the order of arrival.
+//! Keys of stores that order bytes: the time, then the number in order of arrival.
 
 use super::super::contract::key_of_time;
 pub(super) use super::super::contract::time_of_key as time_of;
@@ -7,7 +7,7 @@ use super::readings::RowId;
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 12;
 
-/// Bytes that sort as rows do.
+/// Returns bytes that sort like rows.
 pub(super) fn key_of(id: RowId) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     key[..8].copy_from_slice(&key_of_time(id.time));
@@ -15,7 +15,7 @@ pub(super) fn key_of(id: RowId) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The least key of a time.
+/// Returns the least key of a time.
 pub(super) fn key_from(time: i64) -> [u8; KEY_BYTES] {
     key_of(RowId { time, arrival: 0 })
 }

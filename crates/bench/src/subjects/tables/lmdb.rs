@@ -1,9 +1,9 @@
-//! LMDB by way of heed 0.22.
+//! LMDB through heed 0.22.
 //!
-//! One transaction a batch, in order of keys; those behind all others are put with `MDB_APPEND`, as the [documentation
-//! of `mdb_put`](http://www.lmdb.tech/doc/group__mdb.html) advises for loads in order. Relaxed is `MDB_NOSYNC`, which
-//! survives the death of the process; power loss may spoil the file. LMDB has no cache of its own: the system's
-//! holds its pages, so its memory has no bound.
+//! One transaction per batch, in key order; keys after all others are put with `MDB_APPEND`, as the
+//! [documentation of `mdb_put`](http://www.lmdb.tech/doc/group__mdb.html) advises for sorted loads.
+//! Relaxed is `MDB_NOSYNC`, which survives the death of the process; power loss may corrupt the
+//! file. LMDB uses the system's page cache, so its memory has no bound.
 
 #![expect(unsafe_code, reason = "an LMDB environment is opened by unsafe calls")]
 
@@ -25,7 +25,7 @@ const MAP_BYTES: usize = 64 << 30;
 struct Lmdb {
     env: Env,
     rows: Database<Bytes, Bytes>,
-    /// The greatest key; guards against two writers that both append.
+    /// The greatest key; prevents two writers from both appending.
     last: Mutex<[u8; KEY_BYTES]>,
 }
 
@@ -33,7 +33,8 @@ pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
     let mut opening = EnvOpenOptions::new();
     opening.map_size(MAP_BYTES);
     if !options.is_durable {
-        // SAFETY: without syncs a loss of power may spoil the file, which is not read after this run.
+        // SAFETY: without syncs a power loss may corrupt the file, which is not read after this
+        // run.
         unsafe { opening.flags(EnvFlags::NO_SYNC) };
     }
     // SAFETY: the file is in a directory of this run, and no other process maps it.
@@ -126,6 +127,6 @@ impl TableStore for Lmdb {
         writing.commit().expect("commits");
     }
 
-    /// Free pages are used again, but the file never gets shorter: `mdb_copy -c` writes another.
+    /// Free pages are reused, but the file never shrinks: `mdb_copy -c` writes a compact copy.
     fn reclaim(&self) {}
 }

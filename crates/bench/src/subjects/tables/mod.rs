@@ -1,7 +1,8 @@
-//! Stores of rows with a time, a sensor, three decimal numbers and a short text: [`bedload::Table`], and its peers.
+//! Stores of rows with a time, a sensor, three decimal numbers and a short text: [`bedload::Table`]
+//! and its peers.
 //!
-//! [`contract`] says what a store answers; a store is one file, and one line of the [`catalogue`]. Each is
-//! set up as its own documentation advises, which the file cites.
+//! [`contract`] defines the interface; each store has its own file and a line in the [`catalogue`].
+//! Each is configured as its own documentation, cited in the file, advises.
 
 mod bedload;
 mod catalogue;

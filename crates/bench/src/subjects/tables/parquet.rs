@@ -1,8 +1,8 @@
-//! A Parquet file, in order of time, compressed by zstd 1 and synced: what rows cost when they are written once and nothing
-//! is promised before. Rows are kept in memory until they are flushed.
+//! A synced Parquet file in order of time, compressed by zstd 1: the cost of rows that are written
+//! once, without durability before. Rows are kept in memory until they are flushed.
 //!
-//! It is read by its [page index](https://docs.rs/parquet/60/parquet/arrow/arrow_reader/), which tells pages that have rows of a
-//! range; the file is opened anew for each range, its footer having been read before.
+//! Reads use its [page index](https://docs.rs/parquet/60/parquet/arrow/arrow_reader/) to find the
+//! pages of a range; the file is opened for each range, with the footer cached.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,13 +33,13 @@ const TIME_COLUMN: usize = 0;
 struct Parquet {
     path: PathBuf,
     pending: Mutex<Vec<RecordBatch>>,
-    /// The file's footer; none before there is a file.
+    /// The file's footer; `None` before the file exists.
     footer: Mutex<Option<Arc<Footer>>>,
 }
 
 struct Footer {
     metadata: ArrowReaderMetadata,
-    /// The first row of each page of the time column, and the least time in it.
+    /// The first row and the least time of each page of the time column.
     pages: Vec<(usize, i64)>,
     rows: usize,
 }
@@ -64,7 +64,7 @@ fn times(batch: &RecordBatch) -> &[i64] {
 }
 
 impl Parquet {
-    /// Puts rows in order of time into a file, in place of the one that is there.
+    /// Replaces the file with one of these rows, in order of time.
     fn write(&self, batches: &[RecordBatch]) {
         let ends = batches.iter().filter_map(|batch| {
             let times = times(batch);
@@ -129,7 +129,7 @@ impl Parquet {
         }));
     }
 
-    /// Shows so many rows from one on.
+    /// Passes `rows` rows from the row `first` to `show`.
     fn show_rows(&self, footer: &Footer, first: usize, rows: usize, show: &mut dyn FnMut(RecordBatch)) {
         let file = File::open(&self.path).expect("opens");
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.metadata.clone())
@@ -206,7 +206,7 @@ impl TableStore for Parquet {
         rows
     }
 
-    /// Writes the file again without them.
+    /// Rewrites the file without these rows.
     fn delete_before(&self, time: i64) {
         let mut batches = Vec::new();
         self.range(time, i64::MAX, &mut |batch| batches.push(batch.clone()));

@@ -1,7 +1,7 @@
 //! Readings: a time, a sensor, three numbers of two decimals, a state.
 //!
-//! All of a row but its time follows from its number in the order of arrival, and its temperature from its time
-//! too, so that a checksum of any rows can be told without keeping them.
+//! A row is computed from its time and its number in order of arrival, so checksums of any rows can
+//! be computed without storing them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,12 +19,12 @@ const SENSORS: u64 = 100;
 const NUMBERS: usize = 3;
 /// Bytes of a row before its state, in stores of rows.
 const FIXED_BYTES: usize = 4 + NUMBERS * 8;
-/// The most rows of a batch that is read, as many as our store has in one.
+/// The most rows of a batch that is read, as in our store.
 const BATCH_ROWS: usize = 8192;
-/// Rows that a range is given memory for at first.
+/// Rows for which a range allocates memory at first.
 const SHORT_RANGE_ROWS: usize = 128;
 
-/// A row's place in the order of time: its time, and its number in the order of arrival. No two rows have the same.
+/// A row's position in the order of time: its time, and its number in order of arrival; unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowId {
     pub(crate) time: i64,
@@ -39,7 +39,7 @@ pub(crate) struct Checksum {
 }
 
 impl Checksum {
-    /// The times of a batch.
+    /// Returns the times of a batch.
     pub(crate) fn times(batch: &RecordBatch) -> &[i64] {
         ReadingColumns::of(batch).times
     }
@@ -64,7 +64,7 @@ pub(super) struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    /// One number of the whole row.
+    /// Returns a checksum of the complete row.
     pub(super) fn checksum(&self) -> u64 {
         let numbers = self.numbers.iter().map(|number| number.to_bits());
         let words = [self.time.cast_unsigned(), u64::from(self.sensor.cast_unsigned())];
@@ -75,13 +75,14 @@ impl Reading<'_> {
         }))
     }
 
-    /// The row of a place in the order of time.
+    /// Computes the row of an id.
     pub(super) fn of(id: RowId) -> Self {
         let random = mix(u64::from(id.arrival).wrapping_add(1) ^ 0x5851_F42D_4C95_7F2D);
         let part = |shift: u32, end: u64| (((random >> shift) & 0xffff) * end) >> 16;
         let small = |part: u64| i32::try_from(part).expect("below 2^31");
         let decimal = |hundredths: i32| f64::from(hundredths) / 100.0;
-        // It rises by 40 degrees for half a day and falls for the other half; readings are off by up to a tenth.
+        // It rises by 40 degrees in half a day and falls in the other half, with errors of up to a
+        // tenth.
         let of_day = id.time.rem_euclid(DAY);
         let from_noon = (of_day - DAY / 2).abs();
         let warmth = small((from_noon / (DAY / 2 / 4000)).cast_unsigned());
@@ -99,7 +100,7 @@ impl Reading<'_> {
     }
 }
 
-/// The checksum of the row of a place in the order of time.
+/// Returns the checksum of an id's row.
 pub(crate) fn row_checksum(id: RowId) -> u64 {
     Reading::of(id).checksum()
 }
@@ -111,7 +112,7 @@ fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The columns of the table.
+/// Returns the columns of the table.
 #[must_use]
 pub(super) fn schema() -> SchemaRef {
     static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -128,20 +129,20 @@ pub(super) fn schema() -> SchemaRef {
     SCHEMA.clone()
 }
 
-/// Rows that are appended together: as an Arrow batch for stores of columns, and as bytes for stores of rows. Both are
-/// made before the clock runs.
+/// Rows to append together: as an Arrow batch for column stores, and as bytes for row stores. Both
+/// are made before the clock runs.
 #[derive(Debug)]
 pub(crate) struct Readings {
     ids: Vec<RowId>,
     batch: RecordBatch,
-    /// The rows without their times, end to end.
+    /// The concatenated rows without their times.
     bytes: Vec<u8>,
-    /// Where each row ends.
+    /// The end offset of each row.
     ends: Vec<usize>,
 }
 
 impl Readings {
-    /// The rows of these times, whose numbers in the order of arrival begin at `first`.
+    /// Creates the rows of these times, numbered in order of arrival from `first`.
     ///
     /// # Panics
     ///
@@ -173,36 +174,36 @@ impl Readings {
         }
     }
 
-    /// The rows as a batch.
+    /// Returns the rows as a batch.
     pub(super) fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// The places of the rows in the order of time, in order of arrival.
+    /// Yields the ids of the rows in order of arrival.
     pub(crate) fn ids(&self) -> impl Iterator<Item = RowId> {
         self.ids.iter().copied()
     }
 
-    /// The rows in order of arrival.
+    /// Yields the rows in order of arrival.
     pub(super) fn readings(&self) -> impl Iterator<Item = (RowId, Reading<'_>)> {
         let columns = ReadingColumns::of(&self.batch);
         let readings = (0..).map(move |row| columns.reading(row));
         self.ids.iter().copied().zip(readings)
     }
 
-    /// The rows as bytes in order of arrival.
+    /// Yields the rows as bytes in order of arrival.
     pub(super) fn encoded(&self) -> impl Iterator<Item = (RowId, &[u8])> {
         let from = std::iter::once(0).chain(self.ends.iter().copied());
         let rows = from.zip(&self.ends).map(|(from, &to)| &self.bytes[from..to]);
         self.ids.iter().copied().zip(rows)
     }
 
-    /// The rows as bytes in order of time: a B-tree takes them faster so, even if they have to be put in order first.
+    /// Returns the rows as bytes in order of time, which B-trees insert faster, sorting included.
     pub(super) fn encoded_by_time(&self) -> Vec<(RowId, &[u8])> {
         let mut rows: Vec<_> = self.encoded().collect();
         if !self.ids.is_sorted() {
@@ -212,7 +213,7 @@ impl Readings {
     }
 }
 
-/// A row of these bytes.
+/// Decodes a row.
 pub(super) fn decode(time: i64, bytes: &[u8]) -> Reading<'_> {
     let (fixed, state) = bytes.split_at(FIXED_BYTES);
     let (sensor, numbers) = fixed.split_at(4);
@@ -258,7 +259,7 @@ impl<'b> ReadingColumns<'b> {
     }
 }
 
-/// A batch in the making, for stores that give rows.
+/// A builder of batches, for stores that return rows.
 #[derive(Debug)]
 pub(super) struct Building {
     times: Vec<i64>,
@@ -270,7 +271,7 @@ pub(super) struct Building {
 }
 
 impl Building {
-    /// For batches of so many rows, or as many as a batch has at most.
+    /// Creates a builder for this many rows, limited to a batch's maximum.
     pub(super) fn with_capacity(rows: usize) -> Self {
         Self {
             times: Vec::with_capacity(rows),
@@ -297,7 +298,7 @@ impl Building {
             .push(i32::try_from(self.text.len()).expect("a batch has less text than 2 GiB"));
     }
 
-    /// The rows so far as a batch.
+    /// Returns the rows so far as a batch.
     pub(super) fn finish(&mut self) -> RecordBatch {
         let next = Self::with_capacity(self.capacity);
         let done = std::mem::replace(self, next);
@@ -321,7 +322,7 @@ impl Building {
     }
 }
 
-/// Shows rows as batches.
+/// Passes rows on as batches.
 pub(super) struct Shown<'s> {
     building: Building,
     show: &'s mut dyn FnMut(&RecordBatch),
@@ -344,7 +345,7 @@ impl<'s> Shown<'s> {
         }
     }
 
-    /// Shows what is left.
+    /// Passes on the remaining rows.
     pub(super) fn finish(mut self) {
         if !self.building.times.is_empty() {
             (self.show)(&self.building.finish());

@@ -1,7 +1,8 @@
-//! redb 4: one transaction a batch, in order of keys, with [`Durability::Immediate`], or relaxed with
-//! `Durability::None`, which a later durable commit makes durable: the death of the process loses what came after it.
+//! redb 4: one transaction per batch, in key order, with [`Durability::Immediate`], or relaxed with
+//! `Durability::None`, which a later durable commit makes durable: the death of the process loses
+//! commits after that.
 //!
-//! Its [cache](https://docs.rs/redb/4/redb/struct.Builder.html) holds what is read and what is written.
+//! Its [cache](https://docs.rs/redb/4/redb/struct.Builder.html) is for reads and writes.
 
 use std::path::Path;
 
@@ -33,7 +34,7 @@ pub(super) fn open(dir: &Path, options: &TableOptions) -> Box<dyn TableStore> {
             Durability::None
         },
     };
-    // Makes the table.
+    // Creates the table.
     store.write(Durability::Immediate, |_| ());
     Box::new(store)
 }

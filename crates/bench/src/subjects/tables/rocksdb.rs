@@ -1,6 +1,7 @@
-//! RocksDB, set up as its wiki advises (see [`RocksDb::tuned`]).
+//! RocksDB, configured as its wiki advises (see [`RocksDb::tuned`]).
 //!
-//! One `WriteBatch` a batch, with `sync`, or relaxed without. Two memtables may be in use, as with us.
+//! One `WriteBatch` per batch, with `sync`, or relaxed without. Two memtables may be in use, as in
+//! our store.
 
 use std::path::Path;
 
@@ -70,7 +71,8 @@ impl TableStore for Rocks {
         self.0.write(&batch);
     }
 
-    /// [`DeleteRange`](https://github.com/facebook/rocksdb/wiki/DeleteRange) leaves rows where they are until a compaction.
+    /// [`DeleteRange`](https://github.com/facebook/rocksdb/wiki/DeleteRange) keeps rows on disk
+    /// until a compaction.
     fn reclaim(&self) {
         self.0.compact();
     }

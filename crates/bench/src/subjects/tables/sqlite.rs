@@ -1,8 +1,9 @@
-//! SQLite by way of rusqlite 0.37: [WAL](https://www.sqlite.org/wal.html), prepared statements, one transaction a batch,
-//! `synchronous` FULL, or NORMAL when relaxed.
+//! SQLite through rusqlite 0.37: [WAL](https://www.sqlite.org/wal.html), prepared statements, one
+//! transaction per batch, `synchronous` FULL, or NORMAL when relaxed.
 //!
-//! The table is [`WITHOUT ROWID`](https://www.sqlite.org/withoutrowid.html), which the documentation advises for composite keys
-//! and rows of less than a twentieth of a page. Each thread has a connection of its own.
+//! The table is [`WITHOUT ROWID`](https://www.sqlite.org/withoutrowid.html), which the
+//! documentation advises for composite keys and rows of less than a twentieth of a page. Each
+//! thread has its own connection.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::{TableOptions, TableStore};
 struct Sqlite {
     path: PathBuf,
     options: TableOptions,
-    /// Open connections that no call uses.
+    /// Idle connections.
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -60,7 +61,7 @@ impl Sqlite {
     }
 }
 
-/// The columns of a row, as they are selected.
+/// The columns of a row in selection order.
 const COLUMNS: &str = "at, sensor, celsius, pressure, humidity, state";
 
 fn with_reading<T>(row: &Row<'_>, read: impl FnOnce(&Reading<'_>) -> T) -> rusqlite::Result<T> {
