@@ -15,7 +15,7 @@ use crate::ingest::{self, Report};
 use crate::input::OnError;
 use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format};
-use crate::query::Query;
+use crate::selection::Selection;
 use crate::sortedness::{Column, title_name};
 use crate::store;
 
@@ -140,7 +140,7 @@ impl Demo<'_> {
 
         let columns = COLUMNS.map(str::to_owned);
         let range = store::tick_range(table, range)?;
-        let query = Query {
+        let query = Selection {
             range,
             columns: Some(&columns),
             conditions: Vec::new(),

@@ -23,6 +23,7 @@ mod salvage;
 mod schema;
 #[cfg(feature = "formats")]
 mod seconds;
+mod selection;
 mod sortedness;
 mod store;
 mod tables;

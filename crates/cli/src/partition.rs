@@ -14,14 +14,14 @@ use crate::figures::{grouped, rows_text};
 use crate::interrupt;
 use crate::output::stdout::Stdout;
 use crate::output::{Answer, Format};
-use crate::query::Query;
+use crate::selection::Selection;
 use crate::store;
 
 /// Writes a file for each period that has rows in the answer, named after it, into `directory`.
 pub(crate) fn write(
     args: &QueryArgs,
     directory: &Path,
-    (table, query, schema): (&Table, &Query<'_>, &SchemaRef),
+    (table, selection, schema): (&Table, &Selection<'_>, &SchemaRef),
 ) -> Result<()> {
     let Some(partition) = args.partition else {
         return Err(Failure::usage("--partition is missing"));
@@ -34,7 +34,7 @@ pub(crate) fn write(
     fs::create_dir_all(directory).map_err(|error| Failure::io(directory, &error))?;
     let (unit, zone) = store::time_type(table.schema());
     let clock = Clock::new(unit, zone).map_err(|error| Failure::input(error.to_string()))?;
-    let (mut from, to) = query.range;
+    let (mut from, to) = selection.range;
     let (mut files, mut rows) = (0, 0);
     while let Some(first) = store::first_time(table, (from, to))? {
         let (name, end) = clock
@@ -46,7 +46,7 @@ pub(crate) fn write(
             (None, to) => to,
         };
         let mut answer = None;
-        for batch in query.scan(table, (from, part_to))? {
+        for batch in selection.scan(table, (from, part_to))? {
             let batch = batch?;
             interrupt::check()?;
             if batch.num_rows() == 0 {

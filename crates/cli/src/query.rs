@@ -1,17 +1,13 @@
 //! `bedload query`: the rows of a range of times.
 
-use std::sync::Arc;
-
-use arrow_schema::{Schema, SchemaRef};
-use bedload::{Scan, Table};
-
 use crate::args::QueryArgs;
 use crate::condition::Condition;
-use crate::exit::{Failure, Result};
+use crate::exit::Result;
 use crate::interrupt;
 use crate::output::Answer;
 use crate::partition;
-use crate::store::{self, TickRange};
+use crate::selection::Selection;
+use crate::store;
 
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if args.output.is_some() {
@@ -19,7 +15,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     }
     let store = store::open(&args.store)?;
     let table = store::table(&store, &args.table)?;
-    let query = Query {
+    let selection = Selection {
         range: store::tick_range(&table, &args.range)?,
         columns: args.columns.as_deref(),
         conditions: args
@@ -30,85 +26,10 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         limit: args.limit,
         reverse: args.reverse,
     };
-    let schema = query.schema(&table)?;
+    let schema = selection.schema(&table)?;
     if let (Some(_), Some(directory)) = (args.partition, &args.output) {
-        return partition::write(args, directory, (&table, &query, &schema));
+        return partition::write(args, directory, (&table, &selection, &schema));
     }
     let answer = Answer::begin(args.format, args.output.as_deref(), &schema, &args.null)?;
-    query.stream(&table, answer).map(drop)
-}
-
-/// Which rows and columns of a table are asked for, and in which order.
-#[derive(Debug)]
-pub(crate) struct Query<'a> {
-    pub(crate) range: TickRange,
-    /// All if `None`.
-    pub(crate) columns: Option<&'a [String]>,
-    /// Every row meets all of them.
-    pub(crate) conditions: Vec<Condition>,
-    pub(crate) limit: Option<u64>,
-    /// Latest first.
-    pub(crate) reverse: bool,
-}
-
-impl Query<'_> {
-    /// The columns of the answer.
-    pub(crate) fn schema(&self, table: &Table) -> Result<SchemaRef> {
-        let schema = table.schema().arrow();
-        let Some(columns) = self.columns else {
-            return Ok(Arc::clone(schema));
-        };
-        let mut fields = Vec::with_capacity(columns.len());
-        for (i, name) in columns.iter().enumerate() {
-            let field = schema.field_with_name(name).map_err(|_| {
-                let there: Vec<&str> = schema
-                    .fields()
-                    .iter()
-                    .map(|field| field.name().as_str())
-                    .collect();
-                let (table, there) = (table.name(), there.join(", "));
-                Failure::input(format!("table {table} has no column {name}; there are: {there}"))
-            })?;
-            if columns[..i].contains(name) {
-                return Err(Failure::usage(format!(
-                    "column {name} is named twice in --columns"
-                )));
-            }
-            fields.push(field.clone());
-        }
-        Ok(Arc::new(Schema::new(fields)))
-    }
-
-    /// The rows of a range that lies within that of the query.
-    pub(crate) fn scan(&self, table: &Table, range: TickRange) -> Result<Scan> {
-        let mut scan = table.range(range)?;
-        if let Some(columns) = self.columns {
-            let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-            scan = scan.columns(&names)?;
-        }
-        for condition in &self.conditions {
-            scan = condition.apply(scan)?;
-        }
-        Ok(scan)
-    }
-
-    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
-    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
-        let mut scan = self.scan(table, self.range)?;
-        if self.reverse {
-            scan = scan.rev();
-        }
-        if let Some(limit) = self.limit {
-            scan = scan.limit(limit);
-        }
-        let mut rows = 0;
-        for batch in scan {
-            let batch = batch?;
-            rows += batch.num_rows() as u64;
-            answer.write(&batch)?;
-            interrupt::check()?;
-        }
-        answer.finish()?;
-        Ok(rows)
-    }
+    selection.stream(&table, answer).map(drop)
 }

@@ -52,5 +52,8 @@ pub(crate) unsafe fn fail_with(index: pg_sys::Relation, error: &Error) -> ! {
 #[inline]
 pub(crate) fn error_point() {
     #[cfg(feature = "harness")]
-    crate::harness::raise_if_due();
+    if crate::hooks::is_error_due() {
+        let message = "raised by the tests".to_owned();
+        fail(PgSqlErrorCode::ERRCODE_DISK_FULL, message, None);
+    }
 }

@@ -11,56 +11,18 @@ use std::cell::Cell;
 use bedload_pages::contract::check_page_store_of_one_thread;
 use bedload_pages::{Batch, PageId, PageRead, PageStore, RunWriter};
 use bedload_testkit::contract::{ByteKeys, I64Keys, OneThread, Plan, U64Keys, check};
-use bedload_trees::be_tree::MaintenanceWork;
 use bedload_trees::bplus_tree::BPlusTreeOptions;
 use bedload_trees::contract::{OrderedKeys, TieKeys, TreeIndex};
-use pgrx::{
-    Array, GucContext, GucFlags, GucRegistry, GucSetting, IntoDatum, PgSqlErrorCode, pg_extern, pg_sys,
-};
+use pgrx::{Array, IntoDatum, pg_extern, pg_sys};
 
-use crate::error::fail;
+use crate::hooks;
 use crate::index::Index;
 use crate::pages::PgPages;
-
-/// What numbers of entries in the settings of trees are divided by: capacities shrink, so that rare paths become common.
-static SHRUNK: GucSetting<i32> = GucSetting::<i32>::new(1);
-
-pub(crate) fn register() {
-    GucRegistry::define_int_guc(
-        c"bedload.shrunk",
-        c"What capacities of bedload indexes are divided by in tests.",
-        c"",
-        &SHRUNK,
-        1,
-        4096,
-        GucContext::Userset,
-        GucFlags::default(),
-    );
-}
-
-pub(crate) fn shrunk() -> u64 {
-    SHRUNK.get().unsigned_abs().into()
-}
-
-thread_local! {
-    static WORK: Cell<MaintenanceWork> = Cell::new(MaintenanceWork::default());
-}
-
-/// Adds to what this process has done.
-pub(crate) fn note(work: MaintenanceWork) {
-    let mut sum = WORK.get();
-    sum.merges += work.merges;
-    sum.push_downs += work.push_downs;
-    sum.splits += work.splits;
-    sum.lost += work.lost;
-    sum.entries_written += work.entries_written;
-    WORK.set(sum);
-}
 
 /// What this process has done: merges, push-downs, splits, work lost, entries written.
 #[pg_extern(sql = false)]
 fn harness_work() -> Vec<i64> {
-    let work = WORK.get();
+    let work = hooks::work();
     let counts = [
         work.merges,
         work.push_downs,
@@ -157,36 +119,11 @@ fn harness_tree_contract(indexes: Array<'_, pg_sys::Oid>, operations: i64, seed:
     stores.close()
 }
 
-thread_local! {
-    /// The points to pass until the one that raises an error; 0: none does; below it, until the one that crashes.
-    static POINTS_LEFT: Cell<i32> = const { Cell::new(0) };
-}
-
-/// Raises an error at the point that was asked for, or crashes there with the log of all before it written.
-pub(crate) fn raise_if_due() {
-    let left = POINTS_LEFT.get();
-    if left < 0 {
-        POINTS_LEFT.set(left + 1);
-        if left == -1 {
-            // SAFETY: a session may have the log written at any time.
-            unsafe { pg_sys::XLogFlush(pg_sys::GetXLogInsertRecPtr()) };
-            std::process::abort();
-        }
-    }
-    if left > 0 {
-        POINTS_LEFT.set(left - 1);
-        if left == 1 {
-            let message = "raised by the tests".to_owned();
-            fail(PgSqlErrorCode::ERRCODE_DISK_FULL, message, None);
-        }
-    }
-}
-
 /// Has the `point`th point from now on raise an error, none for 0, or the `-point`th crash the server; returns how many
 /// were left of an earlier call.
 #[pg_extern(sql = false)]
 fn harness_raise_at(point: i32) -> i32 {
-    POINTS_LEFT.replace(point)
+    hooks::set_due(point)
 }
 
 /// Raises an error of the server, which sets its count of held interrupts to zero, or sleeps until it is cancelled,

@@ -21,6 +21,8 @@ mod error;
 #[cfg(feature = "harness")]
 mod harness;
 mod head;
+#[cfg(feature = "harness")]
+mod hooks;
 mod index;
 mod key;
 mod pages;

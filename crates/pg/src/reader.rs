@@ -10,7 +10,8 @@ use bedload_trees::Position;
 use bedload_trees::be_tree::Cursor;
 
 use crate::error::fail_with;
-use crate::index::{Dead, Index, Tree, Way, tree_of};
+use crate::head::Dead;
+use crate::index::{Index, Tree, Way, tree_of};
 use crate::key::{Entry, EntryOrder, EntryRow, Form};
 use crate::pages::PgPages;
 

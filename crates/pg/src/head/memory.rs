@@ -11,9 +11,8 @@ use std::rc::Rc;
 
 use bedload_pages::{PageId, Result};
 
-use super::Head;
+use super::{Dead, Head};
 use crate::compat::FileName;
-use crate::index::Dead;
 use crate::key::Entry;
 use crate::pages::{PgGuard, PgPages};
 

@@ -53,7 +53,6 @@ use std::ops::Range;
 
 use bedload_pages::{Batch, Error, PageId, PageRead, PageStore, Result};
 
-use crate::index::Dead;
 use crate::key::{Entry, Form, INTEGER_LEN};
 use crate::pages::{PAYLOAD, PgPages};
 pub(crate) use memory::Sorted;
@@ -97,9 +96,16 @@ const _: () = assert!(
 /// A number of bytes; less in tests.
 fn shrunk(bytes: usize) -> usize {
     #[cfg(feature = "harness")]
-    return (bytes / usize::try_from(crate::harness::shrunk()).unwrap_or(1)).max(8 * INTEGER_LEN);
+    return (bytes / usize::try_from(crate::hooks::shrunk()).unwrap_or(1)).max(8 * INTEGER_LEN);
     #[cfg(not(feature = "harness"))]
     bytes
+}
+
+/// Whether to show entries that are known to be of dead rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dead {
+    Shown,
+    Skipped,
 }
 
 /// The head of an index.

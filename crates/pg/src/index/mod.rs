@@ -21,7 +21,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use crate::am::options::filter_bits;
 use crate::compat;
 use crate::error::{error_point, fail_with, name_of};
-use crate::head::{Appended, Head, Sorted};
+use crate::head::{Appended, Dead, Head, Sorted};
 use crate::key::{Entry, EntryOrder, EntryRow, Form};
 use crate::pages::{Named, PAYLOAD_LEN, PgPages};
 use meta::Remembered;
@@ -34,7 +34,7 @@ fn config(pages: &PgPages) -> BeTreeOptions {
     // SAFETY: the relation is open, as the pages are.
     let settings = SETTINGS.filter_bits(unsafe { filter_bits(pages.relation()) });
     #[cfg(feature = "harness")]
-    return settings.shrunk(crate::harness::shrunk());
+    return settings.shrunk(crate::hooks::shrunk());
     #[cfg(not(feature = "harness"))]
     settings
 }
@@ -54,13 +54,6 @@ pub(crate) type Tree<'p> = BeTree<EntryOrder, EntryRow, &'p PgPages>;
 pub(crate) enum Way {
     Up,
     Down,
-}
-
-/// Whether to show entries that are known to be of dead rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dead {
-    Shown,
-    Skipped,
 }
 
 /// An open index.
@@ -321,7 +314,7 @@ impl Index {
             interrupt_point();
         }
         #[cfg(feature = "harness")]
-        crate::harness::note(maintainer.done());
+        crate::hooks::note(maintainer.done());
     }
 
     /// Does the maintenance that is due, at VACUUM's pace; with `all`, until each leaf has one run and nothing is above.
@@ -339,7 +332,7 @@ impl Index {
             };
             if self.done(progress) != Progress::Paused {
                 #[cfg(feature = "harness")]
-                crate::harness::note(maintainer.done());
+                crate::hooks::note(maintainer.done());
                 return;
             }
             compat::vacuum_delay_point();

@@ -5,7 +5,7 @@
 use bedload_trees::I64Order;
 use pgrx::pg_sys;
 
-use super::form::HASH_FUNCTION;
+use super::support::HASH_FUNCTION;
 
 /// How values of a column become the 64-bit integers of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,12 +44,12 @@ mod entry;
 mod form;
 mod kind;
 mod record;
+mod support;
 mod value;
 
 pub(crate) use columns::{Column, Part};
 pub(crate) use entry::{Entry, EntryRef};
-pub(crate) use form::{
-    COMPARE_FUNCTION, EntryOrder, EntryRow, Form, HASH_FUNCTION, KeyRange, SUPPORT_FUNCTIONS,
-};
+pub(crate) use form::{EntryOrder, EntryRow, Form, KeyRange};
 pub(crate) use kind::Kind;
 pub(crate) use record::{HEADER_LEN as RECORD_HEADER_LEN, INTEGER_LEN};
+pub(crate) use support::{COMPARE_FUNCTION, HASH_FUNCTION, SUPPORT_FUNCTIONS};

@@ -139,7 +139,7 @@ pub(crate) fn init() {
         GucFlags::default(),
     );
     #[cfg(feature = "harness")]
-    crate::harness::register();
+    crate::hooks::register();
     transaction::register();
     executor::register();
     utility::register();

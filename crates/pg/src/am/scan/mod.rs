@@ -21,8 +21,9 @@ use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_guard, pg_sys};
 
 use crate::compat;
 use crate::error::fail;
+use crate::head::Dead;
 use crate::head::Sorted;
-use crate::index::{Dead, Index, Way};
+use crate::index::{Index, Way};
 use crate::key::{Entry, Form};
 use crate::pending;
 use crate::reader::Reader;

@@ -1,0 +1,87 @@
+//! Rows and columns of a table that a command reads.
+
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use bedload::{Scan, Table};
+
+use crate::condition::Condition;
+use crate::exit::{Failure, Result};
+use crate::interrupt;
+use crate::output::Answer;
+use crate::store::TickRange;
+
+/// Which rows and columns of a table are asked for, and in which order.
+#[derive(Debug)]
+pub(crate) struct Selection<'a> {
+    pub(crate) range: TickRange,
+    /// All if `None`.
+    pub(crate) columns: Option<&'a [String]>,
+    /// Every row meets all of them.
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) limit: Option<u64>,
+    /// Latest first.
+    pub(crate) reverse: bool,
+}
+
+impl Selection<'_> {
+    /// The columns of the answer.
+    pub(crate) fn schema(&self, table: &Table) -> Result<SchemaRef> {
+        let schema = table.schema().arrow();
+        let Some(columns) = self.columns else {
+            return Ok(Arc::clone(schema));
+        };
+        let mut fields = Vec::with_capacity(columns.len());
+        for (i, name) in columns.iter().enumerate() {
+            let field = schema.field_with_name(name).map_err(|_| {
+                let there: Vec<&str> = schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().as_str())
+                    .collect();
+                let (table, there) = (table.name(), there.join(", "));
+                Failure::input(format!("table {table} has no column {name}; there are: {there}"))
+            })?;
+            if columns[..i].contains(name) {
+                return Err(Failure::usage(format!(
+                    "column {name} is named twice in --columns"
+                )));
+            }
+            fields.push(field.clone());
+        }
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// The rows of a range that lies within that of the selection.
+    pub(crate) fn scan(&self, table: &Table, range: TickRange) -> Result<Scan> {
+        let mut scan = table.range(range)?;
+        if let Some(columns) = self.columns {
+            let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+            scan = scan.columns(&names)?;
+        }
+        for condition in &self.conditions {
+            scan = condition.apply(scan)?;
+        }
+        Ok(scan)
+    }
+
+    /// Passes the rows to `answer`, batch by batch, and finishes it. Returns how many there were.
+    pub(crate) fn stream(&self, table: &Table, mut answer: Answer) -> Result<u64> {
+        let mut scan = self.scan(table, self.range)?;
+        if self.reverse {
+            scan = scan.rev();
+        }
+        if let Some(limit) = self.limit {
+            scan = scan.limit(limit);
+        }
+        let mut rows = 0;
+        for batch in scan {
+            let batch = batch?;
+            rows += batch.num_rows() as u64;
+            answer.write(&batch)?;
+            interrupt::check()?;
+        }
+        answer.finish()?;
+        Ok(rows)
+    }
+}

@@ -1,0 +1,78 @@
+//! Hooks of the tests in the code of the index: smaller capacities, errors and crashes at chosen points, counts of work.
+
+#![expect(unsafe_code, reason = "a crash is preceded by a call into PostgreSQL")]
+
+use std::cell::Cell;
+
+use bedload_trees::be_tree::MaintenanceWork;
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
+
+/// The divisor of numbers of entries in the settings of trees: capacities shrink, so that rare paths become common.
+static SHRUNK: GucSetting<i32> = GucSetting::<i32>::new(1);
+
+pub(crate) fn register() {
+    GucRegistry::define_int_guc(
+        c"bedload.shrunk",
+        c"What capacities of bedload indexes are divided by in tests.",
+        c"",
+        &SHRUNK,
+        1,
+        4096,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+}
+
+pub(crate) fn shrunk() -> u64 {
+    SHRUNK.get().unsigned_abs().into()
+}
+
+thread_local! {
+    static WORK: Cell<MaintenanceWork> = Cell::new(MaintenanceWork::default());
+}
+
+/// Adds to what this process has done.
+pub(crate) fn note(work: MaintenanceWork) {
+    let mut sum = WORK.get();
+    sum.merges += work.merges;
+    sum.push_downs += work.push_downs;
+    sum.splits += work.splits;
+    sum.lost += work.lost;
+    sum.entries_written += work.entries_written;
+    WORK.set(sum);
+}
+
+thread_local! {
+    /// The points to pass until the one that raises an error; 0: none does; below it, until the one that crashes.
+    static POINTS_LEFT: Cell<i32> = const { Cell::new(0) };
+}
+
+/// Whether this is the point at which an error was asked for. Where a crash was, the server crashes, with its log written.
+pub(crate) fn is_error_due() -> bool {
+    let left = POINTS_LEFT.get();
+    if left < 0 {
+        POINTS_LEFT.set(left + 1);
+        if left == -1 {
+            // SAFETY: a session may have the log written at any time.
+            unsafe { pg_sys::XLogFlush(pg_sys::GetXLogInsertRecPtr()) };
+            std::process::abort();
+        }
+    }
+    if left > 0 {
+        POINTS_LEFT.set(left - 1);
+        if left == 1 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Sets the point that is due; returns how many were left of an earlier one.
+pub(crate) fn set_due(point: i32) -> i32 {
+    POINTS_LEFT.replace(point)
+}
+
+/// What this process has done.
+pub(crate) fn work() -> MaintenanceWork {
+    WORK.get()
+}
