@@ -97,7 +97,8 @@ pub fn serve() -> io::Result<()> {
                 worker = Some(Worker {
                     name: store,
                     dir,
-                    store: opened,
+                    options,
+                    store: Some(opened),
                     oracle: input.map(|input| Oracle::new(&input)),
                     loaded: input,
                 });
@@ -108,7 +109,7 @@ pub fn serve() -> io::Result<()> {
                 .ok_or_else(|| io::Error::other("no store is open"))?
                 .perform(&request),
         };
-        let process = worker.as_ref().map_or(0, |worker| worker.store.process());
+        let process = worker.as_ref().map_or(0, |worker| worker.store().process());
         let mut out = io::stdout().lock();
         serde_json::to_writer(&mut out, &Reply { process, figures })?;
         writeln!(out)?;
@@ -120,7 +121,9 @@ pub fn serve() -> io::Result<()> {
 struct Worker {
     name: String,
     dir: PathBuf,
-    store: Box<dyn TableStore>,
+    options: TableOptions,
+    /// `None` only while it is closed.
+    store: Option<Box<dyn TableStore>>,
     loaded: Option<Input>,
     /// Created on first use, as it takes memory.
     oracle: Option<Oracle>,
@@ -144,14 +147,19 @@ impl Worker {
         } = request
         {
             self.loaded = Some(*input);
-            return self.load(input, *batch_rows, *writers, *flushes);
+            let mut figures = self.load(input, *batch_rows, *writers, *flushes);
+            if *flushes {
+                let bytes = self.bytes_at_rest() as f64 / input.rows as f64;
+                figures.push(Figure::new("on the disk for a row", "bytes", bytes));
+            }
+            return figures;
         }
         if self.oracle.is_none() {
             self.oracle = self.loaded.as_ref().map(Oracle::new);
         }
         match *request {
             Request::Check => {
-                self.oracle().check(&*self.store, &self.name);
+                self.oracle().check(self.store(), &self.name);
                 Vec::new()
             }
             Request::Ranges { rows, ranges, seed } => self.ranges(rows, ranges, seed),
@@ -164,12 +172,25 @@ impl Worker {
         }
     }
 
+    fn store(&self) -> &dyn TableStore {
+        self.store.as_deref().expect("it is open")
+    }
+
+    /// Closes the store, returns the bytes of its files, and opens it again. Open stores keep log files for the next rows.
+    fn bytes_at_rest(&mut self) -> u64 {
+        self.store = None;
+        let bytes = disk_bytes(&self.dir);
+        let entrant = by_name(&self.name).expect("it was opened by this name");
+        self.store = Some((entrant.open)(&self.dir, &self.options));
+        bytes
+    }
+
     fn oracle(&self) -> &Oracle {
         self.oracle.as_ref().expect("rows were loaded")
     }
 
     fn load(&self, input: &Input, batch_rows: usize, writers: usize, flushes: bool) -> Vec<Figure> {
-        let (store, times) = (&*self.store, input.times());
+        let (store, times) = (self.store(), input.times());
         let process = store.process();
         let (mut waits, mut seconds, mut processor_seconds) = (Vec::new(), 0.0, 0.0);
         let (mut resident, mut peak) = (None, 0);
@@ -222,11 +243,6 @@ impl Worker {
         let written = Usage::of(process).written_bytes - written;
         figures.extend([
             Figure::new("written for a row", "bytes", written as f64 / rows),
-            Figure::new(
-                "on the disk for a row",
-                "bytes",
-                disk_bytes(&self.dir) as f64 / rows,
-            ),
             Figure::new("peak memory", "MiB", peak as f64 / f64::from(1 << 20)),
         ]);
         figures
@@ -239,7 +255,7 @@ impl Worker {
             let ((from, to), rows) = oracle.range(rows, rng);
             let mut found = 0;
             let ((), time) = timed(|| {
-                self.store
+                self.store()
                     .range(from, to, &mut |batch| found += batch.num_rows() as u64)
             });
             assert_eq!(found, rows, "{}: rows from {from} to {to}", self.name);
@@ -264,7 +280,7 @@ impl Worker {
         let all: Duration = ids
             .into_iter()
             .map(|id| {
-                let (found, time) = timed(|| self.store.point(id));
+                let (found, time) = timed(|| self.store().point(id));
                 assert!(found.is_some(), "{}: the row at {}", self.name, id.time);
                 time
             })
@@ -275,7 +291,7 @@ impl Worker {
     /// Returns the time of reading the newest rows once.
     fn newest_once(&self, rows: usize) -> Duration {
         let mut found = 0;
-        let ((), time) = timed(|| self.store.newest(rows, &mut |batch| found += batch.num_rows()));
+        let ((), time) = timed(|| self.store().newest(rows, &mut |batch| found += batch.num_rows()));
         assert_eq!(found, rows, "{}: newest rows", self.name);
         time
     }
@@ -310,7 +326,7 @@ impl Worker {
             let writing = scope.spawn(|| {
                 let all: Duration = batches
                     .iter()
-                    .map(|batch| timed(|| self.store.append(batch)).1)
+                    .map(|batch| timed(|| self.store().append(batch)).1)
                     .sum();
                 is_done.store(true, Ordering::Release);
                 all
@@ -339,10 +355,10 @@ impl Worker {
 
     fn count(&self, seed: u64) -> Vec<Figure> {
         let (oracle, rng) = (self.oracle(), &mut Rng::new(seed));
-        let (rows, all) = timed(|| self.store.count(None));
+        let (rows, all) = timed(|| self.store().count(None));
         assert_eq!(rows, oracle.len() as u64, "{}: rows", self.name);
         let (times, expected) = oracle.range((oracle.len() / 3).max(1), rng);
-        let (rows, third) = timed(|| self.store.count(Some(times)));
+        let (rows, third) = timed(|| self.store().count(Some(times)));
         assert_eq!(rows, expected, "{}: rows of a third", self.name);
         vec![
             Figure::new("count all", "us", microseconds(all)),
@@ -351,16 +367,17 @@ impl Worker {
     }
 
     fn delete_older_half(&mut self) -> Vec<Figure> {
-        let oracle = self.oracle.as_mut().expect("rows were loaded");
-        let before = disk_bytes(&self.dir) as f64;
+        let before = self.bytes_at_rest() as f64;
+        let oracle = self.oracle();
         let middle = oracle.time(oracle.len() / 2);
-        let ((), deleting) = timed(|| self.store.delete_before(middle));
-        let ((), flushing) = timed(|| self.store.flush());
-        let flushed = disk_bytes(&self.dir) as f64;
-        let ((), reclaiming) = timed(|| self.store.reclaim());
-        let reclaimed = disk_bytes(&self.dir) as f64;
+        let ((), deleting) = timed(|| self.store().delete_before(middle));
+        let ((), flushing) = timed(|| self.store().flush());
+        let flushed = self.bytes_at_rest() as f64;
+        let ((), reclaiming) = timed(|| self.store().reclaim());
+        let reclaimed = self.bytes_at_rest() as f64;
+        let oracle = self.oracle.as_mut().expect("rows were loaded");
         oracle.delete_before(middle);
-        oracle.check(&*self.store, &self.name);
+        self.oracle().check(self.store(), &self.name);
         vec![
             Figure::new("delete the older half", "ms", milliseconds(deleting)),
             Figure::new("flush behind that", "ms", milliseconds(flushing)),
