@@ -367,7 +367,9 @@ impl Estimator {
             && (kept > 0) == (pile_count > 0)
             && saved.piles.is_sorted()
             && saved.samples.len() <= SAVED_SAMPLES
-            && saved.samples.is_sorted();
+            && saved.samples.is_sorted()
+            // Piles stay sorted only if a key at or above the greatest is at or above their ends.
+            && saved.piles.last().is_none_or(|&end| end <= saved.max);
         if !counts_are_right || !lists_are_right {
             return None;
         }

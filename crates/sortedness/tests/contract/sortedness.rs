@@ -77,7 +77,7 @@ fn only_what_was_saved_is_restored() {
         Estimator::restore(&saved).map(|order| order.save()),
         Some(saved.clone())
     );
-    let damages: [fn(&mut SavedOrder); 9] = [
+    let damages: [fn(&mut SavedOrder); 10] = [
         |saved| saved.total.rows = u64::MAX,
         |saved| saved.total.k = saved.total.rows + 1,
         |saved| saved.since_window.k = u64::MAX,
@@ -92,6 +92,7 @@ fn only_what_was_saved_is_restored() {
         |saved| saved.samples.extend([u64::MAX; 200]),
         |saved| saved.stride = 0,
         |saved| saved.max_arrival = 3_001,
+        |saved| saved.max = 0,
     ];
     for damage in damages {
         let mut damaged = saved.clone();
