@@ -176,7 +176,8 @@ impl Begun {
 
 impl Drop for Engine {
     /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
-    /// later, it is not taken for one that was being written. Space that was kept for blocks, and for the log, is given back.
+    /// later, it is not taken for one that was being written. Space that was claimed ahead for blocks and for the log is
+    /// given back.
     fn drop(&mut self) {
         // What stands in another store's place, or is another process's, is left alone.
         if self.check_writable().is_err() || self.check_place().is_err() {
@@ -196,6 +197,9 @@ impl Drop for Engine {
             if let Err(error) = vouched {
                 tracing::debug!(%error, "the end of the log could not be marked");
             }
+        }
+        if let Err(error) = self.log.trim() {
+            tracing::debug!(%error, "the last segment of the log keeps its space until the store is opened");
         }
     }
 }

@@ -404,6 +404,26 @@ impl Log {
         Ok(!spares.is_empty())
     }
 
+    /// Cuts off what the segment has after its last record: space claimed ahead, and the rest of the spare over which
+    /// it was written. Nothing may be appended afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The disk failed, or an earlier write did. The records are as they were.
+    pub(crate) fn trim(&self) -> Result<()> {
+        let state = self.state.lock();
+        state.check()?;
+        if state.written < state.end {
+            return Ok(());
+        }
+        let segment = &state.segment;
+        let len = segment.offset(state.end).next_multiple_of(BLOCK);
+        segment
+            .file
+            .truncate(len)
+            .map_err(|source| Error::io(&segment.path, "truncate", source))
+    }
+
     /// Reads the log from `position` on as recovery would; returns the number of records.
     pub(crate) fn check(&self, position: u64) -> Result<u64> {
         self.write_to(self.end())?;

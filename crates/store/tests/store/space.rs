@@ -184,4 +184,20 @@ fn the_log_is_removed_once_its_rows_are_in_pages() {
     );
     store.close().expect("flushes");
     assert_eq!((bytes_of("log").len(), bytes_of("spare").len()), (1, 0));
+    assert!(bytes_of("log")[0] <= 4096, "{:?}", bytes_of("log"));
+
+    // Rows that are not flushed stay, and nothing but them.
+    let store = Store::open(&path).expect("opens");
+    let rows = [TestRow::numbered(1 << 40, 1)];
+    append(&store.table("t").expect("there"), &rows).expect("appends");
+    drop(store);
+    let log: u64 = bytes_of("log").iter().sum();
+    assert!(log <= 3 * 4096, "{log} bytes for a row");
+    let store = Store::open(&path).expect("opens");
+    let rows = store
+        .table("t")
+        .expect("there")
+        .range(..)
+        .and_then(|scan| scan.count());
+    assert_eq!(rows.expect("counts"), 20_001);
 }
