@@ -63,7 +63,8 @@ pub(crate) enum Command {
 
 /// Load files into a table.
 ///
-/// A file that cannot be read, a row that cannot be taken, or a signal ends the run, and the store is as it was before.
+/// A file that cannot be read, a row that cannot be taken, or a signal ends the run, and the store is as it was before, unless
+/// --source-id is given.
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
     /// The store's directory
@@ -106,6 +107,12 @@ pub(crate) struct IngestArgs {
 
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
+
+    /// Remember under this id how many rows of the files, taken together, the table has. A later run with the same id skips
+    /// them: after a crash, Ctrl-C or a bad row the same command goes on, and does nothing if all rows are there. Rows
+    /// that were committed stay when the run fails
+    #[arg(long, value_name = "ID")]
+    pub(crate) source_id: Option<String>,
 
     /// Measure how far from sorted the rows of this run were; their times are read once more for it
     #[arg(long)]

@@ -365,6 +365,12 @@ impl Table {
         &self.table.entry.name
     }
 
+    /// A number that no other table of the store has or had, dropped ones included. Renaming keeps it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.table.entry.id.0
+    }
+
     /// The table's columns.
     #[must_use]
     pub fn schema(&self) -> &TableSchema {
@@ -378,8 +384,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The batch does not have the table's columns; a row has no time or is larger than about a quarter of a page;
-    /// the table was dropped; the disk is full or fails.
+    /// The batch does not have the table's columns; a row has no time or is longer than 1 MiB; the table was
+    /// dropped; the disk is full or fails.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         self.shared.engine.append(&self.table, batch, self.snap)
     }

@@ -1,10 +1,12 @@
 //! `bedload ingest`: rows of files into a table.
 //!
 //! Each batch is durable when the store has taken it. A file with a bad row is found out batches later; then what
-//! this run appended is taken back, and the store is as it was. A run that is killed leaves its whole batches.
+//! this run appended is taken back, and the store is as it was. A run that is killed leaves its complete batches; with
+//! `--source-id` every run that fails does, and the next one goes on after them.
 
 mod measure;
 mod report;
+mod source;
 mod target;
 
 use std::io::{self, IsTerminal};
@@ -13,14 +15,17 @@ use std::path::Path;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
+use bedload::Appended;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use rustix::event::PollFlags;
 
 use self::measure::Measure;
 pub(crate) use self::report::Report;
+use self::source::Source;
 use self::target::{Found, Target};
 use crate::args::IngestArgs;
 use crate::exit::{Failure, Result, Status};
+use crate::figures::rows_text;
 use crate::input::{Input, Rejects, Wanted, display_name};
 use crate::interrupt;
 use crate::output::stdout::Stdout;
@@ -59,18 +64,30 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     let target = found.create(&args.table, input.schema(), wanted.time.as_deref(), &args.layout)?;
     wanted.table = Some(target.schema());
 
+    let source = match &args.source_id {
+        Some(id) => match Source::look_up(target.store(), target.table(), id) {
+            Ok(source) => Some(source),
+            Err(failure) => return Err(target.undo(failure, &[])),
+        },
+        None => None,
+    };
+    let taken_before = source.as_ref().map(Source::taken);
     let mut rejects = Rejects::new(args.on_error);
     let mut run = Run {
         target: &target,
         rejects: &mut rejects,
         measure: Measure::of(target.table()),
         acknowledge,
+        source,
     };
-    let loaded = run.load(first, input).and_then(|()| {
-        others
-            .iter()
-            .try_for_each(|file| run.load(file, Input::open(file, &wanted)?))
-    });
+    let loaded = run
+        .load(first, input)
+        .and_then(|()| {
+            others
+                .iter()
+                .try_for_each(|file| run.load(file, Input::open(file, &wanted)?))
+        })
+        .and_then(|()| run.source.as_ref().map_or(Ok(()), Source::finish));
     let measure = run.measure;
     let reported = loaded.and_then(|()| {
         target.store().flush()?;
@@ -80,7 +97,10 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             false => None,
         };
         let done = (measure.rows(), order, measure.on_grid());
-        let report = Report::new(&target, &args.table, done, &rejects, elapsed)?;
+        let report = Report {
+            taken_before,
+            ..Report::new(&target, &args.table, done, &rejects, elapsed)?
+        };
         interrupt::check()?;
         Ok(report)
     });
@@ -89,6 +109,12 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             interrupt::done();
             target.close().map_err(|failure| failure.with_note(STAYS))?;
             Ok(report)
+        }
+        Err(failure) if taken_before.is_some() && measure.rows() > 0 => {
+            let rows = rows_text(measure.rows());
+            Err(failure.with_note(&format!(
+                "{rows} of this run stay, and a run with the same --source-id goes on after them"
+            )))
         }
         Err(failure) => {
             let stretches = measure.stretches(target.table());
@@ -120,6 +146,7 @@ struct Run<'a> {
     rejects: &'a mut Rejects,
     measure: Measure,
     acknowledge: &'a mut dyn FnMut(u64),
+    source: Option<Source>,
 }
 
 impl Run<'_> {
@@ -145,12 +172,20 @@ impl Run<'_> {
 
     fn append(&mut self, batch: &RecordBatch, places: &[usize]) -> Result<()> {
         let batch = self.target.fit(batch, places)?;
-        let table = self.target.table();
-        let appended = table.append(&batch)?;
-        self.measure
-            .appended(&appended, batch.column(table.schema().time_column()))?;
-        (self.acknowledge)(self.measure.rows());
-        Ok(())
+        let (table, store) = (self.target.table(), self.target.store());
+        let time = table.schema().time_column();
+        let mut taken = |appended: &Appended, batch: &RecordBatch| {
+            self.measure.appended(appended, batch.column(time))?;
+            (self.acknowledge)(self.measure.rows());
+            Ok(())
+        };
+        let Some(source) = &mut self.source else {
+            return taken(&table.append(&batch)?, &batch);
+        };
+        match source.skip(batch, time)? {
+            Some(rest) => source.append(store, table, &rest, &mut taken),
+            None => Ok(()),
+        }
     }
 }
 

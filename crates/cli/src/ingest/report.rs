@@ -20,6 +20,8 @@ pub(crate) struct Report {
     pub(crate) rows: u64,
     /// How far from sorted they were, if that was asked for.
     pub(crate) order: Option<Sortedness>,
+    /// Rows that earlier runs had taken of the source, if it has an id.
+    pub(crate) taken_before: Option<u64>,
     /// Of a sparse table.
     pub(crate) on_grid: Option<OnGrid>,
     /// Rows left out, by reason.
@@ -47,6 +49,7 @@ impl Report {
         Ok(Self {
             rows,
             order,
+            taken_before: None,
             on_grid,
             skipped: rejects
                 .by_reason()
@@ -85,6 +88,9 @@ impl Report {
         match &self.order {
             Some(order) => out.line(&sortedness_text(order))?,
             None => out.line(&format!("{:>11} rows", grouped(self.rows)))?,
+        }
+        if let Some(taken) = self.taken_before.filter(|&taken| taken > 0) {
+            out.line(&format!("{:>11} rows were there already", grouped(taken)))?;
         }
         if let Some(on_grid) = self
             .on_grid
@@ -137,6 +143,9 @@ impl Report {
             "by_reason": by_reason,
             "first": self.listed,
         });
+        if let Some(taken) = self.taken_before {
+            object["taken_before"] = taken.into();
+        }
         if let Some(on_grid) = self.on_grid {
             object["moved"] = on_grid.moved.into();
             object["collided"] = on_grid.collided.into();

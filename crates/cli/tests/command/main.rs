@@ -18,5 +18,6 @@ mod retention;
 mod round_trip;
 mod signals;
 mod sortedness;
+mod source_id;
 mod sparse;
 mod undo;
