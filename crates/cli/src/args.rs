@@ -108,6 +108,11 @@ pub(crate) struct IngestArgs {
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
 
+    /// The columns of the key of a table that is created, its time among them or not: a row takes the place of the one with
+    /// the same time and values there. Without it, every row is kept
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) key: Option<Vec<String>>,
+
     /// Remember under this id how many rows of the files, taken together, the table has. A later run with the same id skips
     /// them: after a crash, Ctrl-C or a bad row the same command goes on, and does nothing if all rows are there. Rows
     /// that were committed stay when the run fails

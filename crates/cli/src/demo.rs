@@ -81,6 +81,7 @@ impl Demo<'_> {
             csv: csv_args(),
             batch_rows: NonZeroUsize::MIN.saturating_add(32_767),
             layout: LayoutArgs::default(),
+            key: None,
             source_id: None,
             order: true,
             ack: false,

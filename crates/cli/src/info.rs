@@ -84,6 +84,7 @@ fn table_json(table: &TableInfo) -> Value {
         "order": table.order.map(order_json),
         "rows": table.rows,
         "time_column": store::time_name(&table.schema),
+        "key": table.schema.key_names(),
         "retention_ticks": table.retention,
         "first_tick": table.first,
         "last_tick": table.last,
@@ -126,6 +127,9 @@ fn table_text(table: &TableInfo) -> Result<String> {
     if let Some(density) = &table.density {
         text += &format!("\nlayout   {}", layout::text(table.layout, unit));
         text += &layout::density_text(density);
+    }
+    if let Some(key) = table.schema.key_names() {
+        text += &format!("\nkey      {}", printable(&key.join(", ")));
     }
     let fields = table.schema.arrow().fields();
     let width = fields

@@ -126,9 +126,13 @@ impl Store {
         schema: &Bound<'_, PyAny>,
         time: Option<&str>,
         grid: Option<(i64, i64)>,
+        key: Option<Vec<String>>,
     ) -> PyResult<Table> {
         let store = self.handle.store()?;
-        let schema = Table::schema_like(&schema_of(schema)?, time)?;
+        let mut schema = Table::schema_like(&schema_of(schema)?, time)?;
+        if let Some(key) = key {
+            schema = schema.with_key(&key).map_err(error::of_store)?;
+        }
         let layout = match grid {
             None => Layout::Indexed,
             Some((interval, epoch)) => {

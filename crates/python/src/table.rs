@@ -132,6 +132,13 @@ impl Table {
         Ok((columns, schema.time_column()))
     }
 
+    /// The names of the columns of the key, the time first.
+    fn key(&self) -> PyResult<Option<Vec<String>>> {
+        let table = self.table()?;
+        let names = table.schema().key_names();
+        Ok(names.map(|names| names.into_iter().map(Into::into).collect()))
+    }
+
     /// Interval and first time of the grid of a sparse table, in ticks.
     fn grid(&self) -> PyResult<Option<(i64, i64)>> {
         Ok(match self.table()?.layout() {
@@ -168,7 +175,7 @@ impl Table {
         let table = self.table()?.snapping(snap);
         let mut reader = reader_of(rows)?;
         let schema = table.schema().arrow().clone();
-        let (mut done, mut moved, mut collided) = (0, 0, 0);
+        let (mut done, mut moved, mut collided, mut replaced) = (0, 0, 0, 0);
         let mut appended_all = || -> PyResult<()> {
             let mut waiting: Vec<RecordBatch> = Vec::new();
             let mut is_last = false;
@@ -199,6 +206,7 @@ impl Table {
                     done += step.rows;
                     moved += step.moved;
                     collided += step.collided;
+                    replaced += step.replaced;
                     if let Some(progress) = &progress {
                         progress.call_method1("update", (step.rows,))?;
                     }
@@ -217,6 +225,7 @@ impl Table {
         told.set_item("rows", done)?;
         told.set_item("moved", moved)?;
         told.set_item("collided", collided)?;
+        told.set_item("replaced", replaced)?;
         Ok(told)
     }
 

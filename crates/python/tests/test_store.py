@@ -232,8 +232,8 @@ def test_sparse(db: bedload.Database) -> None:
         table.append(rows_of([3, 13]))
         with pytest.raises(bedload.SchemaError, match="not on the grid"):
             table.append(rows_of([4]))
-        assert table.append(rows_of([24]), snap="down") == {"rows": 1, "moved": 1, "collided": 0}
-        assert table.append(rows_of([29, 33]), snap="nearest") == {"rows": 2, "moved": 1, "collided": 1}
+        assert table.append(rows_of([24]), snap="down") == {"rows": 1, "moved": 1, "collided": 0, "replaced": 0}
+        assert table.append(rows_of([29, 33]), snap="nearest") == {"rows": 2, "moved": 1, "collided": 1, "replaced": 0}
         assert [row["at"].timestamp() for row in table.range().to_pyarrow().to_pylist()] == [3, 13, 23, 33]
         assert table.get(13) == {"at": dt.datetime.fromtimestamp(13, dt.timezone.utc), "n": 1}
     with pytest.raises(bedload.SchemaError, match="nearest"):
@@ -252,6 +252,30 @@ def test_sparse(db: bedload.Database) -> None:
         with pytest.raises(bedload.SchemaError, match=message):
             db.table("e", rows_of([]), **options)  # type: ignore[arg-type]
     assert db.info()["tables"][0]["layout"] == "sparse"
+
+
+def test_key(db: bedload.Database) -> None:
+    def readings(times: list[int], sensors: list[int], values: list[float]) -> pa.Table:
+        at = pa.array(times, pa.timestamp("s", "UTC"))
+        return pa.table({"at": at, "sensor": pa.array(sensors, pa.int32()), "value": pa.array(values)})
+
+    first = readings([1, 1, 2], [7, 8, 7], [0.1, 0.2, 0.3])
+    table = db.table("keyed", first, key=["sensor"])
+    assert table.key == ["at", "sensor"]
+    assert table.append(first)["replaced"] == 0
+    assert table.append(readings([1, 3, 3], [8, 7, 7], [0.5, 0.6, 0.7]))["replaced"] == 2
+    found = {(row["at"].timestamp(), row["sensor"]): row["value"] for row in table.range().to_pyarrow().to_pylist()}
+    assert found == {(1, 7): 0.1, (1, 8): 0.5, (2, 7): 0.3, (3, 7): 0.7}
+    assert table.count() == 4
+    assert db.table("keyed", first, key=["sensor", "at"]).key == table.key
+    for other in [["value"], []]:
+        with pytest.raises(bedload.SchemaError, match="has the key"):
+            db.table("keyed", key=other)
+    with pytest.raises(bedload.SchemaError, match="has a key"):
+        table.retract_since(table.mark())
+    with pytest.raises(bedload.Error, match="no column"):
+        db.table("other", first, key=["nothing"])
+    assert db.table("plain", first).key is None
 
 
 def test_open_options(tmp_path: Path) -> None:

@@ -64,6 +64,11 @@ impl Store {
     fn found_or_created(&self, name: &str, schema: TableSchema, layout: Option<Layout>) -> Result<Table> {
         let expected = |table: Table| {
             table.expect_columns(&schema)?;
+            if schema.key().is_some() && schema.key_names() != table.schema().key_names() {
+                return Err(Error::schema(format!(
+                    "table {name:?} exists and has not the key that is wanted"
+                )));
+            }
             match layout {
                 Some(layout) if layout != table.layout() => Err(Error::schema(format!(
                     "table {name:?} has the layout {:?}, not {layout:?}: `bedload convert` copies a table into another layout",

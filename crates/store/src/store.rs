@@ -1,5 +1,6 @@
 //! The store as its users hold it.
 
+mod keyed;
 mod pending_append;
 mod put_back;
 mod row;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::TimeUnit;
+use parking_lot::Mutex;
 
 use crate::disk::{Disk, OsDisk};
 use crate::engine::{self, Appended, Engine, Flusher, Metrics, Problem, SalvageReport, VerifyReport};
@@ -42,6 +44,8 @@ pub(crate) struct Shared {
     /// Dropped first: the thread ends before the engine goes.
     _flusher: Option<Flusher>,
     engine: Arc<Engine>,
+    /// The turn of a commit to tables with a key, and of deletions there.
+    keyed: Mutex<()>,
 }
 
 impl Drop for Shared {
@@ -61,6 +65,7 @@ impl Store {
             shared: Arc::new(Shared {
                 _flusher: flusher,
                 engine,
+                keyed: Mutex::new(()),
             }),
         }
     }
@@ -101,12 +106,17 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As for [`create_table`](Self::create_table).
+    /// As for [`create_table`](Self::create_table); a sparse table is to have a key of other columns than its time.
     pub fn create_table_as(&self, name: &str, schema: TableSchema, layout: Layout) -> Result<Table> {
         let grid = match layout {
             Layout::Indexed => None,
             Layout::Sparse(grid) => Some(grid),
         };
+        if grid.is_some() && schema.key().is_some_and(|key| !key.is_empty()) {
+            return Err(Error::schema(
+                "a sparse table has one row at each time: its key can have no other columns",
+            ));
+        }
         self.shared.engine.create_table(name, Arc::new(schema), grid)?;
         self.table(name)
     }
@@ -380,13 +390,17 @@ impl Table {
     /// Appends the rows of a batch, all of them or, on an error, none. On return they are as durable as the store's
     /// [`Durability`](crate::Durability) says, and visible.
     ///
-    /// Rows may have any times and share them; rows of one time keep the order of their arrival.
+    /// Rows may have any times and share them; rows of one time keep the order of their arrival. In a table with a key they
+    /// take the place of rows with the same key ([`TableSchema::with_key`]).
     ///
     /// # Errors
     ///
     /// The batch does not have the table's columns; a row has no time or is longer than 1 MiB; the table was
     /// dropped; the disk is full or fails.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
+        if self.has_key() {
+            return self.append_keyed(batch);
+        }
         self.shared.engine.append(&self.table, batch, self.snap)
     }
 
@@ -442,6 +456,7 @@ impl Table {
         let Some(times) = closed(times) else {
             return Ok(());
         };
+        let _turn = self.has_key().then(|| self.shared.keyed.lock());
         let deletion = |at| Deletion {
             times: times.clone(),
             from_sequence: 0,
@@ -506,7 +521,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The mark is of another table; the table is sparse; the table was dropped; the disk is full or fails.
+    /// The mark is of another table; the table is sparse or has a key; the table was dropped; the disk is full or fails.
     pub fn retract_since(&self, mark: Mark) -> Result<()> {
         if (mark.store, mark.table) != (self.shared.engine.store_id(), self.table.entry.id) {
             return Err(Error::schema(format!(
@@ -517,6 +532,12 @@ impl Table {
         if self.layout() != Layout::Indexed {
             return Err(Error::schema(format!(
                 "table {:?} is sparse: rows that were written over come back from a snapshot alone",
+                self.table.entry.name
+            )));
+        }
+        if self.has_key() {
+            return Err(Error::schema(format!(
+                "table {:?} has a key: rows that were replaced would not come back",
                 self.table.entry.name
             )));
         }

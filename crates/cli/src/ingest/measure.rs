@@ -1,8 +1,8 @@
 //! The sortedness of the rows of a run.
 //!
 //! Order of arrival is counted as rows are appended; K and L are found by one scan of the table afterwards, which
-//! tells by each row's sequence number where in the run it arrived. So no row need be remembered; but for a sparse
-//! table, whose rows have none, the times of the run are.
+//! tells by each row's sequence number where in the run it arrived. So no row need be remembered. The times of a run into
+//! a sparse table or one with a key are, because rows there take the place of others.
 
 use std::ops::{Bound, RangeInclusive};
 
@@ -30,9 +30,10 @@ pub(super) struct Measure {
     first_tick: Option<i64>,
     last_tick: Option<i64>,
     batches: Vec<Numbered>,
-    /// The times of the run, for a table that does not remember the order of arrival.
+    /// The times of the run, for a table that does not have each row in its order of arrival.
     kept: Option<Vec<i64>>,
     on_grid: OnGrid,
+    replaced: u64,
 }
 
 /// What became of rows that a sparse table has no place of their own for.
@@ -55,7 +56,7 @@ impl Measure {
     /// Nothing yet, of a run into a table.
     pub(super) fn of(table: &Table) -> Self {
         Self {
-            kept: (table.layout() != Layout::Indexed).then(Vec::new),
+            kept: (table.layout() != Layout::Indexed || table.schema().key().is_some()).then(Vec::new),
             ..Self::default()
         }
     }
@@ -65,9 +66,14 @@ impl Measure {
         self.rows
     }
 
-    /// What became of rows of a sparse table; none for others.
-    pub(super) fn on_grid(&self) -> Option<OnGrid> {
-        self.kept.is_some().then_some(self.on_grid)
+    /// What became of rows that were moved to the grid of a sparse table.
+    pub(super) fn on_grid(&self) -> OnGrid {
+        self.on_grid
+    }
+
+    /// Rows whose place others of the same key took.
+    pub(super) fn replaced(&self) -> u64 {
+        self.replaced
     }
 
     /// Where in a sparse table the run wrote: stretches of times that have no wide gaps, ascending.
@@ -94,6 +100,7 @@ impl Measure {
     /// Takes note of a batch with these times.
     pub(super) fn appended(&mut self, appended: &Appended, times: &ArrayRef) -> Result<()> {
         let ticks = cast(times, &DataType::Int64).map_err(|error| Failure::input(error.to_string()))?;
+        self.replaced += appended.replaced;
         if let Some(kept) = &mut self.kept {
             kept.extend_from_slice(ticks.as_primitive::<Int64Type>().values());
             self.rows += appended.rows;

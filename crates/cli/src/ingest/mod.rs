@@ -53,7 +53,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
     let started = Instant::now();
     let found = Found::look(&args.store, &args.table)?;
     let mut wanted = wanted(args)?;
-    found.check(&mut wanted, &args.layout)?;
+    found.check(&mut wanted, args)?;
 
     // The first file settles the columns, before anything is created.
     let (first, others) = args
@@ -61,7 +61,7 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
         .split_first()
         .ok_or_else(|| Failure::usage("no file is given"))?;
     let input = Input::open(first, &wanted)?;
-    let target = found.create(&args.table, input.schema(), wanted.time.as_deref(), &args.layout)?;
+    let target = found.create(input.schema(), wanted.time.as_deref(), args)?;
     wanted.table = Some(target.schema());
 
     let source = match &args.source_id {
@@ -96,10 +96,9 @@ pub(crate) fn load(args: &IngestArgs, acknowledge: &mut dyn FnMut(u64)) -> Resul
             true => Some(measure.finish(target.table())?),
             false => None,
         };
-        let done = (measure.rows(), order, measure.on_grid());
         let report = Report {
             taken_before,
-            ..Report::new(&target, &args.table, done, &rejects, elapsed)?
+            ..Report::new(&target, &args.table, &measure, order, &rejects, elapsed)?
         };
         interrupt::check()?;
         Ok(report)

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use bedload::Layout;
 use bedload_sortedness::Sortedness;
 use serde_json::{Map, Value, json};
 
-use super::measure::OnGrid;
+use super::measure::{Measure, OnGrid};
 use super::target::Target;
 use crate::exit::Result;
 use crate::figures::{grouped, sortedness_json, sortedness_text};
@@ -24,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) taken_before: Option<u64>,
     /// Of a sparse table.
     pub(crate) on_grid: Option<OnGrid>,
+    /// Of a table with a key: rows whose place others took.
+    pub(crate) replaced: Option<u64>,
     /// Rows left out, by reason.
     pub(crate) skipped: Vec<(String, u64)>,
     /// The first of them.
@@ -40,17 +43,21 @@ impl Report {
     pub(super) fn new(
         target: &Target,
         table: &str,
-        (rows, order, on_grid): (u64, Option<Sortedness>, Option<OnGrid>),
+        measure: &Measure,
+        order: Option<Sortedness>,
         rejects: &Rejects,
         elapsed: Duration,
     ) -> Result<Self> {
         let info = target.store().info()?;
+        let is_sparse = target.table().layout() != Layout::Indexed;
+        let has_key = target.table().schema().key().is_some();
         let found = info.tables.iter().find(|info| info.name == table);
         Ok(Self {
-            rows,
+            rows: measure.rows(),
             order,
             taken_before: None,
-            on_grid,
+            on_grid: is_sparse.then(|| measure.on_grid()),
+            replaced: (has_key && !is_sparse).then(|| measure.replaced()),
             skipped: rejects
                 .by_reason()
                 .iter()
@@ -105,6 +112,12 @@ impl Report {
                 grouped(on_grid.collided)
             ))?;
         }
+        if let Some(replaced) = self.replaced.filter(|&replaced| replaced > 0) {
+            out.line(&format!(
+                "{:>11} rows gave way to others of their key",
+                grouped(replaced)
+            ))?;
+        }
         out.line(&format!("{:>11} rows a second", grouped(self.rows_per_second())))?;
         out.line(&format!(
             "{:>11.1} bytes a row, of the {} in the store",
@@ -149,6 +162,9 @@ impl Report {
         if let Some(on_grid) = self.on_grid {
             object["moved"] = on_grid.moved.into();
             object["collided"] = on_grid.collided.into();
+        }
+        if let Some(replaced) = self.replaced {
+            object["replaced"] = replaced.into();
         }
         object["seconds"] = self.elapsed.as_secs_f64().into();
         object["rows_per_second"] = self.rows_per_second().into();

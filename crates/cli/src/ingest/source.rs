@@ -138,7 +138,10 @@ impl Source {
             changes.delete_range(&positions, replaced.at..=replaced.at)?;
         }
         changes.append(&positions, &self.row(table, position)?)?;
-        let mut appended = changes.commit()?;
+        let mut appended = match changes.commit() {
+            Err(Error::TooLarge { .. }) if batch.num_rows() > 1 => return Ok(None),
+            committed => committed?,
+        };
         appended.rows -= 1;
         self.newest = position.at;
         self.position = Some(position);

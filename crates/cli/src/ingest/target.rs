@@ -10,7 +10,7 @@ use arrow_schema::{Schema, SchemaRef};
 use bedload::{Error, Layout, Mark, Options, Snap, Snapshot, Store, Table, TableSchema};
 use bedload_times::unit_name;
 
-use crate::args::LayoutArgs;
+use crate::args::IngestArgs;
 use crate::exit::{Failure, Result};
 use crate::input::Wanted;
 use crate::layout;
@@ -42,6 +42,8 @@ enum Before {
     Store,
     /// The table, up to the mark.
     Table(Mark),
+    /// The table with a key, whose rows may be replaced and do not come back.
+    Keyed(Mark),
     /// The sparse table, whose rows may be written over.
     Sparse(Snapshot),
 }
@@ -71,7 +73,7 @@ impl Found {
     }
 
     /// Makes the request fit the table, if there is one, or complains about it.
-    pub(super) fn check(&self, wanted: &mut Wanted, layout: &LayoutArgs) -> Result<()> {
+    pub(super) fn check(&self, wanted: &mut Wanted, args: &IngestArgs) -> Result<()> {
         let Some(table) = &self.table else {
             if wanted.time.is_none() {
                 return Err(Failure::usage(
@@ -80,8 +82,17 @@ impl Found {
             }
             return Ok(());
         };
-        layout::check(layout, table)?;
+        layout::check(&args.layout, table)?;
         let schema = table.schema();
+        if let Some(key) = &args.key
+            && schema.clone().with_key(key)?.key_names() != schema.key_names()
+        {
+            let has = match schema.key_names() {
+                Some(names) => format!("the key of table {} is {}", table.name(), names.join(",")),
+                None => format!("table {} has no key", table.name()),
+            };
+            return Err(Failure::input(format!("--key {}: {has}", key.join(","))));
+        }
         let time = time_name(schema);
         match &wanted.time {
             Some(asked) if asked != time => {
@@ -105,14 +116,10 @@ impl Found {
     }
 
     /// Creates what is not there yet: the store, the table with the columns of `schema`.
-    pub(super) fn create(
-        self,
-        table_name: &str,
-        schema: &SchemaRef,
-        time: Option<&str>,
-        args: &LayoutArgs,
-    ) -> Result<Target> {
+    pub(super) fn create(self, schema: &SchemaRef, time: Option<&str>, args: &IngestArgs) -> Result<Target> {
         let Self { path, store, table } = self;
+        let table_name = &args.table;
+        let snap = layout::snap(&args.layout);
         let (store, created_store) = match store {
             Some(store) => (store, None),
             None => {
@@ -124,13 +131,14 @@ impl Found {
         match table {
             Some(table) => {
                 let before = match table.layout() {
+                    Layout::Indexed if table.schema().key().is_some() => Before::Keyed(table.mark()),
                     Layout::Indexed => Before::Table(table.mark()),
                     _ => Before::Sparse(store.snapshot()),
                 };
                 Ok(Target {
                     path,
                     store,
-                    table: table.snapping(layout::snap(args)),
+                    table: table.snapping(snap),
                     before,
                 })
             }
@@ -139,15 +147,19 @@ impl Found {
                 let created = time
                     .ok_or_else(|| Failure::usage("a new table needs --time"))
                     .and_then(|time| Ok(TableSchema::new(Arc::clone(schema), time)?))
+                    .and_then(|schema| match &args.key {
+                        Some(key) => Ok(schema.with_key(key)?),
+                        None => Ok(schema),
+                    })
                     .and_then(|schema| {
-                        let layout = layout::asked(args, schema.time_unit())?.unwrap_or_default();
+                        let layout = layout::asked(&args.layout, schema.time_unit())?.unwrap_or_default();
                         Ok(store.create_table_as(table_name, schema, layout)?)
                     });
                 match created {
                     Ok(table) => Ok(Target {
                         path,
                         store,
-                        table: table.snapping(layout::snap(args)),
+                        table: table.snapping(snap),
                         before,
                     }),
                     Err(failure) => Err(match before {
@@ -155,7 +167,7 @@ impl Found {
                             failure.after_undo(remove_store(store, &path, directory))
                         }
                         // Whether there is a table after a failure of the disk is not known.
-                        Before::Store | Before::Table(_) | Before::Sparse(_) => {
+                        Before::Store | Before::Table(_) | Before::Keyed(_) | Before::Sparse(_) => {
                             failure.after_undo(store::drop_if_there(&store, table_name))
                         }
                     }),
@@ -229,6 +241,13 @@ impl Target {
         // Closing would flush, for which a full disk has no room. What is undone is durable without it.
         let undone = match before {
             Before::Table(mark) if mark == table.mark() => Ok(()),
+            Before::Keyed(mark) if mark == table.mark() => Ok(()),
+            Before::Keyed(_) => {
+                return failure.with_note(
+                    "rows of earlier batches of this run stay, because others gave way to them; a run that \
+                     succeeds replaces them",
+                );
+            }
             Before::Table(mark) => table.retract_since(mark).map_err(Failure::from),
             Before::Sparse(snapshot) => {
                 let table = table.snapping(Snap::Refuse);

@@ -232,3 +232,58 @@ fn a_file_with_its_columns_in_another_order() {
         "t,n\n2013-01-01T00:00:00,1\n2013-01-02T00:00:00,2\n"
     );
 }
+
+#[test]
+fn rows_of_a_table_with_a_key_take_the_place_of_others() {
+    let place = Place::new();
+    place.write("a.csv", "t,sensor,x\n1,a,1\n1,b,2\n2,a,3\n2,a,4\n");
+    place.write("b.csv", "t,sensor,x\n1,b,20\n3,c,5\n");
+    let ingest = "ingest s t a.csv --time t --time-unit s --key sensor --json";
+    let first = place.json(ingest);
+    assert_eq!((&first["rows"], &first["replaced"]), (&4.into(), &1.into()));
+    let rows = "t,sensor,x\n1970-01-01T00:00:01,a,1\n1970-01-01T00:00:01,b,2\n1970-01-01T00:00:02,a,4\n";
+    let query = "query s t --format csv";
+    assert_eq!(place.output(query), rows);
+
+    // The same file again changes nothing but the order of arrival.
+    let again = place.json(&format!("{ingest} --order"));
+    assert_eq!((&again["replaced"], &again["table_rows"]), (&4.into(), &3.into()));
+    assert_eq!(place.output(query), rows);
+
+    let report = place.output("ingest s t b.csv --key sensor,t --source-id b");
+    assert!(
+        report.contains("1 rows gave way to others of their key"),
+        "{report}"
+    );
+    assert!(
+        place
+            .output("ingest s t b.csv --source-id b")
+            .contains("2 rows were there already")
+    );
+    let rows = rows.replace("b,2\n", "b,20\n") + "1970-01-01T00:00:03,c,5\n";
+    assert_eq!(place.output(query), rows);
+    let info = place.json("info s t --json");
+    assert_eq!(info["tables"][0]["key"], serde_json::json!(["t", "sensor"]));
+    assert!(place.output("info s t").contains("\nkey      t, sensor"));
+
+    let message = place.run("ingest s t b.csv --key x").fails(1);
+    assert!(message.contains("the key of table t is t,sensor"), "{message}");
+    place.output("ingest s plain b.csv --time t --time-unit s");
+    let message = place.run("ingest s plain b.csv --key sensor").fails(1);
+    assert!(message.contains("table plain has no key"), "{message}");
+    let message = place
+        .run("ingest s new b.csv --time t --time-unit s --key nothing")
+        .fails(1);
+    assert!(message.contains("no column \"nothing\""), "{message}");
+    assert_eq!(
+        place.json("tables s --json")["tables"].as_array().unwrap().len(),
+        3
+    );
+
+    // Of a run that fails after its first batch, rows that took the place of others stay.
+    place.write("c.csv", "t,sensor,x\n1,a,100\n1,b,200\n1,c,bad\n");
+    let message = place.run("ingest s t c.csv --batch-rows 2").fails(1);
+    assert!(message.contains("stay"), "{message}");
+    assert!(place.output(query).contains(",a,100\n"));
+    assert!(place.output("verify s").starts_with("whole"));
+}

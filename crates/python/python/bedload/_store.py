@@ -129,6 +129,11 @@ class Table:
         return "indexed" if self._native.grid() is None else "sparse"
 
     @property
+    def key(self) -> Optional[List[str]]:
+        """The columns that tell a row from others, its time first; none if every row is kept."""
+        return self._native.key()
+
+    @property
     def interval(self) -> Optional[int]:
         """Of a sparse table, ticks between two rows."""
         grid = self._native.grid()
@@ -139,7 +144,8 @@ class Table:
 
     def append(self, rows: Any, *, snap: str = "refuse", progress: Any = None) -> Dict[str, int]:
         """Appends rows, which are durable when it returns, and tells how many: ``rows``, and of a sparse table
-        ``moved`` to its grid and ``collided`` with a later row of the same commit.
+        ``moved`` to its grid and ``collided`` with a later row of the same commit. Of a
+        table with a key, ``replaced`` counts the rows that gave way to others.
 
         ``rows`` is anything that gives an Arrow stream (a frame of pandas, Polars, pyarrow or DuckDB), a dict of NumPy
         arrays or a structured array. Columns are found by name. A naive time is one of the table's zone.
@@ -291,6 +297,7 @@ class Database:
         layout: Optional[str] = None,
         interval: Optional[Interval] = None,
         epoch: Optional[Time] = None,
+        key: Optional[Iterable[str]] = None,
         create: Optional[bool] = None,
     ) -> Table:
         """The table of this name; with a ``schema``, one is created if there is none.
@@ -305,7 +312,11 @@ class Database:
 
         ``layout="sparse"`` keeps one row at each time of a grid, ``interval`` apart, ``epoch`` among them; the default
         is ``"indexed"``.
+
+        ``key`` names columns which, with the time, are the key of a row: a row that is appended takes the place of the
+        one that has its key, and of several in one batch the last counts. A table that exists must have the same key.
         """
+        columns = None if key is None else list(key)
         like = None
         if schema is not None:
             like = schema if hasattr(schema, "__arrow_c_schema__") else source_of(schema)
@@ -319,6 +330,8 @@ class Database:
                 self._native.check_table(name, like, time)
             if layout is not None and layout != table.layout:
                 raise SchemaError(f"table {name!r} has the layout {table.layout!r}, not {layout!r}")
+            if columns is not None and {table.time, *columns} != set(table.key or ()):
+                raise SchemaError(f"table {name!r} has the key {table.key!r}, not {columns!r}")
             return table
         if like is None:
             raise SchemaError(f"there is no table {name!r}: to create it, give its schema, or rows that have it")
@@ -335,7 +348,7 @@ class Database:
             raise SchemaError(f'the layout {layout!r} is neither "indexed" nor "sparse"')
         elif interval is not None or epoch is not None:
             raise SchemaError('an interval and an epoch are for tables of layout="sparse"')
-        return Table(self._native.create_table(name, like, time, grid))
+        return Table(self._native.create_table(name, like, time, grid, columns))
 
     def drop_table(self, name: str) -> None:
         """Removes a table and its rows. Snapshots keep what they see of it."""

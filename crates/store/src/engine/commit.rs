@@ -30,6 +30,8 @@ pub struct Appended {
     pub moved: u64,
     /// Rows of a sparse table whose place a later row of the same batch took.
     pub collided: u64,
+    /// Rows whose place another row of the same key took, in a table with a key: rows of the table, and of the batch.
+    pub replaced: u64,
 }
 
 /// A commit in the log and the head, which may not be durable or visible yet.
@@ -48,7 +50,7 @@ pub(super) struct Logged {
 }
 
 impl Begun {
-    fn done(appended: Appended) -> Self {
+    pub(crate) fn done(appended: Appended) -> Self {
         let logged = None;
         Self { appended, logged }
     }
@@ -96,8 +98,7 @@ impl Engine {
         let mut appended = Appended {
             rows: batch.num_rows() as u64,
             first_sequence: self.visible.load(Ordering::Acquire),
-            moved: 0,
-            collided: 0,
+            ..Appended::default()
         };
         let stored = to_stored(batch)?;
         let batch = stored.as_ref().unwrap_or(batch);

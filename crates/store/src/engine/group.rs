@@ -186,6 +186,16 @@ impl Group {
         });
     }
 
+    /// The tables of the changes.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &StoredTable> {
+        self.changes.iter().map(Change::table)
+    }
+
+    /// Whether there is a change of a table.
+    pub(crate) fn has(&self, table: &StoredTable) -> bool {
+        self.tables().any(|changed| changed.entry.id == table.entry.id)
+    }
+
     /// How many changes there are.
     pub(crate) fn len(&self) -> usize {
         self.changes.len()

@@ -46,6 +46,8 @@ pub struct TableSchema {
     unit: TimeUnit,
     places: Vec<ColumnLayout>,
     layout: Columns,
+    /// The columns that a row's key has besides its time; none if rows have no key.
+    key: Option<Vec<usize>>,
 }
 
 /// Where a column stands in a row.
@@ -171,7 +173,70 @@ impl TableSchema {
             unit,
             places,
             layout,
+            key: None,
         })
+    }
+
+    /// Gives rows a key: their time and these columns. A row that is appended takes the place of the one that has its key, and
+    /// of several in one batch the last counts. Null equals null, a NaN any of the same bits, and -0.0 is not 0.0. The time
+    /// column may be named or left out.
+    ///
+    /// Rows that are newer than all rows of their table cost what they cost without a key. For others, the rows of their
+    /// times are read first; where one is replaced, the other rows of its time are written again and thus count as
+    /// appended after all that were there.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{Float64Array, Int32Array, RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let columns = Arc::new(Schema::new(vec![
+    /// #     Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false),
+    /// #     Field::new("sensor", DataType::Int32, false),
+    /// #     Field::new("celsius", DataType::Float64, true),
+    /// # ]));
+    /// let schema = bedload::TableSchema::new(columns.clone(), "at")?.with_key(&["sensor"])?;
+    /// let table = store.create_table("readings", schema)?;
+    /// let rows = |celsius: Vec<f64>| RecordBatch::try_new(columns.clone(), vec![
+    ///     Arc::new(TimestampSecondArray::from(vec![10, 10])),
+    ///     Arc::new(Int32Array::from(vec![1, 2])),
+    ///     Arc::new(Float64Array::from(celsius)),
+    /// ]);
+    /// table.append(&rows(vec![20.0, 21.0])?)?;
+    /// let again = table.append(&rows(vec![20.5, 21.0])?)?;
+    /// assert_eq!((again.replaced, table.range(..)?.count()?), (2, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such column.
+    pub fn with_key(mut self, columns: &[impl AsRef<str>]) -> Result<Self> {
+        let mut key = Vec::with_capacity(columns.len());
+        for column in columns {
+            let place = self.position(column.as_ref())?;
+            if place != self.time && !key.contains(&place) {
+                key.push(place);
+            }
+        }
+        key.sort_unstable();
+        self.key = Some(key);
+        Ok(self)
+    }
+
+    /// The positions of the columns that a row's key has besides its time; `None` if rows have no key.
+    #[must_use]
+    pub fn key(&self) -> Option<&[usize]> {
+        self.key.as_deref()
+    }
+
+    /// The names of the columns of the key, its time first.
+    #[must_use]
+    pub fn key_names(&self) -> Option<Vec<&str>> {
+        let name = |&column: &usize| self.arrow.field(column).name().as_str();
+        let key = self.key.as_ref()?;
+        Some(std::iter::once(&self.time).chain(key).map(name).collect())
     }
 
     /// The type under which a table stores columns of a type, its own or another that holds the same values; `None` if it

@@ -37,8 +37,8 @@ impl Table {
     /// appends that were begun before it. Commits become visible in the order in which they were begun, so the last one that
     /// is waited for says that all before it are durable.
     ///
-    /// A batch for a sparse table that is written as blocks, and one that is longer than the memory for rows, is durable on
-    /// return.
+    /// A batch for a sparse table that is written as blocks, one for a table with a key, and one that is longer than the
+    /// memory for rows, is durable on return.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -63,6 +63,12 @@ impl Table {
     ///
     /// As for [`append`](Self::append), but for those of the wait.
     pub fn begin_append(&self, batch: &RecordBatch) -> Result<PendingAppend> {
+        if self.has_key() {
+            return Ok(PendingAppend {
+                begun: Begun::done(self.append_keyed(batch)?),
+                shared: self.shared.clone(),
+            });
+        }
         Ok(PendingAppend {
             begun: self.shared.engine.begin_append(&self.table, batch, self.snap)?,
             shared: self.shared.clone(),

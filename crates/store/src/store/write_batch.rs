@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
+use super::keyed::Upsert;
 use super::{Shared, Store, Table, closed};
 use crate::engine::{Appended, Group};
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ use crate::error::{Error, Result};
 pub struct WriteBatch {
     shared: Arc<Shared>,
     group: Group,
+    /// Rows for tables with a key, which are looked up when all is committed.
+    keyed: Vec<(Table, RecordBatch)>,
 }
 
 impl Store {
@@ -44,6 +47,7 @@ impl Store {
         WriteBatch {
             shared: self.shared.clone(),
             group: Group::default(),
+            keyed: Vec::new(),
         }
     }
 }
@@ -55,9 +59,17 @@ impl WriteBatch {
     ///
     /// The batch does not have the table's columns, a row has no time or is too long; the table is one of another store; with
     /// [`Error::TooLarge`], all rows together are more than the memory for rows
-    /// ([`Options::head_bytes`](crate::Options::head_bytes)). What was added before stays.
+    /// ([`Options::head_bytes`](crate::Options::head_bytes)). Of a table with a key there can be one batch, and no deletion
+    /// besides. What was added before stays.
     pub fn append(&mut self, table: &Table, batch: &RecordBatch) -> Result<()> {
         self.check(table)?;
+        if table.has_key() {
+            if self.group.has(&table.table) {
+                return Err(one_change(table));
+            }
+            self.keyed.push((table.clone(), batch.clone()));
+            return Ok(());
+        }
         let engine = &self.shared.engine;
         engine.group_append(&mut self.group, &table.table, batch, table.snap)
     }
@@ -66,7 +78,7 @@ impl WriteBatch {
     ///
     /// # Errors
     ///
-    /// The table is one of another store.
+    /// The table is one of another store; it has a key, and rows for it were added.
     pub fn delete_range(&mut self, table: &Table, times: impl RangeBounds<i64>) -> Result<()> {
         self.check(table)?;
         if let Some(times) = closed(times) {
@@ -78,7 +90,7 @@ impl WriteBatch {
     /// How many changes there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.group.len()
+        self.group.len() + self.keyed.len()
     }
 
     /// Whether nothing was added.
@@ -92,17 +104,47 @@ impl WriteBatch {
     ///
     /// # Errors
     ///
-    /// A table was dropped, or the disk is full: nothing was changed. The disk fails: whether the changes are durable is
+    /// A table was dropped, or the disk is full, or rows for a table with a key do not fit it or are too many: nothing was
+    /// changed. The disk fails: whether the changes are durable is
     /// unknown, and the store takes no more writes.
     pub fn commit(self) -> Result<Appended> {
-        self.shared.engine.commit_group(self.group)
+        let Self {
+            shared,
+            mut group,
+            keyed,
+        } = self;
+        let deletes = group.tables().any(|table| table.entry.schema.key().is_some());
+        let _turn = (deletes || !keyed.is_empty()).then(|| shared.keyed.lock());
+        let (mut given, mut written, mut replaced) = (0, 0, 0);
+        for (table, batch) in &keyed {
+            let upsert = Upsert::of(table, batch)?;
+            upsert.add_to(&mut group, table)?;
+            given += batch.num_rows() as u64;
+            written += upsert.written();
+            replaced += upsert.replaced;
+        }
+        let mut appended = shared.engine.commit_group(group)?;
+        appended.rows = appended.rows - written + given;
+        appended.replaced = replaced;
+        Ok(appended)
     }
 
+    /// Fails unless a change of a table can be added.
     fn check(&self, table: &Table) -> Result<()> {
-        if Arc::ptr_eq(&self.shared, &table.shared) {
-            return Ok(());
+        if !Arc::ptr_eq(&self.shared, &table.shared) {
+            let name = table.name();
+            return Err(Error::schema(format!("table {name:?} is one of another store")));
         }
-        let name = table.name();
-        Err(Error::schema(format!("table {name:?} is one of another store")))
+        if self.keyed.iter().any(|(keyed, _)| keyed.id() == table.id()) {
+            return Err(one_change(table));
+        }
+        Ok(())
     }
+}
+
+fn one_change(table: &Table) -> Error {
+    let name = table.name();
+    Error::schema(format!(
+        "table {name:?} has a key: rows for it must be the only change of it in a commit of several"
+    ))
 }

@@ -56,6 +56,9 @@ struct TableRecord {
     name: String,
     time_column: String,
     columns: Vec<ColumnRecord>,
+    /// The names of the columns of the key, its time among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<Vec<String>>,
     since: u64,
     root: u32,
     rows: u64,
@@ -77,6 +80,10 @@ impl TableRecord {
             name: entry.name.to_string(),
             time_column: entry.schema.names().swap_remove(entry.schema.time_column()),
             columns: ColumnRecord::of_schema(&entry.schema),
+            key: entry
+                .schema
+                .key_names()
+                .map(|names| names.into_iter().map(Into::into).collect()),
             since: entry.since,
             root: entry.root.get(),
             rows: entry.rows,
@@ -237,6 +244,10 @@ impl Catalogue {
         let damaged = |reason: String| Error::corrupt(file, "the catalogue", reason);
         for table in records {
             let schema = ColumnRecord::to_schema(&table.columns, &table.time_column)
+                .and_then(|schema| match &table.key {
+                    Some(key) => schema.with_key(key),
+                    None => Ok(schema),
+                })
                 .map_err(|error| damaged(format!("table {:?}: {error}", table.name)))?;
             if table.rows.max(table.end_sequence) > COUNTER_MAX {
                 let reason = format!("table {:?} counts further than any store gets", table.name);

@@ -9,6 +9,7 @@ mod file_pages;
 mod filter;
 mod fixtures;
 mod intruders;
+mod keyed;
 mod lifecycle;
 mod long_batches;
 mod metrics;
