@@ -181,8 +181,8 @@ impl TableSchema {
     /// of several in one batch the last counts. Null equals null, a NaN any of the same bits, and -0.0 is not 0.0. The time
     /// column may be named or left out.
     ///
-    /// Rows that are newer than all rows of their table cost what they cost without a key. For others, the rows of their
-    /// times are read first; where one is replaced, the other rows of its time are written again and thus count as
+    /// Rows that are newer than all rows of their table are compared with each other, unless their times ascend, and with
+    /// nothing else. For others, the rows of their times are read first; where one is replaced, the other rows of its time are written again and thus count as
     /// appended after all that were there.
     ///
     /// ```
