@@ -8,6 +8,7 @@ use bedload_pages::{PageId, PageRead};
 use super::page::{HEADER_BYTES, PageKind, PageRef};
 use super::page_file::PageFile;
 use super::page_map::PageMap;
+use super::readers::Registration;
 use crate::error::{Error, Result};
 
 /// The pages of one checkpoint. They never change and are read without latches. The places they stand at stay
@@ -17,12 +18,19 @@ pub(crate) struct PageVersion {
     number: u64,
     pub(super) map: PageMap,
     pub(super) file: Arc<PageFile>,
+    /// In a process that reads what another one writes, what keeps that one from writing to these places.
+    pub(super) registration: Option<Registration>,
 }
 
 impl PageVersion {
     pub(super) fn new(number: u64, map: PageMap, file: Arc<PageFile>) -> Self {
         file.space.lock().hold(number);
-        Self { number, map, file }
+        Self {
+            number,
+            map,
+            file,
+            registration: None,
+        }
     }
 
     /// The checkpoint that left these pages.
