@@ -19,4 +19,5 @@ mod round_trip;
 mod signals;
 mod sortedness;
 mod sparse;
+mod tail;
 mod undo;
