@@ -104,8 +104,8 @@ impl Options {
     ///
     /// It is read as of this moment: the last checkpoint, and whole records of the log after it, which stay in memory.
     /// [`Store::refresh`](crate::Store::refresh) moves on to later commits. A commit is seen once its record is in the
-    /// log file, which may be shortly before it returns to its writer; under [`Durability::Relaxed`] also before it is
-    /// durable. Every call that writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). None of the
+    /// log file, which may be shortly before it returns to its writer. What is seen is durable: the reader syncs what it reads
+    /// of the log, also if the writer's commits do not wait for that ([`Durability::Relaxed`]). Every call that writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). None of the
     /// options but `cache_bytes` counts.
     ///
     /// What a reader looks at keeps its space until the reader refreshes and drops its scans and snapshots, or ends. So

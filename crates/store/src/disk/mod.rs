@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
-pub(crate) use reading::ReadingDisk;
+pub(crate) use reading::{ReadingDisk, sync_to_read};
 
 /// What [`DiskFile::write_durably`] writes whole ones of; small ones under test, where files are kept in memory by the
 /// thousand.

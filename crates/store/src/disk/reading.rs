@@ -16,6 +16,25 @@ impl ReadingDisk {
     }
 }
 
+/// Makes what was read from a file durable, as its writer may not have done so yet. Where the system refuses that, as on a
+/// read-only medium, there is no writer.
+pub(crate) fn sync_to_read(file: &dyn DiskFile) -> io::Result<()> {
+    match file.sync() {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ReadOnlyFilesystem
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
 fn refused<T>() -> io::Result<T> {
     Err(io::Error::new(
         io::ErrorKind::ReadOnlyFilesystem,

@@ -9,9 +9,9 @@
 //!    after it, only to seal. Sealing syncs the log, so sealed rows are always durable and visible.
 //! 4. The published view changes by replacement: on sealing, under the commit lock, and when a flush is published.
 //!    A reader takes the view and `visible` under the view's lock, so that every visible row is in its view.
-//! 5. A store that is open for reading takes none of these locks but the view's ([`reading`]).
-//! 6. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is written any more;
+//! 5. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is written any more;
 //!    the published view is still right and readable.
+//! 6. A store that is open for reading takes none of these locks but the view's ([`reading`]).
 
 mod applying;
 mod backup;

@@ -15,6 +15,8 @@
 //!    gone at any time. They are seen with the next checkpoint, which is on the disk already.
 //! 5. A record's rows become visible all at once, once all of the record is applied. View and `visible` are published
 //!    together, under the view's lock.
+//! 6. What is shown is durable, whatever its writer waited for: the checkpoint, and what was read of the log with the blocks
+//!    that it names, are synced before they are published.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -63,6 +65,8 @@ struct ReadingState {
     next_sequence: u64,
     /// Records of the log that were read since the checkpoint.
     records: u64,
+    /// Up to where the log was synced (invariant 6).
+    synced: u64,
 }
 
 /// A checkpoint, and what the log has after it.
@@ -173,34 +177,31 @@ impl Engine {
                 }
                 continue;
             }
-            let before = state.next_sequence;
             let view = self.view();
             let ReadingState {
                 superblock,
                 follower,
                 next_sequence,
                 records,
+                synced,
             } = &mut *state;
             let target = Target {
                 path: self.pages.path(),
                 superblock,
                 catalogue: &view.catalogue,
-                blocks: &self.view_blocks(),
+                blocks: &view.blocks,
                 generation: view.active(),
             };
             let read = target.follow(follower, next_sequence, records);
             // Whole records count, whatever comes after them.
-            self.visible.fetch_max(*next_sequence, Ordering::AcqRel);
+            target.sync(follower, synced)?;
+            let before = self.visible.fetch_max(*next_sequence, Ordering::AcqRel);
             match read {
                 Ok(()) => return Ok(*next_sequence != before),
                 Err(error) => retry(error, &mut lasting)?,
             }
         }
         Err(lasting.unwrap_or_else(|| overtaken(&self.dir)))
-    }
-
-    fn view_blocks(&self) -> Arc<BlockFiles> {
-        self.view().blocks.clone()
     }
 
     /// Goes on to the newest checkpoint; whether there may be something new.
@@ -225,7 +226,7 @@ impl Engine {
                 .collect()
         };
         let (before, after) = (of_tables(&self.view().catalogue), of_tables(&loaded.catalogue));
-        let is_new = loaded.state.next_sequence != state.next_sequence
+        let is_new = loaded.state.next_sequence != self.visible.load(Ordering::Acquire)
             || before != after
             || after.iter().any(|(_, _, retention)| retention.is_some());
         let memory = self.view().memory.clone();
@@ -280,9 +281,10 @@ fn is_refusal(error: &Error) -> bool {
 
 /// Keeps an error that may be gone the next time, as the writer recycled what was read; fails if it is the same as before.
 fn retry(error: Error, lasting: &mut Option<Error>) -> Result<()> {
+    use std::io::ErrorKind::{NotFound, UnexpectedEof};
     let may_pass = match &error {
         Error::Corrupt { .. } | Error::Index(_) => true,
-        Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        Error::Io { source, .. } => matches!(source.kind(), NotFound | UnexpectedEof),
         _ => false,
     };
     if !may_pass
@@ -409,6 +411,9 @@ impl Opening<'_> {
                 break;
             }
         }
+        version.sync()?;
+        let mut synced = superblock.log_start;
+        target.sync(&follower, &mut synced)?;
         Ok(Loaded {
             catalogue,
             blocks,
@@ -418,6 +423,7 @@ impl Opening<'_> {
                 follower,
                 next_sequence,
                 records,
+                synced,
             },
         })
     }
@@ -433,27 +439,40 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// Makes what was read of the log durable, unless it was before.
+    fn sync(&self, follower: &Follower, synced: &mut u64) -> Result<()> {
+        let position = follower.position();
+        if position > *synced {
+            self.blocks.sync_read()?;
+            follower.sync()?;
+            *synced = position;
+        }
+        Ok(())
+    }
+
     /// Applies what there is of the log.
     fn follow(&self, follower: &mut Follower, next_sequence: &mut u64, records: &mut u64) -> Result<()> {
-        *records += follower.read(|record, end| {
-            if !self.may_take(&record)? {
-                return Ok(false);
-            }
-            let mut next = *next_sequence;
-            let mut applying = Applying {
-                path: self.path,
-                catalogue: self.catalogue,
-                generation: self.generation,
-                next_sequence: &mut next,
-                log_start: self.superblock.log_start,
-            };
-            for part in record.into_parts() {
-                applying.take(part, end)?;
-            }
-            *next_sequence = next;
-            Ok(true)
-        })?;
-        Ok(())
+        follower
+            .read(|record, end| {
+                if !self.may_take(&record)? {
+                    return Ok(false);
+                }
+                let mut next = *next_sequence;
+                let mut applying = Applying {
+                    path: self.path,
+                    catalogue: self.catalogue,
+                    generation: self.generation,
+                    next_sequence: &mut next,
+                    log_start: self.superblock.log_start,
+                };
+                for part in record.into_parts() {
+                    applying.take(part, end)?;
+                }
+                *next_sequence = next;
+                *records += 1;
+                Ok(true)
+            })
+            .map(drop)
     }
 
     /// Whether the blocks that a record names are held (rule 4) and whole.

@@ -11,6 +11,7 @@ use crate::disk::Disk;
 use crate::disk::sim::{Fault, FaultKind, SimDisk};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::options::Durability;
 use crate::store::{Snapshot, Store};
 
 const OPERATIONS: usize = 40;
@@ -193,6 +194,46 @@ fn a_store_that_needs_recovery_is_read_and_not_changed() {
         reader.close().expect("a sound disk");
         assert!(left.files() == before, "seed {seed}");
     }
+}
+
+#[test]
+fn what_a_reader_has_seen_survives_power_loss() {
+    let mut unsynced = 0;
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let disk = SimDisk::new(seed);
+        let begun = disk.record();
+        let relaxed = || options().durability(Durability::Relaxed);
+        let store = open(&disk, relaxed()).expect("creates");
+        create_tables(&store).expect("a sound disk");
+        let mut writers = writers(seed);
+        let reader = open_to_read(&disk).expect("opens");
+        for _ in 0..1 + rng.below(80) {
+            let number = rng.index(WRITERS);
+            if !writers[number].is_done() {
+                writers[number].step(&store).expect("a sound disk");
+            }
+        }
+        reader.refresh().expect("a sound disk");
+        check(&writers, &reader, &format!("seed {seed}"));
+        let seen = done(&writers);
+        for writer in writers.iter_mut().filter(|writer| !writer.is_done()) {
+            writer.step(&store).expect("a sound disk");
+        }
+        let trace = disk.trace(begun);
+        let mut replay = trace.replay();
+        while replay.step(&mut rng).is_some() {}
+        let store = open(&replay.image(seed), options()).expect("opens after power loss");
+        for (writer, &seen) in writers.iter().zip(&seen) {
+            let found = writer.check(&store, seen, writer.begun());
+            let found = found.unwrap_or_else(|problem| panic!("seed {seed}: {problem}"));
+            unsynced += usize::from(found < writer.begun());
+        }
+    }
+    assert!(
+        unsynced > 20,
+        "only {unsynced} tables have lost what was not seen"
+    );
 }
 
 #[test]

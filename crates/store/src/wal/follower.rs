@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::reader::SegmentReader;
 use super::record::Record;
 use super::segment::{Segment, list};
-use crate::disk::Disk;
+use crate::disk::{Disk, sync_to_read};
 use crate::error::{Error, Result};
 
 /// Where reading of a log has come to.
@@ -102,6 +102,14 @@ impl Follower {
                 Some(_) => {}
             }
         }
+    }
+
+    /// Makes every record that was given durable. Segments before the present one are durable already.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let Some(segment) = &self.segment else {
+            return Ok(());
+        };
+        sync_to_read(&*segment.file).map_err(|source| Error::io(&segment.path, "sync", source))
     }
 
     /// Whether a later record of the segment shows that one at the present position had been durable. It may have become

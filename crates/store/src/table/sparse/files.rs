@@ -14,7 +14,7 @@ use super::places::{Allocated, Place, Places};
 use super::table::SparseEntry;
 use super::unwritten::Unwritten;
 use super::write_helper::{Helper, WRITE_BYTES};
-use crate::disk::Disk;
+use crate::disk::{Disk, sync_to_read};
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey, Page};
 use crate::rows::BlockRef;
@@ -317,21 +317,42 @@ impl BlockFiles {
         Ok(true)
     }
 
-    /// Whether these blocks of a table are whole. A block that the table cannot have is left to others.
+    /// Whether these blocks of a table are whole, in a process that reads what another one writes; if they are, their files
+    /// are to be synced ([`sync_read`](Self::sync_read)). A block that the table cannot have is left to others.
     pub(crate) fn are_whole(
         &self,
         (table, sparse): (&TableEntry, &SparseEntry),
         blocks: &[(i64, BlockRef)],
     ) -> Result<bool> {
         let owner = sparse.owner(table.id, self.store);
+        let mut files: Vec<Arc<BlockFile>> = Vec::new();
         for (block, named) in blocks.iter().filter(|(_, named)| owner.shape.admits(named)) {
             match self.read(owner, *block, named) {
                 Ok(_) => {}
                 Err(Error::Corrupt { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
+            let file = self.open(owner.table, owner.shape.file_of(*block).0)?;
+            if files.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
+                files.push(file);
+            }
         }
+        self.written(files);
         Ok(true)
+    }
+
+    /// Makes the blocks durable that were found to be whole; on an error those that are left are synced the next time.
+    pub(crate) fn sync_read(&self) -> Result<()> {
+        let mut files = std::mem::take(&mut self.open.lock().written);
+        while let Some(file) = files.last() {
+            if let Err(source) = sync_to_read(&*file.file) {
+                let error = Error::io(&file.path, "sync", source);
+                self.written(files);
+                return Err(error);
+            }
+            files.pop();
+        }
+        Ok(())
     }
 
     /// Gives up a place that [`allocate_now`](Self::allocate_now) took.
