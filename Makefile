@@ -42,7 +42,8 @@ book: ## Build the site of docs/ in target/book, and check its links
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
 	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_HOSTILE_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \
-		BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 $(CARGO) test --workspace --release --locked
+		BEDLOAD_KILL_ROUNDS=200 BEDLOAD_KILLS=1000 \
+		BEDLOAD_READER_COMMITS=10000 BEDLOAD_READER_KILLS=20 BEDLOAD_READER_DELAY_MS=1000 $(CARGO) test --workspace --release --locked
 
 miri: ## Run the unsafe parts of the indexes and of the store's memory under Miri (needs a nightly toolchain with miri and rust-src)
 	./scripts/miri $(MIRI_TESTS)

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Print the rows of a range of times
     Query(QueryArgs),
+    /// Print the newest rows of a table, and rows as they are committed
+    Tail(TailArgs),
     /// Print the names of a store's tables
     Tables(StoreArgs),
     /// Print what a store holds
@@ -256,6 +258,62 @@ pub(crate) struct QueryArgs {
     /// Write a file for each day or month in the zone of the time column
     #[arg(long, value_enum, value_name = "PERIOD", requires = "output", conflicts_with_all = ["limit", "reverse"])]
     pub(crate) partition: Option<Partition>,
+}
+
+/// Print the newest rows of a table and, with --follow, each row that is committed later. Another process may be writing
+/// to the store.
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    /// The store's directory
+    pub(crate) store: PathBuf,
+
+    /// The table
+    pub(crate) table: String,
+
+    /// How many rows to print at first: those with the latest times
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) rows: u64,
+
+    /// Go on with rows as they are committed, until a signal comes (Ctrl-C)
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    /// The columns to print, in this order; all if not given
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+
+    /// Only rows that meet a condition, such as 'celsius > 21.5', 'state in ok,low' or 'x is null'; of several, all of them
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) conditions: Vec<String>,
+
+    /// The format
+    #[arg(long, value_enum, default_value_t = LineFormat::Table)]
+    pub(crate) format: LineFormat,
+
+    /// What stands for no value in CSV
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) null: String,
+}
+
+/// A format that has rows on lines of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LineFormat {
+    /// Aligned columns for people
+    Table,
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON object a line
+    Json,
+}
+
+impl From<LineFormat> for Format {
+    fn from(format: LineFormat) -> Self {
+        match format {
+            LineFormat::Table => Self::Table,
+            LineFormat::Csv => Self::Csv,
+            LineFormat::Json => Self::Json,
+        }
+    }
 }
 
 /// A period that gets a file of its own.

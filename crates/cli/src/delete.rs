@@ -21,7 +21,7 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<()> {
     }
     // A signal is heard before the rows are deleted, and not after: a deletion cannot be taken back.
     interrupt::catch()?;
-    let store = store::open(&args.store)?;
+    let store = store::open_unless(args.dry_run, &args.store)?;
     let table = store::table(&store, &args.table)?;
     let range = store::tick_range(&table, &args.range)?;
     check_overlap(&table, range)?;

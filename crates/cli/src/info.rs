@@ -15,7 +15,7 @@ use crate::store;
 use crate::times::format_ticks;
 
 pub(crate) fn run(args: &InfoArgs) -> Result<()> {
-    let store = store::open(&args.store)?;
+    let store = store::open_to_read(&args.store)?;
     if let Some(name) = &args.table {
         store::table(&store, name)?;
     }

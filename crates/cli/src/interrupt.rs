@@ -12,8 +12,9 @@ use std::process;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -132,6 +133,26 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Waits for some time, or until a signal comes or the reader at the other end of standard output is gone.
+pub(crate) fn pause(time: Duration) -> Result<()> {
+    let stdout = io::stdout();
+    let wake = WAKE.get().map(AsFd::as_fd);
+    let mut fds = vec![PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
+    fds.extend(wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
+    let time = Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    match poll(&mut fds, Some(&time)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(crate::output::stdout::failure(&error.into())),
+    }
+    if fds[0].revents().contains(PollFlags::ERR) {
+        return Err(crate::output::stdout::failure(&io::ErrorKind::BrokenPipe.into()));
+    }
+    check()
 }
 
 #[cfg(test)]

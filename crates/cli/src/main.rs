@@ -27,6 +27,7 @@ mod selection;
 mod sortedness;
 mod store;
 mod tables;
+mod tail;
 mod times;
 mod unfinished;
 mod verify;
@@ -79,6 +80,7 @@ fn run(command: &Command) -> Result<()> {
     match command {
         Command::Ingest(args) => ingest::run(args),
         Command::Query(args) => query::run(args),
+        Command::Tail(args) => tail::run(args),
         Command::Tables(args) => tables::list(args),
         Command::Info(args) => info::run(args),
         Command::Sortedness(args) => sortedness::run(args),

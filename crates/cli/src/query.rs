@@ -13,7 +13,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if args.output.is_some() {
         interrupt::catch()?;
     }
-    let store = store::open(&args.store)?;
+    let store = store::open_to_read(&args.store)?;
     let table = store::table(&store, &args.table)?;
     let selection = Selection {
         range: store::tick_range(&table, &args.range)?,

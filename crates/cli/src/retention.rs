@@ -18,7 +18,7 @@ use crate::store;
 pub(crate) fn run(args: &RetentionArgs) -> Result<()> {
     // A signal is heard before anything is deleted, and not after: a deletion cannot be taken back.
     interrupt::catch()?;
-    let store = store::open(&args.store)?;
+    let store = store::open_unless(args.dry_run || args.keep.is_none(), &args.store)?;
     let table = store::table(&store, &args.table)?;
     let (name, unit) = (table.name().to_owned(), store::time_type(table.schema()).0);
     let mut out = Stdout::lock();

@@ -54,7 +54,11 @@ impl Selection<'_> {
 
     /// The rows of a range that lies within that of the selection.
     pub(crate) fn scan(&self, table: &Table, range: TickRange) -> Result<Scan> {
-        let mut scan = table.range(range)?;
+        self.narrow(table.range(range)?)
+    }
+
+    /// The columns and rows of a scan over all columns that are asked for.
+    pub(crate) fn narrow(&self, mut scan: Scan) -> Result<Scan> {
         if let Some(columns) = self.columns {
             let names: Vec<&str> = columns.iter().map(String::as_str).collect();
             scan = scan.columns(&names)?;

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use arrow_array::RecordBatch;
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
-use bedload::{Error, Store, Table, TableSchema};
+use bedload::{Error, Options, Store, Table, TableSchema};
 use bedload_times::{Clock, nanos_per_tick};
 
 use crate::args::RangeArgs;
@@ -16,6 +16,20 @@ use crate::exit::{Failure, Result, Status, plain};
 /// Opens a store that is there.
 pub(crate) fn open(path: &Path) -> Result<Store> {
     Ok(Store::open(path)?)
+}
+
+/// Opens a store that is there for reading alone: another process may be writing to it.
+pub(crate) fn open_to_read(path: &Path) -> Result<Store> {
+    Ok(Options::new().read_only(true).open(path)?)
+}
+
+/// Opens a store to change it or, if it is a dry run, to look at it.
+pub(crate) fn open_unless(is_dry_run: bool, path: &Path) -> Result<Store> {
+    if is_dry_run {
+        open_to_read(path)
+    } else {
+        open(path)
+    }
 }
 
 /// A table of a store; if there is none of that name, the message says which there are.

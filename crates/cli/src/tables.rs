@@ -11,7 +11,7 @@ use crate::store;
 
 /// Prints the names, a line each, in the order in which the tables were created.
 pub(crate) fn list(args: &StoreArgs) -> Result<()> {
-    let tables = store::open(&args.store)?.tables();
+    let tables = store::open_to_read(&args.store)?.tables();
     let mut out = Stdout::lock();
     if args.json {
         return out.json(&json!({ "tables": tables }));
@@ -22,7 +22,7 @@ pub(crate) fn list(args: &StoreArgs) -> Result<()> {
 /// Removes a table.
 pub(crate) fn drop(args: &DropArgs) -> Result<()> {
     interrupt::catch()?;
-    let store = store::open(&args.store)?;
+    let store = store::open_unless(args.dry_run, &args.store)?;
     let table = store::table(&store, &args.table)?;
     let rows = table.range(..)?.count()?;
     let (name, described) = (table.name().to_owned(), rows_text(rows));

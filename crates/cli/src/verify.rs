@@ -1,6 +1,6 @@
 //! `bedload verify`: reads everything in a store and lists what is damaged.
 
-use bedload::{Error, Problem};
+use bedload::{Error, Options, Problem};
 use serde_json::json;
 
 use crate::args::StoreArgs;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
 }
 
 fn look(args: &StoreArgs) -> Result<Findings> {
-    match bedload::Store::open(&args.store) {
+    match Options::new().read_only(true).open(&args.store) {
         Ok(store) => {
             let report = store.verify()?;
             Ok(Findings {

@@ -22,6 +22,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::InvalidOption { .. }
         | Error::TooLarge { .. } => "SchemaError",
         Error::ReadOnly { .. } | Error::Replaced { .. } => "ReadOnlyError",
+        Error::OpenForReading { .. } => "OpenForReadingError",
         _ => "Error",
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn open(
     durability: &str,
     group_seconds: f64,
     background: bool,
+    read_only: bool,
 ) -> PyResult<Store> {
     let durability = match durability {
         "always" => Durability::Always,
@@ -55,7 +56,8 @@ pub(crate) fn open(
     let mut options = Options::new()
         .create(create)
         .durability(durability)
-        .background(background);
+        .background(background)
+        .read_only(read_only);
     if let Some(bytes) = cache_bytes {
         options = options.cache_bytes(bytes);
     }
@@ -207,6 +209,12 @@ impl Store {
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let store = self.handle.store()?;
         interrupt::wait(py, move || store.flush())
+    }
+
+    /// Moves a store that is open for reading on.
+    fn refresh(&self, py: Python<'_>) -> PyResult<bool> {
+        let store = self.handle.store()?;
+        interrupt::wait(py, move || store.refresh())
     }
 
     fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

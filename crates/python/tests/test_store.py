@@ -305,6 +305,33 @@ def test_open_options(tmp_path: Path) -> None:
     assert issubclass(bedload.NoSpaceError, bedload.DiskError) and issubclass(bedload.DiskError, OSError)
 
 
+def test_read_only(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with bedload.open(path, create=True) as writer:
+        times = np.arange(100).astype("M8[s]")
+        table = writer.table("t", {"at": times}, time="at")
+        table.append({"at": times})
+        with bedload.open(path, read_only=True) as reader:
+            rows = reader.table("t")
+            assert rows.count() == 100
+            held = rows.range()
+            table.append({"at": times + np.timedelta64(100, "s")})
+            assert rows.count() == 100
+            assert reader.refresh() and not writer.refresh()
+            assert (rows.count(), held.count()) == (200, 100)
+            for write in (
+                lambda: rows.append({"at": times}),
+                lambda: rows.delete(None, None),
+                lambda: reader.drop_table("t"),
+                reader.flush,
+            ):
+                with pytest.raises(bedload.OpenForReadingError, match="read_only"):
+                    write()
+            assert reader.verify()["problems"] == []
+    with pytest.raises(bedload.NotAStoreError):
+        bedload.open(tmp_path / "none", create=True, read_only=True)
+
+
 def test_tables(db: bedload.Database, table: bedload.Table) -> None:
     with pytest.raises(bedload.NotFoundError, match="no table"):
         db.table("u")

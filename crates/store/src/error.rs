@@ -191,6 +191,12 @@ pub enum Error {
         /// The earlier failure.
         cause: Arc<str>,
     },
+    /// The store was opened with [`Options::read_only`](crate::Options::read_only), and something was to be written.
+    #[error("{} is open for reading alone: open it without `read_only` to write to it", path.display())]
+    OpenForReading {
+        /// The store's directory.
+        path: PathBuf,
+    },
     /// A tree reported an error of its own.
     #[error(transparent)]
     Index(bedload_pages::Error),

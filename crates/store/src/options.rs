@@ -43,6 +43,7 @@ pub struct Options {
     pub(crate) page_bytes: usize,
     pub(crate) durability: Durability,
     pub(crate) background: bool,
+    pub(crate) read_only: bool,
 }
 
 impl Options {
@@ -55,6 +56,7 @@ impl Options {
             page_bytes: 16 << 10,
             durability: Durability::Always,
             background: true,
+            read_only: false,
         }
     }
 
@@ -95,6 +97,37 @@ impl Options {
     /// writer who finds the memory for rows full flushes before it goes on, and [`Store::flush`](crate::Store::flush) does so at will.
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
+        self
+    }
+
+    /// Whether the store is opened for reading alone, beside a process that may be writing to it. Default: no.
+    ///
+    /// It is read as of this moment: the last checkpoint, and whole records of the log after it, which stay in memory.
+    /// [`Store::refresh`](crate::Store::refresh) moves on to later commits. A commit is seen once its record is in the
+    /// log file, which may be shortly before it returns to its writer. What is seen is durable: the reader syncs what it reads
+    /// of the log, also if the writer's commits do not wait for that ([`Durability::Relaxed`]). Every call that writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). None of the
+    /// options but `cache_bytes` counts.
+    ///
+    /// What a reader looks at keeps its space until the reader refreshes and drops its scans and snapshots, or ends. So
+    /// that the writer knows, the reader keeps a file in the folder `readers` of the store. Where it cannot create one (the
+    /// medium or the folder is read-only), the store is opened only if no writer has it, and keeps writers away.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("readings");
+    /// # let writer = bedload::Store::create(&path)?;
+    /// # let schema = || -> bedload::Result<_> { bedload::TableSchema::new(std::sync::Arc::new(
+    /// #     arrow_schema::Schema::new(vec![arrow_schema::Field::new("at",
+    /// #     arrow_schema::DataType::Timestamp(arrow_schema::TimeUnit::Second, None), false)])), "at") };
+    /// let reader = bedload::Options::new().read_only(true).open(&path)?;
+    /// writer.create_table("t", schema()?)?;
+    /// assert!(reader.refresh()?);
+    /// assert_eq!(reader.tables(), ["t"]);
+    /// assert!(reader.drop_table("t").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
         self
     }
 }

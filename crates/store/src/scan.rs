@@ -8,11 +8,12 @@ use std::any::Any;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
+use arrow_select::filter::filter_record_batch;
 use bedload_columns::Predicate;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rows::{Deletions, Filter, Place, Projection};
 use crate::table::{StoredTable, TableRows, View};
 
@@ -64,6 +65,8 @@ pub struct Scan {
     from: Bound<Place>,
     to: Bound<Place>,
     reverse: bool,
+    /// Only rows from this sequence number on; 0 for all.
+    since: u64,
     /// Rows still to be given.
     remaining: u64,
     /// None before the first batch.
@@ -101,6 +104,7 @@ impl Scan {
             from,
             to,
             reverse: false,
+            since: 0,
             remaining: u64::MAX,
             rows: None,
             store: None,
@@ -110,6 +114,12 @@ impl Scan {
     /// Keeps the store open as long as the scan.
     pub(crate) fn holding(mut self, store: Arc<dyn Any + Send + Sync>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Only rows from this sequence number on.
+    pub(crate) fn since(mut self, sequence: u64) -> Self {
+        self.since = sequence;
         self
     }
 
@@ -204,7 +214,7 @@ impl Scan {
 
     /// How many rows there are, if indexes of runs and heads tell that.
     fn count_by_index(&self) -> Result<Option<u64>> {
-        let is_plain = self.deletions.is_none() && self.filter.is_empty();
+        let is_plain = self.deletions.is_none() && self.filter.is_empty() && self.since == 0;
         if !is_plain || self.rows.is_some() {
             return Ok(None);
         }
@@ -216,30 +226,67 @@ impl Scan {
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let batch = self.next_of_any_age()?;
+            let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+            if rows > 0 && self.since > 0 {
+                let batch = batch.map(|batch| self.without_older(&batch)).transpose()?;
+                let kept = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                self.remaining -= kept as u64;
+                if kept == 0 {
+                    continue;
+                }
+                return Ok(batch);
+            }
+            self.remaining = if rows == 0 {
+                0
+            } else {
+                self.remaining - rows as u64
+            };
+            return Ok(batch);
+        }
+    }
+
+    /// The rows of a batch with sequence numbers that has those from `since` on.
+    fn without_older(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let last = batch.num_columns() - 1;
+        let numbers = batch.column(last).to_data();
+        let numbers = &numbers.buffers()[0].typed_data::<u64>()[numbers.offset()..][..batch.num_rows()];
+        let is_new: BooleanArray = numbers.iter().map(|&number| Some(number >= self.since)).collect();
+        let kept = filter_record_batch(batch, &is_new).and_then(|batch| {
+            if self.projection.with_sequence() {
+                return Ok(batch);
+            }
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let columns = batch.columns()[..last].to_vec();
+            RecordBatch::try_new_with_options(self.projection.arrow().clone(), columns, &options)
+        });
+        kept.map_err(|error| Error::schema(error.to_string()))
+    }
+
+    fn next_of_any_age(&mut self) -> Result<Option<RecordBatch>> {
         let left = usize::try_from(self.remaining).unwrap_or(usize::MAX);
         let wanted = left.min(self.batch_rows());
         if wanted == 0 {
             return Ok(None);
         }
+        let numbered = (self.since > 0 && !self.projection.with_sequence()).then(|| {
+            let columns = self.projection.columns().collect();
+            Projection::new(self.table.entry.schema.clone(), columns, true)
+        });
+        let projection = numbered.as_ref().unwrap_or(&self.projection);
         let rows = match &mut self.rows {
             Some(rows) => rows,
             none => none.insert(self.table.rows(
                 (&self.view, self.visible),
-                (&self.projection, &self.filter),
+                (projection, &self.filter),
                 (self.from, self.to),
                 self.reverse,
             )?),
         };
         static NONE: Deletions = Deletions::NONE;
         let deletions = self.deletions.as_deref().unwrap_or(&NONE);
-        let batch = rows.next(wanted, deletions)?;
-        let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-        self.remaining = if rows == 0 {
-            0
-        } else {
-            self.remaining - rows as u64
-        };
-        Ok(batch)
+        rows.next(wanted, deletions)
     }
 
     /// The most rows of a batch. What text they have is not known.

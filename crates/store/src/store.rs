@@ -29,7 +29,8 @@ pub use self::pending_append::PendingAppend;
 pub use self::row::{Row, Value};
 pub use self::write_batch::WriteBatch;
 
-/// A store: tables of time-stamped rows in one directory, open in one process at a time.
+/// A store: tables of time-stamped rows in one directory, open for writing in one process at a time. Other processes may
+/// read it meanwhile ([`Options::read_only`]).
 ///
 /// Cheap to clone; all clones are the same open store, which closes when the last of them, and of its tables,
 /// snapshots and scans, is dropped. Everything may be called from several threads.
@@ -187,6 +188,29 @@ impl Store {
         self.shared.engine.flush()
     }
 
+    /// Moves a store that was opened with [`Options::read_only`] on to what its writer has committed since; returns whether
+    /// there may be something new. Snapshots and scans stay as they are. A store that is open for writing is always at its
+    /// newest state: nothing happens, and the answer is `false`.
+    ///
+    /// Reads a few kilobytes if there is nothing new, the new records of the log if there are any, and the page map and the log
+    /// after it if the writer has made a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// The disk fails, or what the writer wrote is damaged; the store was removed or replaced.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("readings");
+    /// # let writer = bedload::Store::create(&path)?;
+    /// let reader = bedload::Options::new().read_only(true).open(&path)?;
+    /// assert!(!reader.refresh()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refresh(&self) -> Result<bool> {
+        self.shared.engine.refresh()
+    }
+
     /// Reads and checks every page, every tree and the log.
     ///
     /// # Errors
@@ -263,6 +287,9 @@ impl Store {
     ///
     /// As for [`flush`](Self::flush), but for a full disk.
     pub fn close(self) -> Result<()> {
+        if self.shared.engine.is_to_read() {
+            return Ok(());
+        }
         match self.flush() {
             Err(error @ Error::NoSpace { .. }) => {
                 tracing::warn!(%error, "rows stay in the log");
@@ -288,11 +315,13 @@ impl Options {
                 requirement: "it must be a power of two from 4096 to 32768",
             });
         }
-        Ok(Store::new(Engine::open(
-            Arc::new(OsDisk),
-            path.as_ref(),
-            self.clone(),
-        )?))
+        let open = if self.read_only {
+            Engine::open_to_read
+        } else {
+            Engine::open
+        };
+        let engine = open(Arc::new(OsDisk), path.as_ref(), self.clone())?;
+        Ok(Store::new(engine))
     }
 }
 
@@ -447,6 +476,51 @@ impl Table {
         Ok(scan.holding(self.shared.clone()))
     }
 
+    /// The rows that were appended since a mark, as of now, in order of time.
+    ///
+    /// A batch that is longer than the memory for rows ([`Options::head_bytes`]) counts as appended when its append began, and
+    /// is visible when it returns: a mark that was taken in between comes after its rows.
+    ///
+    /// Rows that are not in pages yet are found without a look at others of another time; where a checkpoint came between, all
+    /// of the table is read. Beside a writer, that is so only for what it had committed and flushed between two calls of
+    /// [`Store::refresh`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # let rows = |times: Vec<i64>| {
+    /// #     RecordBatch::try_new(arrow.clone(), vec![Arc::new(TimestampSecondArray::from(times))])
+    /// # };
+    /// table.append(&rows(vec![10, 20])?)?;
+    /// let mark = table.mark();
+    /// table.append(&rows(vec![15, 30])?)?;
+    /// assert_eq!(table.since(mark)?.count()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The mark is of another table; the table is sparse, whose rows have no numbers of their own; the table was dropped.
+    pub fn since(&self, mark: Mark) -> Result<Scan> {
+        self.check_mark(mark)?;
+        if self.layout() != Layout::Indexed {
+            return Err(Error::schema(format!(
+                "table {:?} is sparse: when its rows were appended is not known",
+                self.table.entry.name
+            )));
+        }
+        let (view, visible) = self.shared.engine.snapshot();
+        let times = view.times_since(self.table.entry.id, mark.sequence, visible);
+        let scan = scan(&view, visible, &self.table, times)?.since(mark.sequence);
+        Ok(scan.holding(self.shared.clone()))
+    }
+
     /// Removes all rows whose time lies in a range.
     ///
     /// # Errors
@@ -523,12 +597,7 @@ impl Table {
     ///
     /// The mark is of another table; the table is sparse or has a key; the table was dropped; the disk is full or fails.
     pub fn retract_since(&self, mark: Mark) -> Result<()> {
-        if (mark.store, mark.table) != (self.shared.engine.store_id(), self.table.entry.id) {
-            return Err(Error::schema(format!(
-                "the mark is not one of table {:?}",
-                self.table.entry.name
-            )));
-        }
+        self.check_mark(mark)?;
         if self.layout() != Layout::Indexed {
             return Err(Error::schema(format!(
                 "table {:?} is sparse: rows that were written over come back from a snapshot alone",
@@ -547,6 +616,18 @@ impl Table {
             at,
         };
         self.shared.engine.delete(self.table.entry.id, deletion)
+    }
+}
+
+impl Table {
+    fn check_mark(&self, mark: Mark) -> Result<()> {
+        if (mark.store, mark.table) == (self.shared.engine.store_id(), self.table.entry.id) {
+            return Ok(());
+        }
+        Err(Error::schema(format!(
+            "the mark is not one of table {:?}",
+            self.table.entry.name
+        )))
     }
 }
 

@@ -5,6 +5,7 @@ mod destination;
 pub(crate) mod stdout;
 mod table;
 
+use std::io::Write;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
@@ -157,6 +158,19 @@ impl Answer {
             Sink::ArrowStream(writer) => writer.write(batch),
         };
         written.map_err(|error| failure(&self.name, &self.last_error, &error))
+    }
+
+    /// Hands out what was written so far: more may come late.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        let flushed = match &mut self.sink {
+            Sink::Table(writer) => writer.flush(),
+            // It keeps nothing back.
+            Sink::Csv(_) => Ok(()),
+            Sink::Json(writer) => writer.get_mut().flush().map_err(ArrowError::from),
+            #[cfg(feature = "formats")]
+            Sink::Parquet(..) | Sink::Arrow(_) | Sink::ArrowStream(_) => Ok(()),
+        };
+        flushed.map_err(|error| failure(&self.name, &self.last_error, &error))
     }
 
     /// Ends the answer; only now is a file there.

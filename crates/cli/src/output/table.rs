@@ -71,6 +71,14 @@ impl<W: Write> TableWriter<W> {
         Ok(())
     }
 
+    /// Settles the widths, if there was a row, and writes what there is.
+    pub(super) fn flush(&mut self) -> Result<(), ArrowError> {
+        if self.widths.is_empty() && !self.held.is_empty() {
+            self.release()?;
+        }
+        Ok(self.target.flush()?)
+    }
+
     pub(super) fn finish(mut self) -> Result<W, ArrowError> {
         if self.widths.is_empty() {
             self.release()?;

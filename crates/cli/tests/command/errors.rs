@@ -491,11 +491,11 @@ fn a_store_that_is_in_use() {
     assert_eq!(line, "acknowledged 1\n");
 
     for arguments in [
-        "query s t",
-        "info s",
-        "verify s",
         "delete s t --from @0",
         "ingest s t good.csv",
+        "backup s copy",
+        "retention s t 30d",
+        "drop s t",
     ] {
         assert!(place.run(arguments).fails(4).contains('s'), "{arguments}");
     }

@@ -20,4 +20,5 @@ mod signals;
 mod sortedness;
 mod source_id;
 mod sparse;
+mod tail;
 mod undo;

@@ -13,6 +13,7 @@ from ._errors import (
     NoSpaceError,
     NotAStoreError,
     NotFoundError,
+    OpenForReadingError,
     ReadOnlyError,
     SchemaError,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "NoSpaceError",
     "NotAStoreError",
     "NotFoundError",
+    "OpenForReadingError",
     "ReadOnlyError",
     "Rows",
     "SchemaError",

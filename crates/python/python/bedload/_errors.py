@@ -54,5 +54,9 @@ class ReadOnlyError(Error):
     """An earlier failure stopped writing; reads go on. Close the store and open it again."""
 
 
+class OpenForReadingError(Error):
+    """The store was opened with ``read_only=True``, and something was to be written."""
+
+
 class ClosedError(Error):
     """The store or the snapshot was closed."""

@@ -366,6 +366,21 @@ class Database:
         """Moves rows from memory and log into pages: the next opening is quick."""
         self._native.flush()
 
+    def refresh(self) -> bool:
+        """Moves a store that was opened with ``read_only=True`` on to what its writer has committed since; returns
+        whether there may be something new. Ranges and snapshots that exist stay as they are. A store that is open for
+        writing is always at its newest state, and the answer is ``False``.
+
+        >>> import bedload, tempfile, numpy as np
+        >>> path = tempfile.mkdtemp() + "/store"
+        >>> writer = bedload.open(path, create=True)
+        >>> reader = bedload.open(path, read_only=True)
+        >>> table = writer.table("t", {"at": np.array(["2026-01-01"], "M8[s]")}, time="at")
+        >>> reader.refresh(), reader.tables
+        (True, ['t'])
+        """
+        return self._native.refresh()
+
     def verify(self) -> Dict[str, Any]:
         """Reads and checks everything; ``problems`` lists what is damaged, and is empty for a sound store.
 
@@ -427,6 +442,7 @@ def open(
     durability: str = "always",
     group_every: dt.timedelta = dt.timedelta(milliseconds=10),
     background: bool = True,
+    read_only: bool = False,
 ) -> Database:
     """Opens the store in a directory; with ``create=True`` one is created where there is none.
 
@@ -434,10 +450,16 @@ def open(
     (32 MiB), ``page_bytes`` the size of a page of a new store (16 KiB; a power of two from 4 to 32 KiB).
     ``durability`` is ``"always"`` (a commit returns when its rows are on the disk), ``"group"`` (and syncs begin
     ``group_every`` apart) or ``"relaxed"`` (a power cut may take the last second). ``background=False`` starts no
-    thread that flushes."""
+    thread that flushes.
+
+    With ``read_only=True`` the store is opened for reading, also beside a process that writes to it, and a call that
+    writes raises :class:`OpenForReadingError`; :meth:`Database.refresh` moves on to later commits. Of the other options
+    only ``cache_bytes`` counts then."""
     seconds = group_every.total_seconds()
     return Database(
-        _native.open(os.fspath(path), create, cache_bytes, head_bytes, page_bytes, durability, seconds, background)
+        _native.open(
+            os.fspath(path), create, cache_bytes, head_bytes, page_bytes, durability, seconds, background, read_only
+        )
     )
 
 

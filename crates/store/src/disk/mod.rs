@@ -6,6 +6,7 @@
 //! written whole or not at all; after a failed sync nothing is known about what was written since the last one.
 
 mod os;
+mod reading;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, expect(dead_code, reason = "power and faults are for tests"))]
 pub(crate) mod sim;
@@ -16,6 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
+pub(crate) use reading::{ReadingDisk, sync_to_read};
 
 /// What [`DiskFile::write_durably`] writes whole ones of; small ones under test, where files are kept in memory by the
 /// thousand.
@@ -59,6 +61,8 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file for reading and writing. Fails with [`Irregular`] if it is a link, or no regular file.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// As [`open`](Self::open), for reading alone: the file need not be writable.
+    fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Fails unless a directory stands there, with [`Irregular`] if it is a link or something else.
     fn check_dir(&self, path: &Path) -> io::Result<()>;
     /// Which file has this name; none if there is none.
@@ -79,6 +83,16 @@ pub(crate) trait Disk: Debug + Send + Sync {
     /// Takes the exclusive lock on a file that is there, until the value is dropped. `Err(WouldBlock)` if somebody has
     /// it.
     fn lock_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
+    /// As [`lock_file`](Self::lock_file), shared: any number may hold it, but nobody exclusively. The file need not be
+    /// writable.
+    fn share_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
+    /// Creates a file that does not exist yet and locks it until the value is dropped, which removes the file. A process
+    /// that dies leaves the file, and no lock. `Err(AlreadyExists)` if the file exists, `Err(WouldBlock)` if another
+    /// process took it for one that was left.
+    fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
+    /// Whether a file that [`create_locked`](Self::create_locked) made is still locked. One that is not is removed, as
+    /// far as the directory lets it.
+    fn is_locked(&self, path: &Path) -> io::Result<bool>;
     /// What the present holder of a lock wrote into it.
     fn lock_holder(&self, path: &Path) -> String;
 }

@@ -160,6 +160,11 @@ impl Disk for OsDisk {
         Ok(Box::new(OsFile::new(file)))
     }
 
+    fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = open_regular(path, OpenOptions::new().read(true))?;
+        Ok(Box::new(OsFile::new(file)))
+    }
+
     fn check_dir(&self, path: &Path) -> io::Result<()> {
         let found = fs::symlink_metadata(path)?;
         if found.is_dir() {
@@ -243,6 +248,48 @@ impl Disk for OsDisk {
         let file = open_regular(path, OpenOptions::new().read(true).write(true))?;
         lock_exclusively(&file)?;
         Ok(Box::new(OsLock { _file: file }))
+    }
+
+    fn share_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        let file = open_regular(path, OpenOptions::new().read(true))?;
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Box::new(OsLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).open(path)?;
+        lock_exclusively(&file)?;
+        let id = id_of(&file.metadata()?);
+        if self.identity(path)? != Some(id) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(OsNamedLock {
+            _file: file,
+            path: path.into(),
+            id,
+            process: std::process::id(),
+        }))
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let file = match open_regular(path, OpenOptions::new().read(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened?,
+        };
+        match lock_exclusively(&file) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error),
+            Ok(()) => {
+                if let Err(error) = fs::remove_file(path) {
+                    tracing::debug!(%error, path = %path.display(), "a file that a process left behind stays");
+                }
+                Ok(false)
+            }
+        }
     }
 
     fn lock_holder(&self, path: &Path) -> String {
@@ -467,6 +514,28 @@ struct OsLock {
 }
 
 impl DiskLock for OsLock {}
+
+/// As [`OsLock`], of a file that goes with the lock.
+#[derive(Debug)]
+struct OsNamedLock {
+    _file: File,
+    path: PathBuf,
+    id: FileId,
+    /// The process that took the lock: one that inherits it through `fork` leaves the file.
+    process: u32,
+}
+
+impl DiskLock for OsNamedLock {}
+
+impl Drop for OsNamedLock {
+    fn drop(&mut self) {
+        let is_there = matches!(OsDisk.identity(&self.path), Ok(Some(id)) if id == self.id);
+        if is_there && self.process == std::process::id() {
+            // What stays is removed by the next process that finds it without a lock.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,9 @@ const CHECK_CACHE_BYTES: usize = 16 << 20;
 impl Engine {
     /// Copies everything committed so far into a new store in `to`, opens that and checks it.
     pub(crate) fn backup(&self, to: &Path) -> Result<VerifyReport> {
+        if self.reading.is_some() {
+            self.check_writable()?;
+        }
         self.process.check(&self.dir)?;
         if entries(&*self.disk, to)?.is_some_and(|entries| !entries.is_empty()) {
             return Err(Error::AlreadyExists { path: to.into() });

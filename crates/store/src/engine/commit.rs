@@ -288,6 +288,9 @@ impl Engine {
 
     /// The sequence number the next row would get.
     pub(crate) fn next_sequence(&self) -> u64 {
+        if self.is_to_read() {
+            return self.visible.load(Ordering::Acquire);
+        }
         self.commit.lock().next_sequence
     }
 

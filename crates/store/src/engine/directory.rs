@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::lock::StoreLock;
-use super::names::{BEGUN_FILE, DATA_FILE, LOCK_FILE, LOG_DIR, RESERVE_FILE};
+use super::names::{BEGUN_FILE, DATA_FILE, LOCK_FILE, LOG_DIR, READERS_DIR, RESERVE_FILE};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -141,6 +141,6 @@ pub(super) fn is_remnant(entry: &Path) -> bool {
     let name = entry.file_name().and_then(|name| name.to_str());
     matches!(
         name,
-        Some(LOCK_FILE | LOG_DIR | BEGUN_FILE | SPARSE_DIR | RESERVE_FILE)
+        Some(LOCK_FILE | LOG_DIR | BEGUN_FILE | SPARSE_DIR | RESERVE_FILE | READERS_DIR)
     )
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// The lock of a store: of its lock file, and of its data file once there is one. The data file is what tells two stores
 /// apart; a lock file can be removed while it is held.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StoreLock {
     file: Option<Box<dyn DiskLock>>,
     data: Option<Box<dyn DiskLock>>,
@@ -33,6 +33,24 @@ pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<StoreLock> {
 }
 
 impl StoreLock {
+    /// Shares the data file of the store in `dir` with other readers, and with no writer.
+    pub(super) fn shared(disk: &dyn Disk, dir: &Path, data: &Path) -> Result<Self> {
+        let shared = disk.share_file(data).map_err(|source| {
+            let refused = refused(disk, dir, data, source);
+            let Error::Locked { path, holder } = refused else {
+                return refused;
+            };
+            let holder = format!(
+                "{holder}, and a reader beside it has to create files in the store's folder `readers`"
+            );
+            Error::Locked { path, holder }
+        })?;
+        Ok(Self {
+            file: None,
+            data: Some(shared),
+        })
+    }
+
     /// Locks the data file, if it is not locked yet: `path` is its name, which it may get another one instead of.
     pub(super) fn add_data(&mut self, disk: &dyn Disk, dir: &Path, path: &Path) -> Result<()> {
         if self.data.is_none() {
@@ -54,8 +72,15 @@ impl StoreLock {
 }
 
 fn lock_file(disk: &dyn Disk, dir: &Path, path: &Path) -> Result<Box<dyn DiskLock>> {
-    disk.lock_file(path)
-        .map_err(|source| refused(disk, dir, path, source))
+    disk.lock_file(path).map_err(|source| {
+        if source.kind() == std::io::ErrorKind::WouldBlock && disk.share_file(path).is_ok() {
+            return Error::Locked {
+                path: dir.into(),
+                holder: "a reader that could create no file in the store's folder `readers`".into(),
+            };
+        }
+        refused(disk, dir, path, source)
+    })
 }
 
 fn refused(disk: &dyn Disk, dir: &Path, path: &Path, source: std::io::Error) -> Error {

@@ -11,7 +11,9 @@
 //!    A reader takes the view and `visible` under the view's lock, so that every visible row is in its view.
 //! 5. After a failure that leaves unknown what reached the disk, `failed` is set and nothing is written any more;
 //!    the published view is still right and readable.
+//! 6. A store that is open for reading takes none of these locks but the view's ([`reading`]).
 
+mod applying;
 mod backup;
 mod commit;
 mod counters;
@@ -27,6 +29,7 @@ mod names;
 mod open;
 mod pace;
 mod process;
+mod reading;
 mod recovery;
 mod remove;
 mod rename;

@@ -6,3 +6,4 @@ pub(super) const BEGUN_FILE: &str = "data.begun";
 pub(super) const LOG_DIR: &str = "log";
 pub(super) const LOCK_FILE: &str = "lock";
 pub(super) const RESERVE_FILE: &str = "reserve";
+pub(super) const READERS_DIR: &str = "readers";

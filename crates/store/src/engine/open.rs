@@ -118,6 +118,7 @@ impl Engine {
             pace: Pace::default(),
             process: Process::current(),
             lock: Mutex::new(lock),
+            reading: None,
         })
     }
 }

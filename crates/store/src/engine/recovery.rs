@@ -2,7 +2,8 @@
 //!
 //! 1. Both superblocks are read; the sound one with the greater checkpoint counts.
 //! 2. Page map and catalogue are read; space that they do not name is free.
-//! 3. The superblock is written once more and synced, before any place is taken.
+//! 3. The superblock is written once more and synced, before any place is taken. If a reader in another process holds an
+//!    earlier checkpoint, free space is left alone until it lets go: what that checkpoint names is not known.
 //! 4. The log is replayed from the checkpoint's start on into a generation, which is flushed whenever it fills the memory
 //!    for rows, so a long log needs no more memory than a running store.
 //! 5. Where the log ends is decided by the rules in docs/format.md, "Reading the log": a torn tail is left behind, anything
@@ -22,13 +23,14 @@ use std::sync::Arc;
 
 use bedload_pages::PageRead;
 
+use super::applying::Applying;
 use super::flush::flush_generation;
-use super::names::{DATA_FILE, LOG_DIR};
+use super::names::{DATA_FILE, LOG_DIR, READERS_DIR};
 use super::reserve::Reserve;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::pages::{COUNTER_MAX, CheckpointError, CheckpointMeta, PageFile, WorkingPages};
+use crate::pages::{CheckpointError, CheckpointMeta, PageFile, Readers, WorkingPages};
 use crate::rows::Generation;
 use crate::table::{BlockFiles, Catalogue, Storage};
 use crate::wal::{Record, replay};
@@ -70,6 +72,8 @@ pub(super) fn recover(
         tracing::warn!(%error, "a copy of the catalogue is damaged; a checkpoint replaces it");
     }
     working.renew_superblock(&superblock)?;
+    let readers = Readers::new(disk.clone(), dir.join(READERS_DIR));
+    let is_read = working.watch_readers(readers, superblock.checkpoint)?;
     let blocks = BlockFiles::new(
         disk.clone(),
         dir,
@@ -77,6 +81,9 @@ pub(super) fn recover(
         working.cache(),
         superblock.checkpoint,
     );
+    if is_read {
+        blocks.shield();
+    }
     let mut catalogue = Catalogue::decode(path, &catalogue, working.payload_len())?;
     catalogue.load_files(&*working.published(), path)?;
     let mut recovery = Recovery {
@@ -139,8 +146,11 @@ pub(super) fn recover(
             left: Some(generation),
         });
     }
-    // Files that were begun and that nothing names, and those whose removal a crash came before.
-    blocks.remove_unknown(|table, file| catalogue.has_file(table, file))?;
+    // Files that were begun and that nothing names, and those whose removal a crash came before. While others read an
+    // earlier checkpoint, which may have them, they stay until the next opening.
+    if !working.holds_version_in(0, working.published().number()) {
+        blocks.remove_unknown(|table, file| catalogue.has_file(table, file))?;
+    }
     Ok(Recovered {
         store_id,
         pages: working,
@@ -229,106 +239,30 @@ impl Recovery<'_> {
             self.checkpoint_or_keep(self.position)?;
         }
         self.position = end;
-        match record {
-            Record::Group(parts) => parts.into_iter().try_for_each(|part| self.take(part, end)),
-            record => self.take(record, end),
+        for part in record.into_parts() {
+            self.take(part, end)?;
         }
-    }
-
-    /// Adds rows to the generation that were held back from the checkpoint at which the log begins.
-    fn take_held(&mut self, record: Record, end: u64) -> Result<()> {
-        let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
-        let Record::Held {
-            table,
-            segment,
-            sequences,
-            rows,
-        } = record
-        else {
-            return Ok(());
-        };
-        let greatest = sequences.iter().copied().max().unwrap_or(0);
-        // Whoever began to read before has the rows already (`hold.rs`, rule 2).
-        if segment != self.log_start {
-            return Ok(());
-        }
-        if greatest >= COUNTER_MAX {
-            return Err(damaged("its sequence numbers end further than any store gets"));
-        }
-        match self.catalogue.get(table) {
-            Some(known) => {
-                let rows = known.held_rows(&rows, sequences).map_err(damaged)?;
-                self.generation.append(table, rows);
-                self.next_sequence = self.next_sequence.max(greatest + 1);
-                Ok(())
-            }
-            None if self.catalogue.was_dropped(table) => Ok(()),
-            None => Err(damaged("it names a table that never was")),
-        }
+        Ok(())
     }
 
     /// Adds what a record says to the generation.
     fn take(&mut self, record: Record, end: u64) -> Result<()> {
-        let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
-        let (table, first, numbers) = match &record {
-            Record::Append {
-                table,
-                first_sequence,
-                rows,
-            } => (*table, *first_sequence, rows.len() as u64),
-            Record::Delete { table, deletion } => (*table, deletion.at, 1),
-            Record::Blocks {
-                table,
-                first_sequence,
-                rest,
-                blocks,
-            } => (*table, *first_sequence, (rest.len() + blocks.len()) as u64),
-            Record::NoOp => return Ok(()),
-            Record::Group(_) => return Err(damaged("it has groups within one another")),
-            Record::Held { .. } => return self.take_held(record, end),
-        };
-        let next = first.checked_add(numbers);
-        let next = next.filter(|&next| next <= COUNTER_MAX);
-        let next = next.ok_or_else(|| damaged("its sequence numbers end further than any store gets"))?;
-        if first < self.next_sequence {
-            return Err(damaged("its sequence numbers do not ascend"));
-        }
-        let known = self.catalogue.get(table);
-        if known.is_none() && !self.catalogue.was_dropped(table) {
-            return Err(damaged("it names a table that never was"));
-        }
-        let rows = match &record {
-            Record::Append { rows, .. } | Record::Blocks { rest: rows, .. } => Some(rows),
-            _ => None,
-        };
-        // Rows may have been on their way to a table while it was dropped.
-        let rows = match (rows, known) {
-            (Some(rows), Some(known)) => Some(known.rows_of(rows, first).map_err(damaged)?),
-            _ => None,
-        };
-        if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
-            known.check_blocks(blocks).map_err(damaged)?;
-        }
-        self.next_sequence = next;
-        match record {
-            Record::Append { table, .. } => {
-                if let Some(rows) = rows {
-                    self.generation.append(table, rows).merge_small();
-                }
+        if let Record::Blocks { table, blocks, .. } = &record
+            && self.catalogue.get(*table).is_some()
+        {
+            for (block, written) in blocks {
+                self.blocks.take(table.0, *block, written.layer);
+                self.ahead.remove(&(table.0, *block, written.layer));
             }
-            Record::Delete { table, deletion } if known.is_some() => self.generation.delete(table, deletion),
-            Record::Blocks { table, blocks, .. } => {
-                let Some(rest) = rows else { return Ok(()) };
-                for (block, written) in &blocks {
-                    self.blocks.take(table.0, *block, written.layer);
-                    self.ahead.remove(&(table.0, *block, written.layer));
-                }
-                self.generation
-                    .append_blocks(table, rest, first, blocks.into_iter());
-            }
-            _ => {}
         }
-        Ok(())
+        Applying {
+            path: self.path,
+            catalogue: &self.catalogue,
+            generation: &self.generation,
+            next_sequence: &mut self.next_sequence,
+            log_start: self.log_start,
+        }
+        .take(record, end)
     }
 
     /// As [`checkpoint`](Self::checkpoint). If the disk is full, and the reserve does not suffice, rows stay in memory.

@@ -3,16 +3,21 @@
 use std::io;
 use std::path::Path;
 
-use super::names::{BEGUN_FILE, DATA_FILE, LOCK_FILE, LOG_DIR, RESERVE_FILE};
+use super::names::{BEGUN_FILE, DATA_FILE, LOCK_FILE, LOG_DIR, READERS_DIR, RESERVE_FILE};
 use super::state::Engine;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::pages::Readers;
 use crate::wal::Log;
 
 impl Engine {
     /// Removes every file of the store. Its directory stays, and so does whatever else is in it.
     pub(crate) fn remove(&self) -> Result<()> {
         self.process.check(&self.dir)?;
+        if self.reading.is_some() {
+            let path = self.dir.clone();
+            return Err(Error::OpenForReading { path });
+        }
         let _flushing = self.flush.lock();
         let _commit = self.commit.lock();
         self.check_place()?;
@@ -27,6 +32,7 @@ impl Engine {
         self.sync_dir()?;
         self.blocks.remove_all()?;
         self.reserve.remove()?;
+        Readers::new(self.disk.clone(), self.dir.join(READERS_DIR)).remove_all();
         Log::remove_all(&*self.disk, &self.dir.join(LOG_DIR))?;
         for path in [begun, self.dir.join(LOCK_FILE)] {
             let removed = self.disk.remove(&path).or_else(ignore_missing);

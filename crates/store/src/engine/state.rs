@@ -11,6 +11,7 @@ use super::counters::Counters;
 use super::lock::StoreLock;
 use super::pace::Pace;
 use super::process::Process;
+use super::reading::Reading;
 use super::reserve::Reserve;
 use super::wake::Wake;
 use crate::disk::Disk;
@@ -48,6 +49,8 @@ pub(crate) struct Engine {
     /// The process that opened the store, and alone may write to it.
     pub(super) process: Process,
     pub(super) lock: Mutex<StoreLock>,
+    /// None if the store is open for writing.
+    pub(super) reading: Option<Reading>,
 }
 
 /// What the commit lock guards.
@@ -89,7 +92,10 @@ impl Engine {
         let (used, all) = self.pages.file_bytes();
         let view = self.view();
         let log_start = view.generations()[0].log_start;
-        (used, all, self.log.bytes_since(log_start))
+        let log = self
+            .log_bytes_read()
+            .unwrap_or_else(|| self.log.bytes_since(log_start));
+        (used, all, log)
     }
 
     /// Runs an operation that a full disk leaves without effect, and once more if the disk was full and space was given
@@ -129,6 +135,11 @@ impl Engine {
         *self.view.write() = Arc::new(view);
     }
 
+    /// Whether the store is open for reading alone.
+    pub(crate) fn is_to_read(&self) -> bool {
+        self.reading.is_some()
+    }
+
     /// Whether this process did not open the store but has it from the one that did.
     pub(crate) fn is_inherited(&self) -> bool {
         self.process.is_inherited()
@@ -159,6 +170,10 @@ impl Engine {
     /// writes, and without a lock, which may have been held by another thread when this process came to be.
     pub(super) fn check_writable(&self) -> Result<()> {
         self.process.check(&self.dir)?;
+        if self.reading.is_some() {
+            let path = self.dir.clone();
+            return Err(Error::OpenForReading { path });
+        }
         if self.is_full {
             let path = self.pages.path().to_owned();
             let action = "recover the log into pages, and so to write to,";

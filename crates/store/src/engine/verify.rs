@@ -83,11 +83,16 @@ impl Engine {
         self.process.check(&self.dir)?;
         // No flush may remove the part of the log that is being read.
         let _flushing = self.flush.lock();
-        let view = self.view();
         let mut report = VerifyReport::default();
-        for damage in self.pages.check_fixtures() {
+        let reading = self.check_reading();
+        let (fixtures, read) = match reading {
+            Some((fixtures, records)) => (fixtures, Some(records)),
+            None => (self.pages.check_fixtures(), None),
+        };
+        for damage in fixtures {
             report.note(damage)?;
         }
+        let view = self.view();
         let mut damaged: HashSet<PageId> = HashSet::new();
         for id in view.pages.ids() {
             report.pages += 1;
@@ -129,7 +134,11 @@ impl Engine {
                 });
             }
         }
-        match self.log.check(view.generations()[0].log_start) {
+        let checked = match read {
+            Some(records) => Ok(records),
+            None => self.log.check(view.generations()[0].log_start),
+        };
+        match checked {
             Ok(records) => report.log_records = records,
             Err(error) => report.note(error)?,
         }

@@ -9,7 +9,8 @@
 //! 5. The data file is synced.
 //! 6. The superblock goes to the slot that does not hold the last one, and the file is synced again. Now the checkpoint
 //!    counts.
-//! 7. Replaced places wait until no version from before it is held, then they are free. The new version is published.
+//! 7. Replaced places wait until no version from before it is held, here or by a reader in another process, then they are
+//!    free. The new version is published.
 //!
 //! A full disk in steps 2 to 4 leaves the last checkpoint as it was: what was written is freed, and the engine rolls back.
 //! After any other failure it is unknown what the disk holds, and the engine takes no more writes.
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bedload_pages::PageStore;
+use bedload_pages::{PageId, PageStore};
 
 use super::catalogue_pages::{
     CatalogueText, ReadCatalogue, WrittenParts, check_catalogue, read_catalogue, write_catalogue,
@@ -28,6 +29,7 @@ use super::extents::Extent;
 use super::page::{HEADER_BYTES, PageKind};
 use super::page_file::PageFile;
 use super::page_map::{PageMap, SLOT_BYTES, Slot, decode_slots, encode_slots};
+use super::readers::{Readers, Registration};
 use super::space::Space;
 use super::superblock::Superblock;
 use super::version::PageVersion;
@@ -85,26 +87,73 @@ impl WorkingPages {
     ) -> Result<(Self, CatalogueText, Option<Error>)> {
         let page_bytes = superblock.page_bytes as usize;
         let file = Arc::new(PageFile::new(path, file, page_bytes, cache_pages));
-        let mut fixtures = Vec::new();
-        let (map, leaves) = read_map(&file, superblock, &mut fixtures)?;
-        let ReadCatalogue {
-            text,
-            written,
-            damage,
-        } = read_catalogue(&file, superblock, &mut fixtures)?;
-        let parts = written.values().flat_map(|part| &part.places);
-        let single = leaves.iter().chain(parts).chain(&fixtures);
-        let mut used: Vec<Extent> = single.copied().map(Extent::one).collect();
-        used.extend(map.iter().map(|(_, slot)| slot.extent()));
-        used.sort_unstable();
-        if let Some(twice) = used.windows(2).find(|pair| pair[0].end() > pair[1].first) {
-            return Err(named_twice(&file, superblock, twice[1].first));
-        }
+        let ReadCheckpoint {
+            map,
+            used,
+            fixtures,
+            catalogue,
+        } = ReadCheckpoint::read(&file, superblock)?;
         *file.space.lock() = Space::of_used(&used);
         let version = Arc::new(PageVersion::new(superblock.checkpoint, map, file.clone()));
-        let fixtures = (fixtures, written);
+        let fixtures = (fixtures, catalogue.written);
         let working = Self::from_version(version, file, fixtures, superblock.next_generation, dirty_limit);
-        Ok((working, text, damage))
+        Ok((working, catalogue.text, catalogue.damage))
+    }
+
+    /// Takes note of readers in other processes from now on. Nothing may have been written yet since the pages were opened at
+    /// `checkpoint`. Whether there are readers of earlier checkpoints.
+    pub(crate) fn watch_readers(&self, readers: Readers, checkpoint: u64) -> Result<bool> {
+        let _ = self.file.readers.set(readers);
+        self.file.note_readers();
+        let places = self.file.places()?;
+        Ok(self.file.space.lock().shield(checkpoint, places))
+    }
+
+    /// Lets the registration of a reader last as long as the pages of the checkpoint that they were opened at. Asked before
+    /// these are handed out.
+    pub(crate) fn register(&self, registration: Option<Registration>) {
+        let mut state = self.state.lock();
+        if let Some(version) = Arc::get_mut(&mut state.published) {
+            version.registration = registration;
+        }
+    }
+
+    /// Goes on to a later checkpoint, which another process has made; returns the catalogue beside the pages. The cache is
+    /// kept, but for pages that are not those of the checkpoint before.
+    pub(crate) fn move_to(
+        &self,
+        superblock: &Superblock,
+        registration: Option<Registration>,
+    ) -> Result<(Arc<PageVersion>, CatalogueText)> {
+        let file = &self.file;
+        let read = ReadCheckpoint::read(file, superblock)?;
+        let mut state = self.state.lock();
+        let before = &state.published.map;
+        let is_new = |&(id, slot): &(PageId, Slot)| before.get(id) != Some(slot);
+        for (_, slot) in read.map.iter().filter(is_new) {
+            file.cache.remove(slot.page);
+        }
+        *file.space.lock() = Space::of_used(&read.used);
+        let mut version = PageVersion::new(superblock.checkpoint, read.map, file.clone());
+        version.registration = registration;
+        let version = Arc::new(version);
+        let before = std::mem::replace(&mut state.published, version.clone());
+        drop(state);
+        drop(before);
+        Ok((version, read.catalogue.text))
+    }
+
+    /// What is wrong with the page map and the catalogue of a checkpoint that is held.
+    pub(crate) fn check_fixtures_of(&self, superblock: &Superblock) -> Vec<Error> {
+        let map = read_map(&self.file, superblock, &mut Vec::new()).err();
+        let catalogue = check_catalogue(&self.file, superblock);
+        map.into_iter().chain(catalogue).collect()
+    }
+
+    /// The superblock of the newest checkpoint that was completed.
+    pub(crate) fn newest_superblock(&self) -> Result<Superblock> {
+        let read = PageFile::read_superblock(self.file.path(), &*self.file.file);
+        read.map(|(superblock, _)| superblock)
     }
 
     /// Reads superblocks, page map and catalogue from the disk once more; returns what is wrong with them. No
@@ -114,10 +163,10 @@ impl WorkingPages {
             Ok(read) => read,
             Err(error) => return vec![error],
         };
-        let mut fixtures = Vec::new();
-        let map = read_map(&self.file, &superblock, &mut fixtures).err();
-        let catalogue = check_catalogue(&self.file, &superblock);
-        damage.into_iter().chain(map).chain(catalogue).collect()
+        damage
+            .into_iter()
+            .chain(self.check_fixtures_of(&superblock))
+            .collect()
     }
 
     /// Makes everything durable and publishes it as a version. No batch, guard or writer may be alive.
@@ -175,6 +224,7 @@ impl WorkingPages {
         self.file
             .write_superblock(&superblock)
             .map_err(CheckpointError::Unknown)?;
+        self.file.note_readers();
 
         let mut replaced = std::mem::take(&mut state.replaced);
         let now = state.map.written().chain(std::iter::repeat(None));
@@ -196,6 +246,38 @@ impl WorkingPages {
         state.published = Arc::new(PageVersion::new(checkpoint, state.map.clone(), self.file.clone()));
         self.file.free_released();
         Ok(state.published.clone())
+    }
+}
+
+/// A checkpoint as it is read from the disk.
+struct ReadCheckpoint {
+    map: PageMap,
+    /// Every place that it names, ascending.
+    used: Vec<Extent>,
+    /// Of these, the catalogue's directory and the upper levels of the map.
+    fixtures: Vec<u32>,
+    catalogue: ReadCatalogue,
+}
+
+impl ReadCheckpoint {
+    fn read(file: &PageFile, superblock: &Superblock) -> Result<Self> {
+        let mut fixtures = Vec::new();
+        let (map, leaves) = read_map(file, superblock, &mut fixtures)?;
+        let catalogue = read_catalogue(file, superblock, &mut fixtures)?;
+        let parts = catalogue.written.values().flat_map(|part| &part.places);
+        let single = leaves.iter().chain(parts).chain(&fixtures);
+        let mut used: Vec<Extent> = single.copied().map(Extent::one).collect();
+        used.extend(map.iter().map(|(_, slot)| slot.extent()));
+        used.sort_unstable();
+        if let Some(twice) = used.windows(2).find(|pair| pair[0].end() > pair[1].first) {
+            return Err(named_twice(file, superblock, twice[1].first));
+        }
+        Ok(Self {
+            map,
+            used,
+            fixtures,
+            catalogue,
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -11,6 +11,7 @@ use super::cache::Cache;
 use super::extents::Extent;
 use super::page::{HEADER_BYTES, Page, PageKind};
 use super::page_map::Slot;
+use super::readers::Readers;
 use super::space::Space;
 use super::superblock::{PAGES_OFFSET, SUPERBLOCK_BYTES, Superblock};
 use crate::disk::DiskFile;
@@ -44,6 +45,8 @@ pub(crate) struct PageFile {
     pub(super) page_bytes: usize,
     pub(super) cache: Arc<Cache>,
     pub(super) space: Mutex<Space>,
+    /// Other processes that may read the file; none where it is not a store's, or is not written to.
+    pub(super) readers: OnceLock<Readers>,
     /// How often a page was read from the disk.
     reads: AtomicU64,
     bytes_written: AtomicU64,
@@ -92,6 +95,7 @@ impl PageFile {
             page_bytes,
             cache: Arc::new(Cache::new(cache_pages * page_bytes, page_bytes)),
             space: Mutex::new(Space::of_used(&[])),
+            readers: OnceLock::new(),
             reads: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
         }
@@ -311,6 +315,24 @@ impl PageFile {
             self.cache.remove(extent.first);
             self.space.lock().free(extent);
         }
+    }
+
+    /// Looks which versions other processes hold.
+    pub(super) fn note_readers(&self) {
+        if let Some(readers) = self.readers.get() {
+            let held = readers.held();
+            self.space.lock().note_elsewhere(held);
+        }
+    }
+
+    /// Places of the file, counted by its length.
+    pub(super) fn places(&self) -> Result<u32> {
+        let len = self
+            .file
+            .len()
+            .map_err(|source| Error::io(&self.path, "read", source))?;
+        let places = len.saturating_sub(PAGES_OFFSET).div_ceil(self.page_bytes as u64);
+        Ok(u32::try_from(places).unwrap_or(u32::MAX))
     }
 
     /// Frees what waited for versions that are gone by now.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::extents::{Extent, Extents};
+use super::readers::Held;
 
 /// Free places, and places that become free once no version needs them.
 ///
@@ -24,6 +25,8 @@ pub(crate) struct Space {
     waiting: VecDeque<(u64, Vec<Extent>)>,
     /// How often each version is held.
     held: BTreeMap<u64, usize>,
+    /// Versions that other processes hold, as far as is known ([`readers`](super::readers), rule 3).
+    elsewhere: Held,
 }
 
 impl Space {
@@ -148,18 +151,42 @@ impl Space {
         }
     }
 
-    /// Whether a version from `born` on and before `dead` is held.
+    /// Whether a version from `born` on and before `dead` is held, here or elsewhere.
     pub(crate) fn holds_version_in(&self, born: u64, dead: u64) -> bool {
-        born < dead && self.held.range(born..dead).next().is_some()
+        let is_held_here = born < dead && self.held.range(born..dead).next().is_some();
+        is_held_here || self.elsewhere.holds_in(born, dead)
+    }
+
+    /// Notes which versions other processes hold.
+    pub(crate) fn note_elsewhere(&mut self, held: Held) {
+        self.elsewhere = held;
+    }
+
+    /// Lets everything that is free wait if other processes hold versions from before `checkpoint`, the newest: which of the
+    /// `places` of the file those name is not known. Whether there are such processes.
+    pub(crate) fn shield(&mut self, checkpoint: u64, places: u32) -> bool {
+        if self.elsewhere.oldest().is_none_or(|oldest| oldest >= checkpoint) {
+            return false;
+        }
+        let mut unknown: Vec<Extent> = std::mem::take(&mut self.free).iter().collect();
+        let end = places.saturating_add(1);
+        if end > self.end {
+            unknown.push(Extent {
+                first: self.end,
+                places: end - self.end,
+            });
+            self.end = end;
+        }
+        self.wait(checkpoint, unknown);
+        true
     }
 
     /// Takes the places out of waiting that no held version needs; they are to be [freed](Self::free) once nothing
     /// remembers what stood there.
     pub(crate) fn released(&mut self) -> Vec<Extent> {
-        let oldest = self
-            .held
-            .first_key_value()
-            .map_or(u64::MAX, |(&version, _)| version);
+        let here = self.held.first_key_value().map(|(&version, _)| version);
+        let oldest = here.into_iter().chain(self.elsewhere.oldest()).min();
+        let oldest = oldest.unwrap_or(u64::MAX);
         let mut released = Vec::new();
         while self
             .waiting
@@ -218,6 +245,29 @@ mod tests {
         assert_eq!(space.released(), [Extent::one(1)]);
         space.let_go(2);
         assert_eq!(space.released(), [Extent::one(2)]);
+    }
+
+    #[test]
+    fn what_other_processes_hold_waits_as_well() {
+        let mut space = Space::of_used(&[1, 2, 5].map(Extent::one));
+        space.note_elsewhere(Held::These([3, 8].into()));
+        assert!(!space.shield(3, 9));
+        assert!(space.shield(4, 9));
+        assert_eq!(
+            space.allocate(2),
+            Some((10, 2)),
+            "free places may be named by version 3"
+        );
+        space.wait(9, vec![Extent::one(1)]);
+        assert!(space.released().is_empty());
+        assert!(space.holds_version_in(2, 4) && !space.holds_version_in(4, 8));
+        space.note_elsewhere(Held::These([8].into()));
+        let gap = |first, places| Extent { first, places };
+        assert_eq!(space.released(), [gap(3, 2), gap(6, 4)]);
+        space.note_elsewhere(Held::Unknown);
+        assert!(space.released().is_empty() && space.holds_version_in(1, 2));
+        space.note_elsewhere(Held::default());
+        assert_eq!(space.released(), [Extent::one(1)]);
     }
 
     #[test]

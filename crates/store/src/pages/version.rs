@@ -8,6 +8,8 @@ use bedload_pages::{PageId, PageRead};
 use super::page::{HEADER_BYTES, PageKind, PageRef};
 use super::page_file::PageFile;
 use super::page_map::PageMap;
+use super::readers::Registration;
+use crate::disk::sync_to_read;
 use crate::error::{Error, Result};
 
 /// The pages of one checkpoint. They never change and are read without latches. The places they stand at stay
@@ -17,12 +19,19 @@ pub(crate) struct PageVersion {
     number: u64,
     pub(super) map: PageMap,
     pub(super) file: Arc<PageFile>,
+    /// In a process that reads what another one writes, what keeps that one from writing to these places.
+    pub(super) registration: Option<Registration>,
 }
 
 impl PageVersion {
     pub(super) fn new(number: u64, map: PageMap, file: Arc<PageFile>) -> Self {
         file.space.lock().hold(number);
-        Self { number, map, file }
+        Self {
+            number,
+            map,
+            file,
+            registration: None,
+        }
     }
 
     /// The checkpoint that left these pages.
@@ -38,6 +47,11 @@ impl PageVersion {
     /// The ids of all pages, ascending.
     pub(crate) fn ids(&self) -> impl Iterator<Item = PageId> {
         self.map.iter().map(|(id, _)| id)
+    }
+
+    /// In a process that reads what another one writes, makes the checkpoint durable: its writer may not have come to that.
+    pub(crate) fn sync(&self) -> Result<()> {
+        sync_to_read(&*self.file.file).map_err(|source| Error::io(self.path(), "sync", source))
     }
 
     /// Reads the page from the disk, past the cache, and checks it.

@@ -12,6 +12,7 @@ mod full;
 mod groups;
 mod points;
 mod power;
+mod readers;
 mod rewritten;
 mod spares;
 mod tables;

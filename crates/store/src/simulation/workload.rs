@@ -17,7 +17,8 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::options::Options;
 use crate::rows::TableSchema;
-use crate::store::{Mark, Store, Table};
+use crate::scan::Scan;
+use crate::store::{Mark, Snapshot, Store, Table};
 use crate::table::{Grid, Layout};
 
 pub(super) const WRITERS: usize = 5;
@@ -268,6 +269,24 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Fails unless a snapshot has the table as it was after so many operations.
+    pub(super) fn check_snapshot(&self, snapshot: &Snapshot, operations: usize) -> Result<(), String> {
+        let found = snapshot
+            .range(&table_name(self.number), ..)
+            .and_then(read_scan)
+            .map_err(|error| error.to_string())?;
+        if found == self.states[operations] {
+            return Ok(());
+        }
+        let has = found.len();
+        Err(format!(
+            "the snapshot after {operations} operations of writer {} has {has} other rows",
+            self.number
+        ))
+    }
+}
+
 fn append(table: &Table, ids: std::ops::Range<i64>, time_of: fn(i64) -> i64) -> Result<()> {
     let texts: StringArray = ids.clone().map(text_of).collect();
     let batch = RecordBatch::try_new(
@@ -285,8 +304,12 @@ fn append(table: &Table, ids: std::ops::Range<i64>, time_of: fn(i64) -> i64) -> 
 
 /// The rows of a table, whose text must be the one of their id.
 fn read(table: &Table) -> Result<Vec<ModelRow>> {
+    read_scan(table.range(..)?)
+}
+
+fn read_scan(scan: Scan) -> Result<Vec<ModelRow>> {
     let mut rows = Vec::new();
-    for batch in table.range(..)? {
+    for batch in scan {
         let batch = batch?;
         let times = batch.column(0).to_data();
         let times = times.buffers()[0].typed_data::<i64>();

@@ -194,6 +194,14 @@ impl StoredTable {
         }
     }
 
+    /// Whether blocks that the log names are whole.
+    pub(crate) fn has_whole_blocks(&self, files: &BlockFiles, blocks: &[(i64, BlockRef)]) -> Result<bool> {
+        match &self.body {
+            Body::Indexed { .. } => Ok(true),
+            Body::Sparse(sparse) => files.are_whole((&self.entry, sparse), blocks),
+        }
+    }
+
     /// Applies the rows and deletions of a sealed head; the table is then what it is afterwards.
     pub(crate) fn flush(&mut self, storage: Storage<'_>, head: &Head) -> Result<()> {
         match &mut self.body {

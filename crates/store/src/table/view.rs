@@ -1,5 +1,6 @@
 //! What a reader sees: the pages of a checkpoint, and the generations of rows that are newer.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::catalogue::Catalogue;
@@ -70,6 +71,32 @@ impl View {
     pub(crate) fn heads(&self, table: TableId) -> impl DoubleEndedIterator<Item = Arc<Head>> {
         let generations = self.generations.iter();
         generations.filter_map(move |generation| generation.head(table))
+    }
+
+    /// Times between which all rows of an indexed table lie that have sequence numbers from `sequence` on; all times if some may
+    /// be in pages.
+    pub(crate) fn times_since(
+        &self,
+        table: TableId,
+        sequence: u64,
+        visible: u64,
+    ) -> (Bound<i64>, Bound<i64>) {
+        if sequence < self.generations[0].first_sequence {
+            return (Bound::Unbounded, Bound::Unbounded);
+        }
+        let runs = self.heads(table).flat_map(|head| head.runs(visible));
+        let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+        for run in runs.filter(|run| run.sequences().end > sequence) {
+            let places = (0..run.len()).map(|row| run.place(row));
+            for (time, _) in places.filter(|&(_, number)| number >= sequence) {
+                (least, greatest) = (least.min(time), greatest.max(time));
+            }
+        }
+        // Without such a row no time lies between them.
+        match least <= greatest {
+            true => (Bound::Included(least), Bound::Included(greatest)),
+            false => (Bound::Excluded(i64::MAX), Bound::Unbounded),
+        }
     }
 
     /// The deletions made in a table before sequence number `visible`, as one; none if there are none.

@@ -188,6 +188,30 @@ impl Log {
         store_id: [u8; 16],
         position: u64,
     ) -> Result<Self> {
+        Self::ended(
+            disk,
+            dir,
+            store_id,
+            (position, "the disk was full when the store was opened"),
+        )
+    }
+
+    /// The log up to `position`, of a store that is open for reading.
+    pub(crate) fn to_read(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        store_id: [u8; 16],
+        position: u64,
+    ) -> Result<Self> {
+        Self::ended(disk, dir, store_id, (position, "the store is open for reading"))
+    }
+
+    fn ended(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        store_id: [u8; 16],
+        (position, cause): (u64, &str),
+    ) -> Result<Self> {
         let begins_there = |(start, _): &(u64, PathBuf)| *start <= position;
         let path = list(&*disk, &dir)?
             .into_iter()
@@ -207,7 +231,7 @@ impl Log {
             id,
         };
         let log = Self::of_segment(disk, dir, store_id, segment, Vec::new());
-        log.state.lock().failed = Some("the disk was full when the store was opened".into());
+        log.state.lock().failed = Some(cause.into());
         Ok(log)
     }
 

@@ -148,6 +148,23 @@ impl<'f> SegmentReader<'f> {
         Ok(&bytes[..frame.body_bytes])
     }
 
+    /// The body of the record at `position`, and the position after it, if the record is whole. All of it is checked as it is
+    /// in memory: another process may be writing to the file.
+    pub(super) fn record(&mut self, position: u64) -> Result<Option<(&[u8], u64)>> {
+        let Some(frame) = self.frame(position)? else {
+            return Ok(None);
+        };
+        let offset = self.offset(position);
+        let len = FRAME_BYTES + frame.body_bytes;
+        let Some(bytes) = self.piece(offset, len)?.map(|bytes| &bytes[..len]) else {
+            return Ok(None);
+        };
+        let mut fields = Reader::new(&bytes[..FRAME_BYTES]);
+        let (crc, _, named) = (fields.u32(), fields.u32(), fields.u64());
+        let is_whole = crc == Some(crc32c::crc32c(&bytes[4..])) && named == Some(position);
+        Ok(is_whole.then_some((&bytes[FRAME_BYTES..], frame.end())))
+    }
+
     /// The first whole record that begins at `position` or after it, and before `limit`.
     pub(super) fn next_frame(&mut self, mut position: u64, limit: u64) -> Result<Option<Frame>> {
         /// Where in a record its position stands.

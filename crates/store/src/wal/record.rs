@@ -72,6 +72,14 @@ const HELD: u8 = 6;
 const ROWS_HEAD_BYTES: usize = 16;
 
 impl Record {
+    /// What is to be applied, in order: the parts of a group, or the record itself.
+    pub(crate) fn into_parts(self) -> Vec<Self> {
+        match self {
+            Self::Group(parts) => parts,
+            record => vec![record],
+        }
+    }
+
     /// The head of the body of a record that appends rows, which follow it.
     pub(crate) fn append_head(table: TableId, first_sequence: u64) -> Vec<u8> {
         rows_head(APPEND, table, first_sequence).into_bytes()

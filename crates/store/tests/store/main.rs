@@ -16,6 +16,7 @@ mod metrics;
 mod or_create;
 mod order;
 mod pages;
+mod reading;
 mod retention;
 mod rows;
 mod salvage;

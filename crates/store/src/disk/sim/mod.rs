@@ -70,6 +70,8 @@ struct State {
     dirs: BTreeSet<PathBuf>,
     locked: BTreeMap<PathBuf, String>,
     locked_files: BTreeSet<Inode>,
+    /// How many hold the lock of a file that they share.
+    shared_files: BTreeMap<Inode, usize>,
     /// What was done, if it is recorded.
     record: Option<Vec<Event>>,
     calls: u64,
@@ -80,6 +82,8 @@ struct State {
     capacity: u64,
     /// Whether sectors of zeros take no space, as far as a file is asked how much it takes.
     has_holes: bool,
+    /// Whether nothing can be created.
+    is_read_only: bool,
     rng: Rng,
 }
 
@@ -101,12 +105,14 @@ impl SimDisk {
             dirs,
             locked: BTreeMap::new(),
             locked_files: BTreeSet::new(),
+            shared_files: BTreeMap::new(),
             record: None,
             calls: 0,
             read_ahead: Vec::new(),
             fault: None,
             capacity: u64::MAX,
             has_holes: false,
+            is_read_only: false,
             rng: Rng::new(seed),
         };
         Self {
@@ -196,6 +202,11 @@ impl SimDisk {
         self.state.lock().has_holes = has_holes;
     }
 
+    /// Lets nothing be created.
+    pub(crate) fn set_read_only(&self, is_read_only: bool) {
+        self.state.lock().is_read_only = is_read_only;
+    }
+
     /// Bytes of all files that have a name.
     pub(crate) fn used(&self) -> u64 {
         self.state.lock().used()
@@ -279,6 +290,9 @@ impl Disk for SimDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.call()?;
+        if state.is_read_only {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
         if state.dirs.insert(path.into()) {
             Ok(())
         } else {
@@ -312,6 +326,10 @@ impl Disk for SimDisk {
             disk: self.clone(),
             inode,
         }))
+    }
+
+    fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path)
     }
 
     fn check_dir(&self, path: &Path) -> io::Result<()> {
@@ -393,13 +411,55 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         state.call()?;
         let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
-        if !state.locked_files.insert(inode) {
+        if state.shared_files.contains_key(&inode) || !state.locked_files.insert(inode) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(Box::new(SimLock {
             disk: self.clone(),
             what: Locked::File(inode),
         }))
+    }
+
+    fn share_file(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        let mut state = self.state.lock();
+        state.call()?;
+        let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        if state.locked_files.contains(&inode) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        *state.shared_files.entry(inode).or_default() += 1;
+        Ok(Box::new(SimLock {
+            disk: self.clone(),
+            what: Locked::Shared(inode),
+        }))
+    }
+
+    fn create_locked(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        if self.check_dir(path.parent().unwrap_or(path)).is_err() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.create(path)?;
+        let mut state = self.state.lock();
+        let inode = state.names[path];
+        state.locked_files.insert(inode);
+        Ok(Box::new(SimLock {
+            disk: self.clone(),
+            what: Locked::Named(path.into(), inode),
+        }))
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let mut state = self.state.lock();
+        state.call()?;
+        let Some(&inode) = state.names.get(path) else {
+            return Ok(false);
+        };
+        let is_locked = state.locked_files.contains(&inode);
+        if !is_locked {
+            state.names.remove(path);
+            state.did(Event::Names(vec![(path.into(), None)]));
+        }
+        Ok(is_locked)
     }
 
     fn lock_holder(&self, path: &Path) -> String {
@@ -526,6 +586,9 @@ struct SimLock {
 enum Locked {
     Name(PathBuf),
     File(Inode),
+    Shared(Inode),
+    /// The file goes with the lock.
+    Named(PathBuf, Inode),
 }
 
 impl DiskLock for SimLock {}
@@ -536,6 +599,19 @@ impl Drop for SimLock {
         match &self.what {
             Locked::Name(path) => drop(state.locked.remove(path)),
             Locked::File(inode) => drop(state.locked_files.remove(inode)),
+            Locked::Shared(inode) => {
+                let holders = state.shared_files.remove(inode).unwrap_or(1) - 1;
+                if holders > 0 {
+                    state.shared_files.insert(*inode, holders);
+                }
+            }
+            Locked::Named(path, inode) => {
+                state.locked_files.remove(inode);
+                if state.names.get(path) == Some(inode) {
+                    state.names.remove(path);
+                    state.did(Event::Names(vec![(path.clone(), None)]));
+                }
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use super::places::{Allocated, Place, Places};
 use super::table::SparseEntry;
 use super::unwritten::Unwritten;
 use super::write_helper::{Helper, WRITE_BYTES};
-use crate::disk::Disk;
+use crate::disk::{Disk, sync_to_read};
 use crate::error::{Error, Result};
 use crate::pages::{Cache, CacheKey, Page};
 use crate::rows::BlockRef;
@@ -48,6 +48,10 @@ pub(crate) struct BlockFiles {
     creating: Mutex<()>,
     /// Whether the file system has holes, once somebody wanted to know.
     pub(super) has_holes: OnceLock<bool>,
+    /// Whether other processes may read blocks that no map of this one names: where data stands, nothing is written.
+    is_shielded: AtomicBool,
+    /// The checkpoint that the store was opened at.
+    opened: u64,
     reads: AtomicU64,
     writes: AtomicU64,
 }
@@ -90,6 +94,8 @@ impl BlockFiles {
             unwritten: Unwritten::default(),
             creating: Mutex::default(),
             has_holes: OnceLock::new(),
+            is_shielded: AtomicBool::new(false),
+            opened: checkpoint,
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
@@ -216,11 +222,19 @@ impl BlockFiles {
 
     /// Takes a place for a block, of which the newest map names `current`, within the flush under way.
     pub(super) fn allocate(&self, owner: Owner<'_>, block: i64, current: Option<u8>) -> Result<u8> {
-        let layer = self.places.lock().allocate((owner.table, block), current);
-        let layer = layer.ok_or_else(|| Error::NoSpace {
-            path: self.path_of(owner.table, owner.shape.file_of(block).0),
-            action: "find a place that no snapshot needs in",
-        })?;
+        let mut places = self.places.lock();
+        let layer = loop {
+            let layer = places.allocate((owner.table, block), current);
+            let layer = layer.ok_or_else(|| Error::NoSpace {
+                path: self.path_of(owner.table, owner.shape.file_of(block).0),
+                action: "find a place that no snapshot needs in",
+            })?;
+            if self.may_write(owner, block, layer) {
+                break layer;
+            }
+            places.shun((owner.table, block), layer);
+        };
+        drop(places);
         self.cache.remove(CacheKey::Block(owner.table, block, layer));
         Ok(layer)
     }
@@ -234,11 +248,38 @@ impl BlockFiles {
         number: u64,
     ) -> Allocated {
         let mut places = self.places.lock();
-        let allocated = places.allocate_now((owner.table, block), current, number);
-        if let Allocated::Layer(layer) = allocated {
-            self.cache.remove(CacheKey::Block(owner.table, block, layer));
+        loop {
+            let allocated = places.allocate_now((owner.table, block), current, number);
+            if let Allocated::Layer(layer) = allocated {
+                // One that may not be written to stays taken.
+                if !self.may_write(owner, block, layer) {
+                    continue;
+                }
+                self.cache.remove(CacheKey::Block(owner.table, block, layer));
+            }
+            return allocated;
         }
-        allocated
+    }
+
+    /// Shields what stands in the files from being written over, until no other process holds a version from before the
+    /// store was opened: which blocks those name is not known.
+    pub(crate) fn shield(&self) {
+        self.is_shielded.store(true, Ordering::Release);
+    }
+
+    /// Whether a place that no map of this process names may be written to. On a file system without holes all places up to
+    /// the end of a shielded file hold data.
+    fn may_write(&self, owner: Owner<'_>, block: i64, layer: u8) -> bool {
+        if !self.is_shielded.load(Ordering::Acquire) {
+            return true;
+        }
+        let path = self.path_of(owner.table, owner.shape.file_of(block).0);
+        let begin = owner.shape.offset(block, layer);
+        let end = begin + owner.shape.block_bytes() as u64;
+        match self.disk.open(&path).and_then(|file| file.next_data(begin)) {
+            Ok(data) => data.is_none_or(|data| data.start >= end),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 
     /// Takes the place of a block that the log names.
@@ -274,6 +315,44 @@ impl BlockFiles {
         }
         self.written(written);
         Ok(true)
+    }
+
+    /// Whether these blocks of a table are whole, in a process that reads what another one writes; if they are, their files
+    /// are to be synced ([`sync_read`](Self::sync_read)). A block that the table cannot have is left to others.
+    pub(crate) fn are_whole(
+        &self,
+        (table, sparse): (&TableEntry, &SparseEntry),
+        blocks: &[(i64, BlockRef)],
+    ) -> Result<bool> {
+        let owner = sparse.owner(table.id, self.store);
+        let mut files: Vec<Arc<BlockFile>> = Vec::new();
+        for (block, named) in blocks.iter().filter(|(_, named)| owner.shape.admits(named)) {
+            match self.read(owner, *block, named) {
+                Ok(_) => {}
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            let file = self.open(owner.table, owner.shape.file_of(*block).0)?;
+            if files.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
+                files.push(file);
+            }
+        }
+        self.written(files);
+        Ok(true)
+    }
+
+    /// Makes the blocks durable that were found to be whole; on an error those that are left are synced the next time.
+    pub(crate) fn sync_read(&self) -> Result<()> {
+        let mut files = std::mem::take(&mut self.open.lock().written);
+        while let Some(file) = files.last() {
+            if let Err(source) = sync_to_read(&*file.file) {
+                let error = Error::io(&file.path, "sync", source);
+                self.written(files);
+                return Err(error);
+            }
+            files.pop();
+        }
+        Ok(())
     }
 
     /// Gives up a place that [`allocate_now`](Self::allocate_now) took.
@@ -329,6 +408,9 @@ impl BlockFiles {
     /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and before `dead` is held,
     /// `is_live(table, file)` whether the newest checkpoint has a file. What fails costs space alone.
     pub(crate) fn release(&self, is_held: impl Fn(u64, u64) -> bool, is_live: impl Fn(u32, i64) -> bool) {
+        if self.is_shielded.load(Ordering::Acquire) && !is_held(0, self.opened) {
+            self.is_shielded.store(false, Ordering::Release);
+        }
         let mut places = self.places.lock();
         let released = places.take_released(is_held, is_live, |table, file| {
             let path = self.path_of(table, file);

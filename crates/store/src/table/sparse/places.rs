@@ -212,6 +212,11 @@ impl Places {
         Some(layer)
     }
 
+    /// Leaves a place that was [allocated](Self::allocate) alone: it stays in use as long as the store is open.
+    pub(super) fn shun(&mut self, name: BlockName, layer: u8) {
+        self.pending.allocated.remove(&(name, layer));
+    }
+
     fn take_free(&mut self, name: BlockName, current: Option<u8>) -> Option<u8> {
         let busy = self.busy.entry(name).or_default();
         let mut taken = *busy;

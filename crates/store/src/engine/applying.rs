@@ -1,0 +1,118 @@
+//! What records of the log add to a generation: in recovery, and where a store is open for reading.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::pages::COUNTER_MAX;
+use crate::rows::Generation;
+use crate::table::Catalogue;
+use crate::wal::Record;
+
+/// A generation to which the log is applied, after the checkpoint at which reading the log began.
+pub(super) struct Applying<'a> {
+    /// The data file, for messages.
+    pub(super) path: &'a Path,
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) generation: &'a Generation,
+    pub(super) next_sequence: &'a mut u64,
+    /// Where the log begins that is applied.
+    pub(super) log_start: u64,
+}
+
+impl Applying<'_> {
+    /// Adds what a record, or a part of a group, says to the generation. It ends at position `end` of the log.
+    ///
+    /// # Errors
+    ///
+    /// The record cannot follow those before it, and nothing of it was applied.
+    pub(super) fn take(&mut self, record: Record, end: u64) -> Result<()> {
+        let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
+        let (table, first, numbers) = match &record {
+            Record::Append {
+                table,
+                first_sequence,
+                rows,
+            } => (*table, *first_sequence, rows.len() as u64),
+            Record::Delete { table, deletion } => (*table, deletion.at, 1),
+            Record::Blocks {
+                table,
+                first_sequence,
+                rest,
+                blocks,
+            } => (*table, *first_sequence, (rest.len() + blocks.len()) as u64),
+            Record::NoOp => return Ok(()),
+            Record::Group(_) => return Err(damaged("it has groups within one another")),
+            Record::Held { .. } => return self.take_held(record, end),
+        };
+        let next = first.checked_add(numbers);
+        let next = next.filter(|&next| next <= COUNTER_MAX);
+        let next = next.ok_or_else(|| damaged("its sequence numbers end further than any store gets"))?;
+        if first < *self.next_sequence {
+            return Err(damaged("its sequence numbers do not ascend"));
+        }
+        let known = self.catalogue.get(table);
+        if known.is_none() && !self.catalogue.was_dropped(table) {
+            return Err(damaged("it names a table that never was"));
+        }
+        let rows = match &record {
+            Record::Append { rows, .. } | Record::Blocks { rest: rows, .. } => Some(rows),
+            _ => None,
+        };
+        // Rows may have been on their way to a table while it was dropped.
+        let rows = match (rows, known) {
+            (Some(rows), Some(known)) => Some(known.rows_of(rows, first).map_err(damaged)?),
+            _ => None,
+        };
+        if let (Record::Blocks { blocks, .. }, Some(known)) = (&record, known) {
+            known.check_blocks(blocks).map_err(damaged)?;
+        }
+        *self.next_sequence = next;
+        match record {
+            Record::Append { table, .. } => {
+                if let Some(rows) = rows {
+                    self.generation.append(table, rows).merge_small();
+                }
+            }
+            Record::Delete { table, deletion } if known.is_some() => self.generation.delete(table, deletion),
+            Record::Blocks { table, blocks, .. } => {
+                let Some(rest) = rows else { return Ok(()) };
+                self.generation
+                    .append_blocks(table, rest, first, blocks.into_iter());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds rows that were held back from the checkpoint at which the log begins.
+    fn take_held(&mut self, record: Record, end: u64) -> Result<()> {
+        let damaged = |reason| Error::corrupt(self.path, format!("the log before position {end}"), reason);
+        let Record::Held {
+            table,
+            segment,
+            sequences,
+            rows,
+        } = record
+        else {
+            return Ok(());
+        };
+        let greatest = sequences.iter().copied().max().unwrap_or(0);
+        // Whoever began to read before has the rows already (`hold.rs`, rule 2).
+        if segment != self.log_start {
+            return Ok(());
+        }
+        if greatest >= COUNTER_MAX {
+            return Err(damaged("its sequence numbers end further than any store gets"));
+        }
+        match self.catalogue.get(table) {
+            Some(known) => {
+                let rows = known.held_rows(&rows, sequences).map_err(damaged)?;
+                self.generation.append(table, rows);
+                *self.next_sequence = (*self.next_sequence).max(greatest + 1);
+                Ok(())
+            }
+            None if self.catalogue.was_dropped(table) => Ok(()),
+            None => Err(damaged("it names a table that never was")),
+        }
+    }
+}
