@@ -22,6 +22,17 @@ mod readings {
     }
 }
 
+/// The program of docs/rust.md that reads beside a writer.
+#[rustfmt::skip]
+mod reader {
+    include!("reader.rs");
+
+    /// Runs it.
+    pub(crate) fn run() {
+        main().unwrap();
+    }
+}
+
 /// The program of docs/rust.md that uses an index.
 #[rustfmt::skip]
 mod squares {
@@ -53,7 +64,11 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 #[test]
 fn programs_are_those_of_the_pages_and_run() {
     let rust = page("docs/rust.md");
-    let programs = [include_str!("readings.rs"), include_str!("squares.rs")];
+    let programs = [
+        include_str!("readings.rs"),
+        include_str!("reader.rs"),
+        include_str!("squares.rs"),
+    ];
     assert_eq!(blocks(&rust, "rust"), programs);
     let readme = page("README.md");
     for line in blocks(&readme, "rust").concat().lines() {
@@ -68,6 +83,7 @@ fn programs_are_those_of_the_pages_and_run() {
     let dir = tempfile::tempdir().unwrap();
     env::set_current_dir(dir.path()).unwrap();
     readings::run();
+    reader::run();
     squares::run();
     assert!(dir.path().join("readings.bedload").exists());
 }
