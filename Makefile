@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features bench-test deb packages book soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features bench-test deb packages soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test
 
 help: ## Print these targets
@@ -36,9 +36,6 @@ deb: ## Pack the command as a Debian package in target/deb, install it into an e
 
 packages: ## Pack each crate for the registry, and build each from its package
 	$(CARGO) package --workspace --exclude bedload-bench --locked
-
-book: ## Build the site of docs/ in target/book, and check its links
-	./scripts/book
 
 soak: ## Run the long tests, the benchmarks' among them: more operations, more power cuts, more kills
 	BEDLOAD_SOAK_SECONDS=600 BEDLOAD_HOSTILE_SECONDS=600 BEDLOAD_TEST_OPERATIONS=2000000 BEDLOAD_POWER_CUTS=100000 BEDLOAD_EVERY_BYTE=1 \

@@ -1,4 +1,4 @@
-//! The examples of README.md, docs/rust.md and the pages for beginners, run; and the links of all pages, followed.
+//! The examples of README.md and docs/rust.md, run; and the links of all pages, followed.
 
 #![expect(
     clippy::unwrap_used,
@@ -88,31 +88,14 @@ fn programs_are_those_of_the_pages_and_run() {
     assert!(dir.path().join("readings.bedload").exists());
 }
 
-/// Runs lines of shell in a directory of their own, in which there are the examples, and returns what they print.
-fn shell(lines: &[&str], dir: &Path) -> String {
-    symlink(
-        root().canonicalize().unwrap().join("examples"),
-        dir.join("examples"),
-    )
-    .unwrap();
-    let commands = Path::new(env!("CARGO_BIN_EXE_bedload")).parent().unwrap();
-    let path = env::join_paths(
-        std::iter::once(commands.to_owned()).chain(env::split_paths(&env::var_os("PATH").unwrap())),
-    );
-    let run = Command::new("sh")
-        .args(["-ec", &lines.join("\n")])
-        .env("PATH", path.unwrap())
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{lines:?}: {errors}");
-    String::from_utf8(run.stdout).unwrap()
-}
-
 #[test]
 fn commands_of_the_readme_run() {
     let dir = tempfile::tempdir().unwrap();
+    symlink(
+        root().canonicalize().unwrap().join("examples"),
+        dir.path().join("examples"),
+    )
+    .unwrap();
     let readme = page("README.md");
     let script: Vec<&str> = blocks(&readme, "sh")
         .into_iter()
@@ -120,35 +103,23 @@ fn commands_of_the_readme_run() {
         .filter(|line| line.starts_with("bedload "))
         .collect();
     assert_eq!(script.len(), 3, "{script:?}");
-    let out = shell(&script, dir.path());
+    let commands = Path::new(env!("CARGO_BIN_EXE_bedload")).parent().unwrap();
+    let path = env::join_paths(
+        std::iter::once(commands.to_owned()).chain(env::split_paths(&env::var_os("PATH").unwrap())),
+    );
+    let run = Command::new("sh")
+        .args(["-ec", &script.join("\n")])
+        .env("PATH", path.unwrap())
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let (out, errors) = (
+        String::from_utf8_lossy(&run.stdout),
+        String::from_utf8_lossy(&run.stderr),
+    );
+    assert!(run.status.success(), "{errors}");
     assert!(out.contains("(5 rows)"), "{out}");
     assert!(dir.path().join("last-day.parquet").exists());
-}
-
-#[test]
-fn commands_of_the_pages_for_beginners_run() {
-    let mut pages = vec![root().join("docs/concepts.md")];
-    for folder in ["docs/start", "docs/how-to"] {
-        let entries = fs::read_dir(root().join(folder)).unwrap();
-        pages.extend(entries.map(|entry| entry.unwrap().path()));
-    }
-    let mut run = 0;
-    for path in pages {
-        let text = fs::read_to_string(&path).unwrap();
-        let script = blocks(&text, "sh");
-        if script.is_empty() {
-            continue;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let out = shell(&script, dir.path());
-        if path.ends_with("docs/how-to/late-rows.md") {
-            assert!(out.contains("10:01:00Z,20.7\n"), "{out}");
-            assert!(out.contains(",a,20.6\n") && !out.contains(",a,20.5\n"), "{out}");
-            assert!(out.contains("2 rows were there already"), "{out}");
-        }
-        run += 1;
-    }
-    assert!(run >= 7, "{run} pages");
 }
 
 #[test]
@@ -160,14 +131,7 @@ fn the_readme_is_short() {
 /// The pages whose links are followed.
 fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> = Vec::new();
-    for dir in [
-        "",
-        "docs",
-        "docs/benchmarks",
-        "docs/decisions",
-        "docs/how-to",
-        "docs/start",
-    ] {
+    for dir in ["", "docs", "docs/decisions", "docs/benchmarks"] {
         let entries = fs::read_dir(root().join(dir)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         pages.extend(paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
