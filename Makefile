@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features bench-test deb packages soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features bench-test book deb packages soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test
 
 help: ## Print these targets
@@ -29,6 +29,9 @@ features: ## Check each crate alone, with each of its features
 
 bench-test: ## Run every scenario of the benchmarks, tiny, with every subject
 	$(CARGO) test -p bedload-bench --locked
+
+book: ## Build the pages of docs/ into target/book, and follow every link (installs mdBook into target/mdbook)
+	./scripts/book
 
 deb: ## Pack the command as a Debian package in target/deb, install it into an empty root and try it (needs dpkg-dev)
 	./scripts/deb

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md run, one after the other."""
+"""The Python examples of each page run, one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "README.md"])
+PAGES = [
+    "docs/python.md",
+    "docs/guides/analysis.md",
+    "docs/guides/grafana.md",
+    "docs/guides/monitoring.md",
+    "README.md",
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_examples(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.use("agg")
     examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)

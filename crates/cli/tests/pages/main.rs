@@ -1,4 +1,4 @@
-//! The examples of README.md and docs/rust.md, run; and the links of all pages, followed.
+//! The examples of the pages, run; their links, followed; their drawings, compared.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,6 +10,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+mod blocks;
+mod pictures;
 
 /// The program of docs/rust.md that keeps rows.
 #[rustfmt::skip]
@@ -128,14 +131,20 @@ fn the_readme_is_short() {
     assert!(words <= 700, "{words} words");
 }
 
-/// The pages whose links are followed.
+/// All pages: those of the root, and those of docs/ and its folders.
 fn pages() -> Vec<PathBuf> {
-    let mut pages: Vec<PathBuf> = Vec::new();
-    for dir in ["", "docs", "docs/decisions", "docs/benchmarks"] {
-        let entries = fs::read_dir(root().join(dir)).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        pages.extend(paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    let (mut pages, mut folders) = (Vec::new(), vec![root(), root().join("docs")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && folder != root() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
     }
+    pages.sort();
     pages
 }
 
@@ -192,4 +201,16 @@ fn links_lead_somewhere() {
     }
     assert!(links > 50, "{links}");
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn the_summary_lists_each_page_of_docs() {
+    let summary = page("docs/SUMMARY.md");
+    let docs = root().join("docs");
+    let pages = pages();
+    let pages = pages.iter().filter_map(|page| page.strip_prefix(&docs).ok());
+    for page in pages.filter(|page| *page != Path::new("SUMMARY.md")) {
+        let link = format!("]({})", page.display());
+        assert_eq!(summary.matches(&link).count(), 1, "docs/SUMMARY.md: {link}");
+    }
 }
