@@ -16,6 +16,7 @@ PAGES = [
     "docs/guides/analysis.md",
     "docs/guides/grafana.md",
     "docs/guides/monitoring.md",
+    "docs/guides/readers.md",
     "README.md",
 ]
 
