@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features bench-test book deb packages soak fuzz fuzz-test loom race miri pg-costs pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features bench-test book deb packages soak fuzz fuzz-test loom race miri pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test
 
 help: ## Print these targets
@@ -36,6 +36,10 @@ book: ## Build the pages of docs/ into target/book, and follow every link (insta
 deb: ## Pack the command as a Debian package in target/deb, install it into an empty root and try it (needs dpkg-dev)
 	./scripts/deb
 	./scripts/deb-test
+
+pg-deb: ## Pack the PostgreSQL extension as a Debian package, install it beside a copy of the server and try it (needs what pg-lint needs, and dpkg-dev)
+	PG_CONFIG=$(PG_CONFIG) ./scripts/pg-deb
+	PG_CONFIG=$(PG_CONFIG) ./scripts/pg-deb-test
 
 packages: ## Pack each crate for the registry, and build each from its package
 	$(CARGO) package --workspace --exclude bedload-bench --locked
