@@ -31,7 +31,7 @@ use crate::table::Layout;
 const READ_EACH: u64 = 8;
 const READ_ALWAYS: u64 = 1024;
 
-/// What a batch does to a table with a key.
+/// The changes that a batch makes to a table with a key.
 pub(super) struct Upsert {
     /// Times of which all rows are deleted.
     deleted: Vec<RangeInclusive<i64>>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
+use super::snapshot::scan;
 use super::{Snapshot, Table};
 use crate::error::{Error, Result};
 use crate::scan::Scan;
@@ -59,7 +60,7 @@ impl Table {
             return refused("is in another store than the snapshot");
         }
         let times = (times.start_bound().cloned(), times.end_bound().cloned());
-        let before = || super::scan(&snapshot.view, snapshot.visible, &self.table, times);
+        let before = || scan(&snapshot.view, snapshot.visible, &self.table, times);
         let mut before = Times::of(self, before()?)?;
         let mut now = Times::of(self, self.range(times)?)?;
         let mut added: Option<(i64, i64)> = None;
@@ -83,7 +84,7 @@ impl Table {
             snap: Snap::Refuse,
             ..self.clone()
         };
-        super::scan(&snapshot.view, snapshot.visible, &self.table, times)?
+        scan(&snapshot.view, snapshot.visible, &self.table, times)?
             .try_for_each(|batch| refused.append_back(&batch?))
     }
 

@@ -20,22 +20,22 @@ pub struct Row {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Value<'r> {
-    /// Of a boolean column.
+    /// A value of a boolean column.
     Bool(bool),
     /// Of a column of signed integers, of times, dates, durations or months, in the column's unit, or of decimals of 32 or
     /// 64 bits, without their scale.
     Int(i64),
-    /// Of a column of unsigned integers.
+    /// A value of a column of unsigned integers.
     UInt(u64),
-    /// Of a column of floating-point numbers.
+    /// A value of a column of floating-point numbers.
     Float(f64),
-    /// Of a column of decimals of 128 bits, without their scale.
+    /// A decimal of 128 bits, without its scale.
     Decimal(i128),
-    /// Of a column of decimals of 256 bits, without their scale.
+    /// A decimal of 256 bits, without its scale.
     Decimal256(i256),
-    /// Of a column of text.
+    /// A value of a column of text.
     Text(&'r str),
-    /// Of a column of bytes.
+    /// A value of a column of bytes.
     Bytes(&'r [u8]),
 }
 

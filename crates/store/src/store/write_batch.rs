@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use super::keyed::Upsert;
-use super::{Shared, Store, Table, closed};
+use super::table::closed;
+use super::{Shared, Store, Table};
 use crate::engine::{Appended, Group};
 use crate::error::{Error, Result};
 

@@ -1,0 +1,64 @@
+//! The state of all tables at one moment.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use super::Shared;
+use crate::error::{Error, Result};
+use crate::scan::Scan;
+use crate::table::{StoredTable, View};
+
+/// The state of all tables at one moment.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let store = bedload::Store::create(dir.path().join("s"))?;
+/// let before = store.snapshot();
+/// // … others write …
+/// assert_eq!(before.tables(), Vec::<String>::new());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(super) shared: Arc<Shared>,
+    pub(super) view: Arc<View>,
+    pub(super) visible: u64,
+}
+
+impl Snapshot {
+    /// The names of all tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<String> {
+        self.view
+            .catalogue
+            .iter()
+            .map(|table| table.entry.name.to_string())
+            .collect()
+    }
+
+    /// The rows of a table whose time lies in a range.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table.
+    pub fn range(&self, table: &str, times: impl RangeBounds<i64>) -> Result<Scan> {
+        let table = self.view.catalogue.named(table)?;
+        let scan = scan(&self.view, self.visible, table, times)?;
+        Ok(scan.holding(self.shared.clone()))
+    }
+}
+
+/// The rows of a table in a range of times, as of a view.
+pub(super) fn scan(
+    view: &Arc<View>,
+    visible: u64,
+    table: &StoredTable,
+    times: impl RangeBounds<i64>,
+) -> Result<Scan> {
+    let Some(newest) = view.catalogue.get(table.entry.id) else {
+        return Err(Error::NoSuchTable {
+            name: table.entry.name.to_string(),
+        });
+    };
+    Ok(Scan::new(view.clone(), visible, newest.clone(), times))
+}

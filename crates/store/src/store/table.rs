@@ -1,0 +1,280 @@
+//! A table of an open store.
+
+use std::ops::{Bound, RangeBounds, RangeInclusive};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::TimeUnit;
+
+use super::Shared;
+use super::row::Row;
+use super::snapshot::scan;
+use crate::engine::Appended;
+use crate::error::{Error, Result};
+use crate::rows::{Deletion, TableId, TableSchema};
+use crate::scan::Scan;
+use crate::table::{Layout, Snap, StoredTable};
+
+/// A table of an open store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub(super) shared: Arc<Shared>,
+    pub(super) table: Arc<StoredTable>,
+    pub(super) snap: Snap,
+}
+
+/// A moment in the life of a table: what was appended before it, and what since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    store: [u8; 16],
+    table: TableId,
+    sequence: u64,
+}
+
+impl Table {
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.table.entry.name
+    }
+
+    /// A number that no other table of the store has or had, dropped ones included. Renaming keeps it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.table.entry.id.0
+    }
+
+    /// The table's columns.
+    #[must_use]
+    pub fn schema(&self) -> &TableSchema {
+        &self.table.entry.schema
+    }
+
+    /// Appends the rows of a batch, all of them or, on an error, none. On return they are as durable as the store's
+    /// [`Durability`](crate::Durability) says, and visible.
+    ///
+    /// Rows may have any times and share them; rows of one time keep the order of their arrival. In a table with a key they
+    /// take the place of rows with the same key ([`TableSchema::with_key`]).
+    ///
+    /// # Errors
+    ///
+    /// The batch does not have the table's columns; a row has no time or is longer than 1 MiB; the table was
+    /// dropped; the disk is full or fails.
+    pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
+        if self.has_key() {
+            return self.append_keyed(batch);
+        }
+        self.shared.engine.append(&self.table, batch, self.snap)
+    }
+
+    /// How rows are kept.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.table.layout()
+    }
+
+    /// A handle through which rows that are not on the grid of a sparse table are moved to it. Tables of another
+    /// layout have no grid.
+    #[must_use]
+    pub fn snapping(&self, snap: Snap) -> Self {
+        Self { snap, ..self.clone() }
+    }
+
+    /// The row of a time, in ticks of the time column's unit; if there are several, the one that arrived last.
+    ///
+    /// In a sparse table this touches at most one page of metadata and one block; in an indexed one, a path of the tree, and
+    /// an index and a leaf of each run that has rows around that time.
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped; a page or block could not be read or is damaged.
+    pub fn get(&self, time: i64) -> Result<Option<Row>> {
+        let (view, visible) = self.shared.engine.snapshot();
+        let Some(table) = view.catalogue.get(self.table.entry.id) else {
+            return Err(Error::NoSuchTable {
+                name: self.table.entry.name.to_string(),
+            });
+        };
+        let found = table.find(&view, visible, time)?;
+        Ok(found.map(|found| Row::new(time, found)))
+    }
+
+    /// The rows whose time lies in a range, in ticks of the time column's unit since 1970, as of now.
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped.
+    pub fn range(&self, times: impl RangeBounds<i64>) -> Result<Scan> {
+        let (view, visible) = self.shared.engine.snapshot();
+        let scan = scan(&view, visible, &self.table, times)?;
+        Ok(scan.holding(self.shared.clone()))
+    }
+
+    /// The rows that were appended since a mark, as of now, in order of time.
+    ///
+    /// A batch that is longer than the memory for rows ([`Options::head_bytes`]) counts as appended when its append began, and
+    /// is visible when it returns: a mark that was taken in between comes after its rows.
+    ///
+    /// Rows that are not in pages yet are found without a look at others of another time; where a checkpoint came between, all
+    /// of the table is read. Beside a writer, that is so only for what it had committed and flushed between two calls of
+    /// [`Store::refresh`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// # let rows = |times: Vec<i64>| {
+    /// #     RecordBatch::try_new(arrow.clone(), vec![Arc::new(TimestampSecondArray::from(times))])
+    /// # };
+    /// table.append(&rows(vec![10, 20])?)?;
+    /// let mark = table.mark();
+    /// table.append(&rows(vec![15, 30])?)?;
+    /// assert_eq!(table.since(mark)?.count()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The mark is of another table; the table is sparse, whose rows have no numbers of their own; the table was dropped.
+    pub fn since(&self, mark: Mark) -> Result<Scan> {
+        self.check_mark(mark)?;
+        if self.layout() != Layout::Indexed {
+            return Err(Error::schema(format!(
+                "table {:?} is sparse: when its rows were appended is not known",
+                self.table.entry.name
+            )));
+        }
+        let (view, visible) = self.shared.engine.snapshot();
+        let times = view.times_since(self.table.entry.id, mark.sequence, visible);
+        let scan = scan(&view, visible, &self.table, times)?.since(mark.sequence);
+        Ok(scan.holding(self.shared.clone()))
+    }
+
+    /// Removes all rows whose time lies in a range.
+    ///
+    /// # Errors
+    ///
+    /// The table was dropped; the disk is full or fails.
+    pub fn delete_range(&self, times: impl RangeBounds<i64>) -> Result<()> {
+        let Some(times) = closed(times) else {
+            return Ok(());
+        };
+        let _turn = self.has_key().then(|| self.shared.keyed.lock());
+        let deletion = |at| Deletion {
+            times: times.clone(),
+            from_sequence: 0,
+            at,
+        };
+        self.shared.engine.delete(self.table.entry.id, deletion)
+    }
+
+    /// Keeps rows for this long from now on, counted back from the newest row of the table; `None` for ever, as at first.
+    /// Kept with the table. A fraction of a tick of the time column counts as a whole one.
+    ///
+    /// Rows that are older go when a flush finds them, so they may be seen for a while: in a table of the indexed layout until
+    /// they are older by a sixteenth of the time, in a sparse table until all of a file is. Rows that arrive too old go at the next
+    /// flush.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use arrow_array::{RecordBatch, TimestampSecondArray};
+    /// # use arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = bedload::Store::create(dir.path().join("s"))?;
+    /// # let at = Field::new("at", DataType::Timestamp(TimeUnit::Second, None), false);
+    /// # let arrow = Arc::new(Schema::new(vec![at]));
+    /// # let table = store.create_table("t", bedload::TableSchema::new(arrow.clone(), "at")?)?;
+    /// table.set_retention(Some(Duration::from_secs(3600)))?;
+    /// let times = TimestampSecondArray::from(vec![0, 5000, 7200]);
+    /// table.append(&RecordBatch::try_new(arrow, vec![Arc::new(times)])?)?;
+    /// store.flush()?;
+    /// assert_eq!(table.range(..)?.count()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The duration is zero, or more than 64 bits of ticks; the table was dropped; the disk is full or fails.
+    pub fn set_retention(&self, keep: Option<Duration>) -> Result<()> {
+        let tick_nanos: u128 = match self.table.entry.schema.time_unit() {
+            TimeUnit::Second => 1_000_000_000,
+            TimeUnit::Millisecond => 1_000_000,
+            TimeUnit::Microsecond => 1_000,
+            TimeUnit::Nanosecond => 1,
+        };
+        let ticks = keep.map(|keep| u64::try_from(keep.as_nanos().div_ceil(tick_nanos)));
+        let ticks = ticks.transpose().map_err(|_| {
+            Error::schema("rows cannot be kept for more ticks of the time column than 64 bits count")
+        })?;
+        self.shared.engine.set_retention(self.table.entry.id, ticks)
+    }
+
+    /// This moment.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark {
+            store: self.shared.engine.store_id(),
+            table: self.table.entry.id,
+            sequence: self.shared.engine.next_sequence(),
+        }
+    }
+
+    /// Takes back every row that was appended to the table since the mark, whoever appended it, in one commit.
+    ///
+    /// # Errors
+    ///
+    /// The mark is of another table; the table is sparse or has a key; the table was dropped; the disk is full or fails.
+    pub fn retract_since(&self, mark: Mark) -> Result<()> {
+        self.check_mark(mark)?;
+        if self.layout() != Layout::Indexed {
+            return Err(Error::schema(format!(
+                "table {:?} is sparse: rows that were written over come back from a snapshot alone",
+                self.table.entry.name
+            )));
+        }
+        if self.has_key() {
+            return Err(Error::schema(format!(
+                "table {:?} has a key: rows that were replaced would not come back",
+                self.table.entry.name
+            )));
+        }
+        let deletion = |at| Deletion {
+            times: i64::MIN..=i64::MAX,
+            from_sequence: mark.sequence,
+            at,
+        };
+        self.shared.engine.delete(self.table.entry.id, deletion)
+    }
+
+    fn check_mark(&self, mark: Mark) -> Result<()> {
+        if (mark.store, mark.table) == (self.shared.engine.store_id(), self.table.entry.id) {
+            return Ok(());
+        }
+        Err(Error::schema(format!(
+            "the mark is not one of table {:?}",
+            self.table.entry.name
+        )))
+    }
+}
+
+/// A range of times with both ends; none if no time lies in it.
+pub(super) fn closed(times: impl RangeBounds<i64>) -> Option<RangeInclusive<i64>> {
+    let from = match times.start_bound() {
+        Bound::Included(&time) => time,
+        Bound::Excluded(&time) => time.checked_add(1)?,
+        Bound::Unbounded => i64::MIN,
+    };
+    let to = match times.end_bound() {
+        Bound::Included(&time) => time,
+        Bound::Excluded(&time) => time.checked_sub(1)?,
+        Bound::Unbounded => i64::MAX,
+    };
+    (from <= to).then_some(from..=to)
+}
