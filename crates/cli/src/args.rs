@@ -83,7 +83,7 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) time: Option<String>,
 
-    /// What one unit is, if the time column holds integers: s, ms, us or ns since 1970
+    /// The unit of integers in the time column: s, ms, us or ns since 1970
     #[arg(long, value_name = "UNIT", value_parser = parse_time_unit)]
     pub(crate) time_unit: Option<TimeUnit>,
 
@@ -96,7 +96,7 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
 
-    /// What to do about a row whose time is missing or unreadable, or that does not fit the columns
+    /// How to treat a row whose time is missing or unreadable, or that does not fit the columns
     #[arg(long, value_enum, default_value_t = OnError::Fail)]
     pub(crate) on_error: OnError,
 
@@ -166,7 +166,7 @@ pub(crate) struct LayoutArgs {
     #[arg(long, value_name = "DURATION", value_parser = bedload_times::parse_duration)]
     pub(crate) interval: Option<i128>,
 
-    /// What becomes of a row whose time lies between two intervals: an error, or it is moved
+    /// How to treat a row whose time lies between two intervals: as an error, or by moving it
     #[arg(long, value_enum)]
     pub(crate) snap: Option<SnapKind>,
 }
@@ -247,7 +247,7 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 
-    /// What stands for no value in CSV
+    /// The text for no value in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null: String,
 
@@ -290,7 +290,7 @@ pub(crate) struct TailArgs {
     #[arg(long, value_enum, default_value_t = LineFormat::Table)]
     pub(crate) format: LineFormat,
 
-    /// What stands for no value in CSV
+    /// The text for no value in CSV
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null: String,
 }
@@ -477,7 +477,7 @@ pub(crate) struct CsvArgs {
     #[arg(long = "null", value_name = "TEXT")]
     pub(crate) nulls: Vec<String>,
 
-    /// What separates the fields of CSV
+    /// The separator of the fields of CSV
     #[arg(long, value_name = "CHAR", default_value = ",", value_parser = parse_delimiter)]
     pub(crate) delimiter: u8,
 }

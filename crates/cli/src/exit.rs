@@ -15,7 +15,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 /// How a command ended. The numbers are a promise to scripts: they never change meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Whoever read our output has read enough; that is no failure.
+    /// The reader of the output has read enough, which is no failure.
     ReaderGone = 0,
     /// The input, or what was asked for, does not fit: a missing column or table, an unreadable time.
     Input = 1,
@@ -87,7 +87,7 @@ impl From<Interruption> for Failure {
     }
 }
 
-/// What `--help` says about exit codes.
+/// The exit codes, as `--help` lists them.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done

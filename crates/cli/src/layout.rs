@@ -35,7 +35,7 @@ pub(crate) fn asked(args: &LayoutArgs, unit: TimeUnit) -> Result<Option<Layout>>
     }
 }
 
-/// What is to become of rows that are not on the grid.
+/// Returns the treatment of rows that are not on the grid.
 pub(crate) fn snap(args: &LayoutArgs) -> Snap {
     match args.snap {
         None | Some(SnapKind::Refuse) => Snap::Refuse,

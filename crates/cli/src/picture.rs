@@ -59,7 +59,7 @@ impl Format {
     }
 }
 
-/// What a picture shows.
+/// The contents of a picture.
 pub(crate) struct Picture {
     title: String,
     subtitle: String,

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field};
 use bedload::TableSchema;
 use bedload_times::{Zone, parse_unit, unit_name};
 
-/// What `--schema` accepts, for messages.
+/// The types that `--schema` accepts, for messages.
 const TYPES: &str = "bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, \
                      decimal(digits, scale), utf8, binary, date32, timestamp(s|ms|us|ns[, zone])";
 

@@ -8,7 +8,7 @@ use crate::exit::{Failure, Result, Status};
 use crate::figures::grouped;
 use crate::output::stdout::Stdout;
 
-/// What was found.
+/// The result of a check.
 struct Findings {
     /// Pages and records of the log that were checked; none if the store cannot even be opened.
     checked: Option<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! What can go wrong in a store, separated by what the caller can do about it.
+//! Errors of a store, separated by what the caller can do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried: an infinitive such as "read".
+        /// The action that failed: an infinitive such as "read".
         action: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The disk, or the quota on it, is full. What was committed is safe; free some space and go on.
@@ -28,7 +28,7 @@ pub enum Error {
     NoSpace {
         /// The file that could not grow.
         path: PathBuf,
-        /// What was tried: an infinitive such as "extend".
+        /// The action that failed: an infinitive such as "extend".
         action: &'static str,
     },
     /// Bytes on disk are not what a store wrote there. `bedload verify` lists all such places.
@@ -46,7 +46,7 @@ pub enum Error {
     NotAStore {
         /// The directory that was to be opened.
         path: PathBuf,
-        /// What is missing or wrong.
+        /// The reason: what is missing or wrong.
         reason: String,
     },
     /// A store was to be created where something stands already.
@@ -84,7 +84,7 @@ pub enum Error {
     Locked {
         /// The store's directory.
         path: PathBuf,
-        /// Who holds it, as the lock file says.
+        /// The holder, as the lock file names it.
         holder: String,
     },
     /// The store was opened by another process, from which this one inherited it through `fork`. Both would write to the
@@ -109,7 +109,7 @@ pub enum Error {
     Irregular {
         /// The file or directory.
         path: PathBuf,
-        /// What it is: a noun with its article.
+        /// The kind of file: a noun with its article.
         found: &'static str,
     },
     /// No table has this name.
@@ -135,7 +135,7 @@ pub enum Error {
     /// A schema cannot be stored, or rows do not have the schema of their table.
     #[error("{reason}")]
     Schema {
-        /// What does not fit, and where.
+        /// The reason: what does not fit, and where.
         reason: String,
     },
     /// A row has no time.
@@ -171,13 +171,13 @@ pub enum Error {
         option: &'static str,
         /// Its value.
         value: usize,
-        /// What is required of it.
+        /// The requirement that the value does not meet.
         requirement: &'static str,
     },
     /// A row, or a batch, is larger than the store's format admits.
     #[error("{what} needs {len_bytes} bytes; the limit is {limit_bytes}")]
     TooLarge {
-        /// What is too large: a row (with its position) or a batch.
+        /// The thing that is too large: a row (with its position) or a batch.
         what: String,
         /// Bytes needed.
         len_bytes: usize,
@@ -263,7 +263,7 @@ impl Error {
     }
 }
 
-/// What the system said, without the number that it has for it.
+/// Returns the message of the operating system without its error number.
 pub(crate) fn in_words(error: &io::Error) -> String {
     let text = error.to_string();
     match error

@@ -42,7 +42,7 @@ pub struct TableInfo {
     pub schema: TableSchema,
     /// How its rows are kept.
     pub layout: Layout,
-    /// Of a sparse table, how densely it is filled.
+    /// How densely a sparse table is filled; `None` for other layouts.
     pub density: Option<Density>,
     /// How far from sorted its rows arrived; not known of a sparse table, to which order does not matter.
     pub order: Option<ArrivalOrder>,

@@ -110,7 +110,7 @@ pub trait EntrySource {
     ///
     /// # Errors
     ///
-    /// Whatever the source reads from failed.
+    /// The store that the source reads from failed.
     fn next_entry(&mut self) -> Result<Option<Entry<'_>>>;
 }
 

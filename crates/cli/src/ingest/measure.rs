@@ -22,7 +22,7 @@ use crate::store::time_name;
 /// for nothing.
 const GAP_INTERVALS: i64 = 8192;
 
-/// What is known of a run's order while it goes on.
+/// The order of a run's rows, measured while it goes on.
 #[derive(Default)]
 pub(super) struct Measure {
     rows: u64,
@@ -36,7 +36,7 @@ pub(super) struct Measure {
     replaced: u64,
 }
 
-/// What became of rows that a sparse table has no place of their own for.
+/// Counts of rows for which a sparse table has no place of their own.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct OnGrid {
     /// Rows that were moved to a time of the grid.
@@ -66,7 +66,7 @@ impl Measure {
         self.rows
     }
 
-    /// What became of rows that were moved to the grid of a sparse table.
+    /// Returns the counts of rows that did not fit the grid of a sparse table.
     pub(super) fn on_grid(&self) -> OnGrid {
         self.on_grid
     }

@@ -1,4 +1,4 @@
-//! What a run has done.
+//! The report of a run.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::input::Rejects;
 use crate::output::stdout::Stdout;
 use crate::printable::printable;
 
-/// What a run has done.
+/// The report of a run.
 pub(crate) struct Report {
     /// Rows appended.
     pub(crate) rows: u64,
@@ -23,9 +23,9 @@ pub(crate) struct Report {
     pub(crate) order: Option<Sortedness>,
     /// Rows that earlier runs had taken of the source, if it has an id.
     pub(crate) taken_before: Option<u64>,
-    /// Of a sparse table.
+    /// Counts of rows that did not fit the grid; `None` unless the table is sparse.
     pub(crate) on_grid: Option<OnGrid>,
-    /// Of a table with a key: rows whose place others took.
+    /// Rows whose place others took; `None` unless the table has a key.
     pub(crate) replaced: Option<u64>,
     /// Rows left out, by reason.
     pub(crate) skipped: Vec<(String, u64)>,

@@ -17,7 +17,7 @@ use crate::layout;
 use crate::schema::{same_type, type_name};
 use crate::store::{self, time_name, time_type};
 
-/// What is there before the run.
+/// The store and the table as they are before the run.
 pub(super) struct Found {
     path: PathBuf,
     /// The store, unless there is none yet.
@@ -34,7 +34,7 @@ pub(super) struct Target {
     before: Before,
 }
 
-/// What there was before the run, for [`Target::undo`].
+/// The state before the run, for [`Target::undo`].
 enum Before {
     /// Nothing, or a directory with nothing in it that counts.
     Nothing { directory: bool },

@@ -28,7 +28,7 @@ const ARROW_MAGIC: [u8; 6] = *b"ARROW1";
 /// A stream begins with a message, and each message since version 0.15 of Arrow with this.
 const ARROW_CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// What a file holds.
+/// The contents of a file, by format.
 pub(super) enum Content {
     /// CSV, decompressed if need be.
     Csv(Box<dyn BufRead>),
@@ -98,7 +98,7 @@ fn piped(name: &str, source: impl AsFd + 'static) -> Result<(Content, Progress)>
     Ok((content, progress))
 }
 
-/// What can be read from front to back.
+/// A source that is read from front to back.
 fn sequential(name: &str, reader: impl BufRead + 'static, leading: &Leading) -> Result<Content> {
     match leading {
         #[cfg(not(feature = "formats"))]

@@ -27,7 +27,7 @@ type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 pub(super) struct ColumnarRows {
     name: String,
     batches: Batches,
-    /// What is left of a batch that has more rows than are wanted at once.
+    /// The rest of a batch that has more rows than are wanted at once.
     rest: Option<RecordBatch>,
     batch_rows: usize,
     /// For each column of `schema`, its place in the batches read.

@@ -31,7 +31,7 @@ const COLUMNS_MAX: usize = 4096;
 /// The name that stands for standard input.
 pub(crate) const STDIN: &str = "-";
 
-/// What is to be read from a file, and how.
+/// The columns to read from a file, and how to read them.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     /// The column that must hold a time in every row.
@@ -42,11 +42,11 @@ pub(crate) struct Wanted {
     pub(crate) given: Vec<Field>,
     /// The columns of the table that the rows go to, if it exists: its types are not to be inferred either.
     pub(crate) table: Option<SchemaRef>,
-    /// What one unit of an integer in the time column is.
+    /// The unit of integers in the time column.
     pub(crate) time_unit: Option<TimeUnit>,
     /// Texts that stand for no value in CSV.
     pub(crate) nulls: Vec<String>,
-    /// What separates the fields of CSV.
+    /// The separator of the fields of CSV.
     pub(crate) delimiter: u8,
     /// Rows in a batch, at most.
     pub(crate) batch_rows: usize,

@@ -10,7 +10,7 @@ use crate::exit::{Failure, Result};
 /// Rejected rows that are listed one by one; the rest is only counted.
 const LISTED: usize = 10;
 
-/// What to do about a row that cannot be taken.
+/// The treatment of a row that cannot be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
     /// End with an error and leave the store as it was
@@ -85,7 +85,7 @@ pub(crate) struct Reject {
     pub(crate) reason: Reason,
     /// The reason in full: the value, the column, what was expected.
     pub(crate) detail: String,
-    /// What can be done about it, if that is worth saying when the run ends here.
+    /// The remedy, if it is worth naming when the run ends here.
     pub(crate) remedy: Option<String>,
 }
 

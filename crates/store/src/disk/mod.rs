@@ -34,7 +34,7 @@ pub(crate) struct FileId {
 /// [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Irregular {
-    /// What it is: a noun with its article.
+    /// The kind of file: a noun with its article.
     pub(crate) found: &'static str,
 }
 
@@ -93,7 +93,7 @@ pub(crate) trait Disk: Debug + Send + Sync {
     /// Whether a file that [`create_locked`](Self::create_locked) made is still locked. One that is not is removed, as
     /// far as the directory lets it.
     fn is_locked(&self, path: &Path) -> io::Result<bool>;
-    /// What the present holder of a lock wrote into it.
+    /// Returns what the present holder of a lock wrote into it.
     fn lock_holder(&self, path: &Path) -> String;
 }
 

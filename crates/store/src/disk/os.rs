@@ -531,7 +531,7 @@ impl Drop for OsNamedLock {
     fn drop(&mut self) {
         let is_there = matches!(OsDisk.identity(&self.path), Ok(Some(id)) if id == self.id);
         if is_there && self.process == std::process::id() {
-            // What stays is removed by the next process that finds it without a lock.
+            // A file that stays is removed by the next process that finds it without a lock.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! What records of the log add to a generation: in recovery, and where a store is open for reading.
+//! Applies records of the log to a generation, in recovery and in a store that is open for reading.
 
 use std::path::Path;
 
@@ -97,7 +97,7 @@ impl Applying<'_> {
             return Ok(());
         };
         let greatest = sequences.iter().copied().max().unwrap_or(0);
-        // Whoever began to read before has the rows already (`hold.rs`, rule 2).
+        // A reader that began before has the rows already (`hold.rs`, rule 2).
         if segment != self.log_start {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use crate::rows::{
 use crate::table::{Placed, Snap, StoredTable};
 use crate::wal::{BODY_BYTES_MAX, Pending, Record};
 
-/// What [`Table::append`](crate::Table::append) committed.
+/// The result of [`Table::append`](crate::Table::append).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {

@@ -66,7 +66,7 @@ impl Engine {
             self.sync()
         };
         if let Err(error) = done {
-            // Whoever next finds the memory for rows full tries again and gets the error.
+            // The next writer that finds the memory for rows full tries again and gets the error.
             tracing::warn!(%error, "a flush in the background failed");
         }
         true

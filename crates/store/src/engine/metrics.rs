@@ -1,4 +1,4 @@
-//! What a store counts while it is open.
+//! Counters of an open store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct Metrics {
 }
 
 impl Engine {
-    /// What was counted since the store was opened.
+    /// Counters since the store was opened.
     pub(crate) fn metrics(&self) -> Metrics {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let time = |counter: &AtomicU64| Duration::from_nanos(count(counter));

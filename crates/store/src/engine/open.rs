@@ -180,11 +180,11 @@ impl Drop for Engine {
     /// later, it is not taken for one that was being written. Space that was claimed ahead for blocks and for the log is
     /// given back.
     fn drop(&mut self) {
-        // What stands in another store's place, or is another process's, is left alone.
+        // Files of another store, or of another process, are left alone.
         if self.check_writable().is_err() || self.check_place().is_err() {
             return;
         }
-        // Of blocks that were held by snapshots as well.
+        // Blocks that snapshots held are released as well.
         self.release_blocks();
         self.blocks.give_back();
         if let Err(error) = self.log.give_back() {

@@ -38,7 +38,7 @@ use crate::wal::{Record, replay};
 /// A quarter of the page memory holds changed pages, the rest pages that were read.
 const DIRTY_SHARE: usize = 4;
 
-/// What recovery finds.
+/// The state that recovery finds.
 pub(super) struct Recovered {
     pub(super) store_id: [u8; 16],
     pub(super) pages: WorkingPages,
@@ -178,7 +178,7 @@ pub(super) struct Recovery<'p> {
     pub(super) position: u64,
     /// Bytes of memory that rows may take before they go to pages.
     pub(super) head_bytes: usize,
-    /// What is given back if the disk is full; none where a full disk is an error, and not to be opened for reading.
+    /// The reserve, given back if the disk is full; `None` where a full disk is an error.
     pub(super) reserve: Option<&'p Reserve>,
     /// Whether the disk is full, and rows stay in memory.
     pub(super) is_full: bool,

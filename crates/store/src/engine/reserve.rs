@@ -58,7 +58,7 @@ impl Reserve {
             Err(error @ Error::Irregular { .. }) => return Err(error),
             Err(error) => {
                 tracing::debug!(%error, "there is no reserve for a full disk");
-                // What there is of it is of no use.
+                // An incomplete reserve is of no use.
                 if let Err(error) = self.remove() {
                     tracing::debug!(%error, "a part of the reserve stays");
                 }

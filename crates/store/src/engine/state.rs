@@ -53,7 +53,7 @@ pub(crate) struct Engine {
     pub(super) reading: Option<Reading>,
 }
 
-/// What the commit lock guards.
+/// The state that the commit lock guards.
 #[derive(Debug)]
 pub(super) struct CommitState {
     pub(super) next_sequence: u64,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::state::Engine;
 use crate::error::{Error, Result, in_words};
 
-/// What [`Store::verify`](crate::Store::verify) found.
+/// The report of [`Store::verify`](crate::Store::verify).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {

@@ -1,4 +1,4 @@
-//! What the background thread waits for.
+//! Wakes the background thread.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use parking_lot::{Condvar, Mutex};
 /// Under [`Durability::Relaxed`], how long the log may wait for a sync.
 const RELAXED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What wakes the thread, and when the log was last synced for good.
+/// Wakes the thread, and remembers when the log was last synced.
 #[derive(Debug)]
 pub(super) struct Wake {
     state: Mutex<WakeState>,
     changed: Condvar,
 }
 
-/// What the thread is to do.
+/// A task of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
     Flush,

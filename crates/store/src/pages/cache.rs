@@ -61,7 +61,7 @@ struct Shard {
     misses: u64,
     /// The pages stand in the table itself: who finds one has waited for memory once.
     table: HashMap<GroupKey, Group, BuildHasherDefault<GroupHasher>>,
-    /// What the hand passes over.
+    /// The slots over which the hand goes, each with its group.
     slots: Vec<(GroupKey, usize)>,
     hand: usize,
 }
@@ -84,7 +84,7 @@ struct GroupKey {
     group: u64,
 }
 
-/// What there is at neighbouring places.
+/// The frames at neighbouring places.
 #[derive(Debug, Default)]
 struct Group {
     pages: [Option<Arc<Page>>; NEIGHBOURS],
@@ -182,7 +182,7 @@ impl Cache {
         self.shard(group).lock().get(group, number)
     }
 
-    /// What was looked up and found, looked up and not found, and the bytes that are kept.
+    /// Returns hits, misses, and the bytes that are kept.
     pub(crate) fn counts(&self) -> CacheCounts {
         let shards = self.shards.iter().map(|shard| shard.lock());
         shards.fold(CacheCounts::default(), |all, shard| CacheCounts {
@@ -224,7 +224,7 @@ impl Cache {
             shard.hits += hits;
             shard.misses += len as u64 - hits;
             drop(shard);
-            // Whoever gets them may need locks of its own: this one is given up before.
+            // The receiver may take locks of its own: this one is released first.
             pages.into_iter().take(len).for_each(&mut give);
         }
     }

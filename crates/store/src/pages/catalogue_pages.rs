@@ -11,7 +11,7 @@ use super::superblock::Superblock;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
 
-/// What a directory begins with.
+/// The magic bytes of a directory.
 pub(super) const DIRECTORY_MAGIC: [u8; 8] = *b"bedparts";
 
 /// Bytes of a directory before its entries, and of each of these.
@@ -189,7 +189,7 @@ impl DirectoryText {
 pub(super) struct ReadCatalogue {
     pub(super) text: CatalogueText,
     pub(super) written: WrittenParts,
-    /// What is wrong with one of two copies, if anything is.
+    /// Returns the damage of one of two copies, if any.
     pub(super) damage: Option<Error>,
 }
 

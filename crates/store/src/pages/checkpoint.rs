@@ -37,7 +37,7 @@ use super::working::WorkingPages;
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
 
-/// What a checkpoint records besides pages.
+/// The parts of a checkpoint besides pages.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckpointMeta {
     /// Log records before this position are contained in the checkpoint.
@@ -143,7 +143,7 @@ impl WorkingPages {
         Ok((version, read.catalogue.text))
     }
 
-    /// What is wrong with the page map and the catalogue of a checkpoint that is held.
+    /// Returns the damage of the page map and the catalogue of a checkpoint that is held.
     pub(crate) fn check_fixtures_of(&self, superblock: &Superblock) -> Vec<Error> {
         let map = read_map(&self.file, superblock, &mut Vec::new()).err();
         let catalogue = check_catalogue(&self.file, superblock);
@@ -254,7 +254,7 @@ struct ReadCheckpoint {
     map: PageMap,
     /// Every place that it names, ascending.
     used: Vec<Extent>,
-    /// Of these, the catalogue's directory and the upper levels of the map.
+    /// Those of them that have the catalogue's directory and the upper levels of the map.
     fixtures: Vec<u32>,
     catalogue: ReadCatalogue,
 }

@@ -84,7 +84,7 @@ impl Extents {
 }
 
 impl Extent {
-    /// What is left of it without the places of another: before it, and after it.
+    /// Returns what remains without the places of another extent: before it, and after it.
     fn without(self, other: Self) -> impl Iterator<Item = Self> {
         let of = |first: u32, end: u32| {
             (first < end).then(|| Self {

@@ -15,7 +15,7 @@ use super::working::{Maintenance, WorkingBatch, WorkingGuard, WorkingPages, Work
 use crate::disk::{Disk, DiskFile, FileId, OsDisk};
 use crate::error::{Error, Result};
 
-/// Of the cache, a quarter is for pages that were changed, as in a [`Store`](crate::Store).
+/// A quarter of the cache is for changed pages, as in a [`Store`](crate::Store).
 const DIRTY_SHARE: usize = 4;
 
 /// How pages are kept in a file.
@@ -175,7 +175,7 @@ impl FilePages {
         }
     }
 
-    /// What went between memory and the file so far.
+    /// Returns the transfers between memory and the file so far.
     #[must_use]
     pub fn counts(&self) -> PageCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);

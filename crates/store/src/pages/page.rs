@@ -23,7 +23,7 @@ pub(crate) enum PageKind {
     Run = 4,
 }
 
-/// What the header of a page says.
+/// The header of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) crc: u32,
@@ -127,7 +127,7 @@ impl Page {
         crc
     }
 
-    /// What a page says of itself, if it is whole.
+    /// Returns the header of a page, if the page is intact.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         Self::stamp_of(&self.0).filter(|stamp| crc32c::crc32c(&self.0[4..]) == stamp.crc)
     }
@@ -169,7 +169,7 @@ impl Page {
             ));
         }
         let found = u32::from_le_bytes([self.0[8], self.0[9], self.0[10], self.0[11]]);
-        // Whoever reads a tree need not know which of its pages belong to runs.
+        // Readers of a tree need not know which of its pages belong to runs.
         let is_run = kind == PageKind::Tree && self.is_of_kind(PageKind::Run);
         if !(self.is_of_kind(kind) || is_run) || found != logical {
             return Err(format!("it says it is page {found} of kind {}", self.0[4]));

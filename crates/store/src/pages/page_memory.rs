@@ -26,7 +26,7 @@ const SLAB_BYTES: usize = 2 << 20;
 /// Pieces of a slab, at least: of longer ones too much would be left over.
 const PIECES_MIN: usize = 16;
 
-/// What pages are made of. Clones are the same.
+/// The memory of pages. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PageMemory(Arc<Mutex<HashMap<usize, Class>>>);
 

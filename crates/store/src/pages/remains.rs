@@ -1,4 +1,4 @@
-//! What of a data file can still be read when parts of it are damaged.
+//! Reads the intact parts of a damaged data file.
 //!
 //! The page map says which page stands where. Where a part of the map is lost, or what stands at a page's place is
 //! not that page, the file is searched: each page says in its own header what it is and for which checkpoint it was
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 /// Pages read in one call to the disk.
 const READ_PAGES: u32 = 64;
 
-/// What is looked for in a text that may be a part of a catalogue.
+/// The beginning of a text that may be a part of a catalogue.
 #[derive(serde::Deserialize)]
 struct Numbered {
     part: u32,
@@ -45,7 +45,7 @@ struct PageCopy {
     slot: Slot,
 }
 
-/// What is known of a page that was found.
+/// A page that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It is the page as the last checkpoint has it.

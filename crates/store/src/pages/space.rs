@@ -103,7 +103,7 @@ impl Space {
         let kept = few.max(used / 16);
         let mut taken = Vec::new();
         for gap in self.free.iter().rev() {
-            // What is between the holes of a gap, the last one first.
+            // The stretches between the holes of a gap, the last one first.
             let mut end = gap.end();
             let holes: Vec<Extent> = self.holes.meeting(gap).collect();
             let ends = holes.iter().rev().map(|hole| (hole.end(), hole.first));

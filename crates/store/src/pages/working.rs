@@ -352,7 +352,7 @@ impl PageStore for WorkingPages {
         let retired = std::mem::take(&mut self.state.lock().retired);
         let (mut count, mut held) = (0, Vec::new());
         for id in retired {
-            // Whoever remembers the page from before may be looking at it still.
+            // Readers that hold the earlier page may still be looking at it.
             match self.latches.try_exclusive(id) {
                 Some(_latch) => {
                     self.state.lock().forget(&self.file, id);

@@ -31,9 +31,9 @@ use super::lateness::Lateness;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArrivalOrder {
-    /// Of all rows that have arrived.
+    /// The estimate over all rows that have arrived.
     pub total: Estimate,
-    /// Of the last window that is complete; before there is one, of all.
+    /// The estimate over the last complete window, or over all rows before there is one.
     pub window: Estimate,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct ArrivalMeasure {
     lateness: Lateness,
 }
 
-/// What the catalogue keeps of it. Lists that ascend are written as their first number and differences.
+/// The record in the catalogue. Ascending lists are written as their first number and differences.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OrderRecord {
     total: EstimateRecord,
@@ -125,7 +125,7 @@ impl ArrivalMeasure {
         }
     }
 
-    /// What was recorded; nothing if that cannot be.
+    /// Returns the measure that was recorded; `None` if the record is impossible.
     pub(crate) fn of_record(record: &OrderRecord) -> Option<Self> {
         let estimator = Estimator::restore(&SavedOrder {
             total: record.total.into(),

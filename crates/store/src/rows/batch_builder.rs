@@ -341,7 +341,7 @@ impl<'s> BatchBuilder<'s> {
                 arrays.push(array(layout, field.data_type(), rows, bytes, Vec::new(), bits)?);
             }
         } else {
-            // What is much longer than its rows is not worth keeping for them, nor is what was not known to become long.
+            // A buffer much longer than its rows is not worth keeping, nor one of unknown length.
             let is_lent = 2 * rows >= self.expected && self.expected > 0;
             for (column, field) in std::mem::take(&mut self.columns).into_iter().zip(arrow.fields()) {
                 let bytes = match column.layout.width() {

@@ -17,7 +17,7 @@ const SKEW_BYTES: usize = 4096 + 64;
 /// Bytes that are kept: of several batches, as the last one may be held while the next is made.
 const KEPT_BYTES: usize = (8 << 20) + 8 * SKEW_BYTES;
 
-/// What is kept for the batches of a store. Clones are the same.
+/// Memory kept for the batches of a store. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BatchMemory(Arc<Mutex<Kept>>);
 

@@ -60,7 +60,7 @@ impl Deletions {
         others: Vec::new(),
     };
 
-    /// Of several sets, each of which is later than the one before.
+    /// Combines sets, each later than the one before.
     pub(crate) fn merge<'d>(sets: impl Iterator<Item = &'d Self>) -> Self {
         let mut merged = Self::default();
         for set in sets {
@@ -103,7 +103,7 @@ impl Deletions {
     }
 
     fn put_times(&mut self, first: i64, last: i64, before: u64) {
-        // What began earlier, or ends later, is cut off.
+        // Deletions that reach over the ends are cut off.
         if let Some((&start, &(end, older))) = self.times.range(..first).next_back()
             && end >= first
         {

@@ -114,7 +114,7 @@ impl EncodedRows {
         self.rows
     }
 
-    /// What the log is to have.
+    /// Returns the bytes for the log.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -25,7 +25,7 @@ pub(crate) struct Generation {
     /// Where the records end in the log that have rows which were held back from the generation before.
     held_until: AtomicU64,
     bytes: AtomicUsize,
-    /// Of these, the bytes of blocks of sparse tables that wait to be written.
+    /// The part of these bytes that are blocks of sparse tables waiting to be written.
     block_bytes: AtomicUsize,
     deletions: AtomicUsize,
 }

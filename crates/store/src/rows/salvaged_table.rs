@@ -1,4 +1,4 @@
-//! What a salvage saved of one table, and where rows are missing.
+//! The rows that a salvage saved of one table, and where rows are missing.
 
 use super::TableSchema;
 

@@ -1,4 +1,4 @@
-//! What the check of one table found.
+//! The result of checking one table.
 
 use bedload_pages::PageId;
 

@@ -92,7 +92,7 @@ fn a_batch_of_which_one_file_lost_its_part_was_never_committed() {
         let part = all.copy();
         put_back(&part, file);
         assert_eq!(rows_on(&part), OLD.unsigned_abs(), "the {lost} are lost");
-        // What is written next takes the places of what is lost.
+        // The next writes take the places of what is lost.
         let store = open(&part, options()).expect("opens");
         table(&store)
             .and_then(|table| table.append(&batch(NEW.start + 1..NEW.end)))

@@ -152,7 +152,7 @@ fn what_power_loss_leaves_of_a_checkpoint_is_no_damage() {
         }
     };
     steps();
-    // What this flush leaves of the log is written over by the next.
+    // The log that this flush leaves is written over by the next.
     let begun = disk.record();
     store.flush().expect("a sound disk");
     steps();
@@ -274,7 +274,7 @@ fn drop_damaged(disk: &SimDisk, writers: &[Writer], place: &str) -> [usize; 2] {
             continue;
         }
         let table = store.table(&name).expect("known");
-        // What cannot be merged with damage does not matter any more.
+        // A flush that damage prevents is of no interest here.
         let _ = table.delete_range(..);
         store
             .drop_table(&name)

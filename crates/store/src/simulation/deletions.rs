@@ -66,7 +66,7 @@ fn rows_are_compared_with_stretches_and_not_with_deletions() {
                 "{searches} for {ROWS} rows and {stretches} stretches"
             );
         }
-        // Of a state that has none of them they are not asked.
+        // A state without deletions is not asked for them.
         searches::take();
         store.flush().expect("a sound disk");
         let searches = searches::take();

@@ -11,7 +11,7 @@ use crate::store::Store;
 
 const OPERATIONS: usize = 30;
 
-/// What became of a run.
+/// The outcome of a run.
 struct Run {
     writers: Vec<Writer>,
     /// Operations of each writer that were acknowledged.
@@ -42,7 +42,7 @@ fn run(disk: &SimDisk, seed: u64) -> Result<Run, Error> {
         }
         match run.writers[number].step(&run.store) {
             Ok(()) => run.acknowledged[number] += 1,
-            // What comes after an operation that failed is not what its model says.
+            // The model does not cover operations after one that failed.
             Err(error) => {
                 run.errors.push(error);
                 return Ok(run);

@@ -48,7 +48,7 @@ fn lose_superblock(disk: &SimDisk) -> Option<()> {
     (superblock.checkpoint > 1 && damage.is_none()).then(|| disk.change(&data, at + 20, 0x10))
 }
 
-/// What each table holds, as the number of operations that lead to it.
+/// Returns the number of operations that lead to the contents of each table.
 fn operations_in(store: Result<Store>, writers: &[Writer]) -> Result<Vec<Vec<usize>>> {
     let store = store?;
     writers

@@ -1,4 +1,4 @@
-//! What writers do, and what their tables hold after each operation.
+//! The operations of writers, and the contents of their tables after each.
 //!
 //! Each writer has a table of its own and does one operation after another, so its table must hold what its model
 //! says after some operation: none acknowledged may be missing, none not yet begun may be there.

@@ -179,7 +179,7 @@ impl Catalogue {
             .parts
             .values_mut()
             .filter(|part| part.tables.iter().any(|table| table.has_files()));
-        // What is written of a table does not say which files it has.
+        // The record of a table does not name its files.
         for table in parts.flat_map(|part| &mut Arc::make_mut(part).tables) {
             if table.has_files() {
                 Arc::make_mut(table).load_files(pages, file)?;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::pages::{FoundPage, Remains, WorkingPages};
 use crate::rows::{ArrivalMeasure, BlockRef, SalvagedTable, SortedBatch, SortedRows, TableEntry};
 
-/// What is left of a table.
+/// The remains of a table.
 pub(crate) enum TableRemains {
     Leaves(Box<(LeafRemains, Box<ArrivalMeasure>)>),
     Blocks(Box<BlockRemains>),

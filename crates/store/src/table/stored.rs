@@ -139,7 +139,7 @@ impl StoredTable {
     ///
     /// # Errors
     ///
-    /// What makes them no rows of this table.
+    /// The reason why they are no rows of this table.
     pub(crate) fn rows_of(&self, rows: &EncodedRows, first: u64) -> Result<SortedRows, &'static str> {
         let schema = &self.entry.schema;
         let sorted = SortedBatch::new(schema, rows.decode(schema)?).map_err(|_| "its text is too long")?;
@@ -156,7 +156,7 @@ impl StoredTable {
     ///
     /// # Errors
     ///
-    /// What makes them no rows of this table.
+    /// The reason why they are no rows of this table.
     pub(crate) fn held_rows(
         &self,
         rows: &EncodedRows,
@@ -174,7 +174,7 @@ impl StoredTable {
     ///
     /// # Errors
     ///
-    /// What is wrong with them.
+    /// The reason why the table cannot have them.
     pub(crate) fn check_blocks(&self, blocks: &[(i64, BlockRef)]) -> Result<(), &'static str> {
         match &self.body {
             Body::Indexed { .. } => Err("it names blocks of a table that has none"),
@@ -242,7 +242,7 @@ impl StoredTable {
     pub(super) fn has_file(&self, file: i64) -> bool {
         match &self.body {
             Body::Indexed { .. } => false,
-            // Of a damaged table nothing is given up.
+            // No space of a damaged table is given back.
             Body::Sparse(sparse) => sparse.files().map_or(true, |files| files.contains_key(&file)),
         }
     }

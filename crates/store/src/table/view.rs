@@ -1,4 +1,4 @@
-//! What a reader sees: the pages of a checkpoint, and the generations of rows that are newer.
+//! A view of a reader: the pages of a checkpoint, and the newer generations of rows.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl View {
         Some(Arc::new(Deletions::merge(all.iter().map(|set| &**set))))
     }
 
-    /// What a sparse table is read from.
+    /// Returns the sources of a sparse table's rows.
     pub(super) fn sparse(&self, table: TableId) -> SparseView {
         SparseView {
             pages: self.pages.clone(),

@@ -178,7 +178,7 @@ mod tests {
             assert_eq!(follower.read(|_, _| Ok(true)).expect("sound"), 25);
             assert_eq!(follower.position(), log.end());
         }
-        // What it had open is written over: its next record is elsewhere, and that is told.
+        // Its open segment is written over: the next record is elsewhere, and reading fails.
         let end = log.rotate().expect("a sound disk");
         append(&log, 9);
         log.remove_before(end).expect("a sound disk");

@@ -50,7 +50,7 @@ const SPARE_BYTES_MAX: u64 = 32 * CLAIM_BYTES;
 /// The longest record for which that pays.
 const ZEROED_RECORD_BYTES: u64 = ZERO_BYTES / 8;
 
-/// What a record names, on its way to the disk.
+/// A write that a record names and that is on its way to the disk.
 pub(crate) trait Pending: std::fmt::Debug + Send + Sync {
     /// Returns once it is durable. Asked once, after the record itself is synced.
     fn wait(&self) -> Result<()>;
@@ -76,7 +76,7 @@ struct State {
     buffer_at: u64,
     /// An empty buffer to go on with.
     idle: Buffer,
-    /// What records name that are not synced.
+    /// Writes that records name and that are not synced.
     pending: Vec<Arc<dyn Pending>>,
     end: u64,
     written: u64,
@@ -590,7 +590,7 @@ impl State {
             segment.file.prepare(from, len).map_err(failed)?;
             self.extent.written = to;
         }
-        // What is not filled with zeros is the leader's to write (rule 2).
+        // Bytes that are not filled with zeros are written by the leader (rule 2).
         self.extent.written = self.extent.written.max(needed);
         Ok(())
     }
@@ -696,7 +696,7 @@ mod tests {
         );
         let found = replay(&disk, dir, [7; 16], second, |_, _, _| Ok(true)).expect("it is whole");
         assert_eq!((found.records, found.position), (100, log.end()));
-        // What an earlier process left is not used.
+        // Spares of an earlier process are not used.
         log.remove_before(second).expect("a sound disk");
         let end = log.end();
         drop(log);

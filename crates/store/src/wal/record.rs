@@ -12,7 +12,7 @@ pub(super) const FRAME_BYTES: usize = 24;
 /// The longest body a record may have.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 
-/// What was committed.
+/// A commit.
 #[derive(Debug)]
 pub(crate) enum Record {
     /// Rows of one batch.

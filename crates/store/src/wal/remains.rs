@@ -95,7 +95,7 @@ impl<'d> LogRemains<'d> {
                     continue;
                 }
             };
-            // What stands behind the beginning of the next segment was given up when that was begun.
+            // Records after the beginning of the next segment were given up when that was begun.
             let limit = self.segments.get(index + 1).map_or(u64::MAX, |(start, _)| *start);
             let next_segment = self.segments.get(index + 1).map_or(0, |(start, _)| *start);
             let mut durable = next_segment;
@@ -146,7 +146,7 @@ impl<'d> LogRemains<'d> {
     }
 }
 
-/// What was read, or none if that failed, which is told once.
+/// Returns what was read, or `None` if reading failed, which is reported once.
 fn keep<T>(outcome: &mut Result<()>, read: Result<Option<T>>) -> Option<T> {
     match read {
         Ok(read) => read,
@@ -157,7 +157,7 @@ fn keep<T>(outcome: &mut Result<()>, read: Result<Option<T>>) -> Option<T> {
     }
 }
 
-/// What there is of the header of a segment.
+/// The state of a segment's header.
 enum Found {
     /// Neither a header nor records: the segment was being created.
     Nothing,

@@ -12,7 +12,7 @@ use crate::pages::FORMAT_VERSION;
 pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"bedlog\n\0";
 const EXTENSION: &str = "log";
-/// Of segments that are no longer needed, and kept to be written over.
+/// Extension of segments that are no longer needed and are kept to be written over.
 const SPARE_EXTENSION: &str = "spare";
 
 /// One file of the log, open.
@@ -32,7 +32,7 @@ pub(super) struct Spare {
     pub(super) id: FileId,
 }
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) store_id: [u8; 16],
@@ -157,7 +157,7 @@ impl Segment {
             opened => opened.map_err(io("open"))?,
         };
         file.truncate(0).map_err(io("truncate"))?;
-        // What a failure here leaves behind has no record and is begun again, or skipped by recovery.
+        // A segment that a failure here leaves has no record: it is begun again, or skipped by recovery.
         file.write_at(0, &header(store_id, start)).map_err(io("write"))?;
         file.sync().map_err(io("sync"))?;
         disk.sync_dir(dir).map_err(io("sync the directory of"))?;

@@ -21,7 +21,7 @@ pub(super) enum IntervalTarget<'k> {
     Before(Point<'k>),
 }
 
-/// What the nodes on the way to a leaf say, together, of the leaf's interval.
+/// The interval of a leaf, as the nodes on the path to it bound it.
 #[derive(Debug)]
 pub(super) struct Interval {
     /// The first point of the interval; none in the leftmost leaf.

@@ -1,4 +1,4 @@
-//! What maintenance a node needs.
+//! Decides which maintenance a node needs.
 
 use std::ops::Range;
 
@@ -112,7 +112,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             return Ok(None);
         };
         let child = trimmed.children[slot].page;
-        // What the child needs comes first, so that it has room.
+        // The child's maintenance comes first, so that it has room.
         if node.level > 1
             && let Some(step) = self.step(child, Some(id), false)?
         {

@@ -41,7 +41,7 @@ pub struct SortedBatch<'t, O: KeyOrder, L: RowLayout, S: PageStore + 't> {
     runs: VecDeque<Fresh>,
 }
 
-/// What came of an attempt to append.
+/// The outcome of an attempt to append.
 enum Appended {
     Done(Pressure),
     /// There are greater entries, or no room for another leaf: the run belongs to the root.

@@ -48,7 +48,7 @@ enum Aim {
     },
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Published {
     /// Somebody changed what it had read: it was for nothing.

@@ -7,7 +7,7 @@ use super::tree::BeTree;
 use crate::key_order::KeyOrder;
 use bedload_pages::{PageRead, Result};
 
-/// What one level of a [`BeTree`] has.
+/// The size of one level of a [`BeTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Level {
     /// Nodes.

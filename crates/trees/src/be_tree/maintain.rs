@@ -11,7 +11,7 @@ use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
 use bedload_pages::{PageId, PageStore, Result};
 
-/// What came of a piece of maintenance.
+/// The outcome of a step of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -19,11 +19,11 @@ pub enum Progress {
     Idle,
     /// There is more to do.
     Paused,
-    /// What is due somebody else is doing, or has just done.
+    /// Another maintainer is doing the work that is due, or has just done it.
     Busy,
 }
 
-/// What a [`Maintainer`] has done.
+/// Counts of the work of a [`Maintainer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MaintenanceWork {
@@ -79,7 +79,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> BeTree<O, L, S> {
 }
 
 impl<O: KeyOrder, L: Runs<O>, S: PageStore> Maintainer<'_, O, L, S> {
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn done(&self) -> MaintenanceWork {
         self.work
     }

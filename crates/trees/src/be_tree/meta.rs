@@ -22,7 +22,7 @@ const VERSION: u16 = 1;
 const HAS_TIES: u8 = 1;
 const HAS_KEYS: u8 = 2;
 
-/// What the meta page says.
+/// The contents of the meta page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) root: PageId,
@@ -31,7 +31,7 @@ pub(super) struct Meta {
     pub(super) shape: Form,
 }
 
-/// What of a tree's order, layout and settings the pages depend on.
+/// The parts of a tree's order, layout and options on which its pages depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     row: RowForm,

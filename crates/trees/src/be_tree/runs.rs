@@ -66,7 +66,7 @@ pub trait Runs<O: KeyOrder>: Clone {
 pub struct RunProblem {
     /// The page where it is.
     pub page: PageId,
-    /// What is wrong.
+    /// The damage.
     pub what: String,
 }
 

@@ -157,7 +157,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
     }
 
     /// The most bytes a key may have in a tree over pages of `payload_len` bytes: a node must have room for a few pivots.
-    /// What fits in a page of a run may be less.
+    /// A page of a run may take less.
     pub fn key_len_max(payload_len: usize, order: &O, config: &BeTreeOptions) -> usize {
         if order.prefix_is_exact() {
             usize::MAX

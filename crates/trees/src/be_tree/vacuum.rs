@@ -229,7 +229,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
         self.emptied.clear();
         let batch = self.tree.store.batch(&[*id])?;
         let mut node = Node::decode(batch.page(0), *id)?;
-        // Whoever has the right may be reading the run.
+        // The holder of the right to maintain the node may be reading the run.
         let right = self.tree.store.try_maintain(*id);
         let mut gone = None;
         if let Some(at) = node.runs.iter().position(|other| other.run.is(&live.run)) {
@@ -248,7 +248,7 @@ impl<O: KeyOrder, L: RowLayout, S: VacuumStore> BulkDelete<'_, O, L, S> {
     /// Cleans a page of whatever run.
     fn clean_page(&mut self, id: PageId, is_dead: &mut dyn FnMut(u64) -> bool) -> Result<()> {
         let cleaned = self.tree.store.delete_in_run(id, &mut |page| {
-            // What cannot be read as part of a run nobody reads as that.
+            // No reader takes a page for a part of a run that cannot be read as one.
             let deleted = self.delete.in_page(id, page, is_dead).unwrap_or(0);
             Ok(deleted > 0)
         });

@@ -10,7 +10,7 @@ use crate::point::PointBuf;
 use crate::run::Run;
 use bedload_pages::{Error, PageId, PageRead, Result};
 
-/// What [`BeTree::verify`] found.
+/// The report of [`BeTree::verify`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -46,7 +46,7 @@ impl Report {
 pub struct BeTreeProblem {
     /// The page.
     pub page: PageId,
-    /// What is wrong with it.
+    /// The damage.
     pub what: String,
 }
 

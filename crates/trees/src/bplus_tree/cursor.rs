@@ -52,7 +52,7 @@ use bedload_pages::{PageId, PageRead, Result};
 pub struct Cursor<'t, O, L, S> {
     tree: &'t BPlusTree<O, L, S>,
     is_ascending: bool,
-    /// What has not been visited yet lies between these; `None` is unbounded.
+    /// The positions between which nothing has been visited yet; `None` is unbounded.
     from: Option<Cut>,
     to: Option<Cut>,
     is_done: bool,
@@ -104,7 +104,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     }
 }
 
-/// What is fetched ahead, and of which parent of leaves.
+/// The leaves that are fetched ahead, and their parent.
 #[derive(Default)]
 struct Ahead {
     leaves: ReadAhead,

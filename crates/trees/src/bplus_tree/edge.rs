@@ -1,4 +1,4 @@
-//! What a handle remembers of the right edge, so that ascending input needs no descent.
+//! A handle's memory of the right edge, so that ascending input needs no descent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

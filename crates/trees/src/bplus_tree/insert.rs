@@ -52,7 +52,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
     /// Latches the rightmost leaf without a descent, if it is remembered, still is what it was, and covers `point`.
     pub(super) fn latch_edge(&self, point: &Point<'_>) -> Option<Latched<'_, S>> {
         let leaf = self.edge.leaf_for(point.prefix)?;
-        // Whatever is wrong with the page, the descent that follows says so if it still concerns the tree.
+        // The descent that follows reports any damage of the page that still concerns the tree.
         let batch = self.store.batch(&[leaf.page]);
         let latched = batch
             .and_then(|batch| Latched::parse(leaf.page, batch, &self.leaf, 0))

@@ -1,4 +1,4 @@
-//! What goes into a node: entries given by a caller, pivots, and entries staged in order.
+//! Items of a node: entries given by a caller, pivots, and entries staged in order.
 
 use std::ops::Range;
 

@@ -19,7 +19,7 @@ fn idle_entries(level: u8) -> usize {
     usize::from(level > 0)
 }
 
-/// What became of an attempt to merge two children of a branch.
+/// The outcome of an attempt to merge two children of a branch.
 enum Outcome {
     Merged,
     /// There was nothing to do, or no neighbour to do it with. `look_above`: the branch itself is too empty.
@@ -53,7 +53,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageStore> BPlusTree<O, L, S> {
         let mut level = 1;
         while let Ok(Some(outcome)) = self.merge_at(level, point) {
             level = match outcome {
-                // What lies below may have found a neighbour.
+                // The nodes below may have found a neighbour.
                 Outcome::Merged => (level - 1).max(1),
                 Outcome::Settled { look_above: true } => level + 1,
                 Outcome::Settled { look_above: false } => break,

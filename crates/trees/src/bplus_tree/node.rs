@@ -424,7 +424,7 @@ pub(super) fn pack_slot(offset: usize, len: usize) -> [u8; SLOT_LEN] {
     [a, b, c, d]
 }
 
-/// What a header says besides what follows from the entries.
+/// The fields of a header that do not follow from the entries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub(super) level: u8,

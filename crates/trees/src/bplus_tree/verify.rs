@@ -11,7 +11,7 @@ use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
 use bedload_pages::{Error, PageId, PageRead, Result};
 
-/// What [`BPlusTree::verify`] found.
+/// The report of [`BPlusTree::verify`].
 ///
 /// ```
 /// use bedload_trees::bplus_tree::{BPlusTree, BPlusTreeOptions};
@@ -58,7 +58,7 @@ pub struct Report {
 pub struct BPlusTreeProblem {
     /// The page.
     pub page: PageId,
-    /// What is wrong.
+    /// The damage.
     pub reason: String,
 }
 
@@ -91,7 +91,7 @@ struct Expected {
     high: Option<PointBuf>,
 }
 
-/// What a node says of itself.
+/// The header of a node.
 struct Seen {
     right: Option<PageId>,
     high: Option<PointBuf>,
@@ -158,7 +158,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
                             report.problem(expected.id, "its right neighbour is not its parent's next child");
                         }
                     }
-                    // What the parent does not know yet lies between this node and the next that it knows.
+                    // Nodes that the parent does not know yet lie between this one and the next that it knows.
                     (Some(right), Some(high)) => {
                         report.pending_splits += 1;
                         next = Some(Expected {

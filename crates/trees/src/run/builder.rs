@@ -419,7 +419,7 @@ impl RunOptions {
         let mut plan = Plan::new(shape, columns, count);
         if plan.len <= room && count < most && !all {
             let more = count * (room - plan.len) / plan.len;
-            // What does not fill a page by so little is as good as full.
+            // A page that lacks so little is as good as full.
             if more >= count / SLACK {
                 *gather = count + more.max(8);
                 return None;

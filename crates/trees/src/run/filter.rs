@@ -258,7 +258,7 @@ fn levels_above(mut pages: usize, fan_out: usize) -> u8 {
     levels
 }
 
-/// What a page of a filter holds behind its header.
+/// The contents of a filter's page after its header.
 fn content<'p, const LEN: usize>(
     page: &'p [u8],
     id: PageId,

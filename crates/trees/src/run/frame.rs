@@ -101,7 +101,7 @@ impl Line {
         self.slope == 0 && self.fraction == 0
     }
 
-    /// What the line says at a position.
+    /// Returns the value of the line at a position.
     #[inline]
     fn at(&self, index: usize) -> u64 {
         let index = index as u64;
@@ -110,7 +110,7 @@ impl Line {
             .wrapping_add((u64::from(self.fraction) * index) >> 16)
     }
 
-    /// What the line says at each position, from one on.
+    /// Returns the values of the line from a position on.
     fn points(self, first: usize) -> impl Iterator<Item = u64> {
         let (slope, fraction) = (self.slope, u64::from(self.fraction));
         let first = first as u64;

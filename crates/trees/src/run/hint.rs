@@ -13,7 +13,7 @@ use crate::key_order::KeyOrder;
 use crate::point::Point;
 use bedload_pages::{PageId, Result, VacuumStore};
 
-/// Of a node above the leaves: a child, where its positions end, and its slot.
+/// A child of a node above the leaves, the end of its positions, and its slot.
 type Share = (PageId, usize, usize);
 
 impl<O: KeyOrder, L: RowLayout, S: VacuumStore> RunReader<O, L, S> {

@@ -265,7 +265,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
             picked.push(Pick::new(least, heads[least].next));
             heads[least].pass(leaves[least]);
             if order.is_eq() {
-                // What the older run has of the same key and tie is passed over.
+                // The entry of the same key and tie in the older run is passed over.
                 heads[1].pass(leaves[1]);
             }
             if heads.iter().any(|head| head.next == head.end) {
@@ -281,7 +281,7 @@ impl<'s, O: KeyOrder, L: RowLayout, S: PageStore> Merge<'s, O, L, S> {
         while picked.len() < most {
             let least = queue[0];
             picked.push(Pick::new(least, heads[least].next));
-            // What older runs have of the same key and tie is passed over; it comes next in the queue.
+            // Entries of the same key and tie in older runs come next in the queue, and are passed over.
             let equals = queue[1..].iter().take_while(|&&other| {
                 heads[other].prefix == heads[least].prefix
                     && self.compare(leaves, heads, other, least).is_eq()

@@ -157,7 +157,7 @@ fn narrow(value: usize) -> u16 {
     u16::try_from(value).expect("pages are shorter than 64 KiB")
 }
 
-/// What each page of a run says of the run.
+/// The fields about the run in each of its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunName {
     pub(super) first_page: PageId,
@@ -179,7 +179,7 @@ pub(super) struct RunPage<'p, L> {
     deleted_at: usize,
 }
 
-/// What a page of a run says of itself, whichever run that is.
+/// The fields of a page of any run about itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PageHeader {
     pub(super) level: u8,

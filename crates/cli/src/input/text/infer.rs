@@ -7,7 +7,7 @@ use bedload_times::{WrittenTime, unit_for_digits};
 
 use super::json;
 
-/// What all values seen so far could be.
+/// The types that all values seen so far could have.
 struct Candidates {
     values: u64,
     boolean: bool,

@@ -31,7 +31,7 @@ pub(super) const SAMPLE_ROWS: usize = 65_536;
 /// Bytes of rows that are held at once, at most, but for one record.
 const HELD_BYTES: usize = 64 << 20;
 
-/// What can be done about any row that is rejected.
+/// The remedy for any row that is rejected.
 const SKIP: &str = "--on-error skip leaves such rows out";
 
 /// Where records come from.

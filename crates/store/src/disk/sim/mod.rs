@@ -72,7 +72,7 @@ struct State {
     locked_files: BTreeSet<Inode>,
     /// How many hold the lock of a file that they share.
     shared_files: BTreeMap<Inode, usize>,
-    /// What was done, if it is recorded.
+    /// The calls so far, if they are recorded.
     record: Option<Vec<Event>>,
     calls: u64,
     /// Bytes of each request to fetch some ahead.
@@ -137,7 +137,7 @@ impl SimDisk {
         }
     }
 
-    /// What was recorded since the trace was begun.
+    /// Returns the calls recorded since the trace was begun.
     pub(crate) fn trace(&self, mut begun: Trace) -> Trace {
         begun.events = self.state.lock().record.clone().unwrap_or_default();
         begun

@@ -1,4 +1,4 @@
-//! What was done to a simulated disk, followed to any point, and what power loss leaves there.
+//! The calls made to a simulated disk, and what a loss of power at any of them leaves.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub(super) enum Event {
     Note(Note),
 }
 
-/// What a test notes: an operation of a writer has begun, or its end was acknowledged.
+/// A note of a test: an operation of a writer has begun, or its end was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
     Begun {
@@ -50,7 +50,7 @@ pub(crate) enum Note {
 /// Names a file, whatever it is called.
 pub(super) type Inode = usize;
 
-/// What a disk recorded, and what it held before.
+/// The calls that a disk recorded, and its contents before them.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     pub(super) files: Vec<Vec<u8>>,

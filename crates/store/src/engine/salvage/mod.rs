@@ -187,7 +187,7 @@ impl<'d> Source<'d> {
 }
 
 impl Source<'_> {
-    /// What is left of each table, in the order in which they were created.
+    /// The remains of each table, in the order in which the tables were created.
     fn remains(&self, problems: &mut Vec<Error>) -> Result<Vec<TableRemains>> {
         let tables = self.catalogue.iter();
         let numbers: HashMap<u32, usize> = tables.map(|table| table.entry.id.0).zip(0..).collect();
@@ -302,7 +302,7 @@ impl<'t> Target<'t> {
                 }
             })?;
         }
-        // What the log has is newer than any block, whatever the numbers of its rows.
+        // Rows of the log are newer than any block, whatever their numbers.
         recovery.checkpoint(0)?;
         Ok(tables)
     }

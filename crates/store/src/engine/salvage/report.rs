@@ -1,10 +1,10 @@
-//! What a salvage saved, and what it could not.
+//! The report of a salvage: rows saved, and problems met.
 
 use crate::engine::verify::Problem;
 use crate::error::Error;
 use crate::rows::SalvagedTable;
 
-/// What [`salvage`](crate::salvage) found.
+/// The report of [`salvage`](crate::salvage).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct SalvageReport {
@@ -12,7 +12,7 @@ pub struct SalvageReport {
     pub tables: Vec<SalvagedTable>,
     /// Records of the log that were applied.
     pub log_records: u64,
-    /// What could not be read, and where; empty if all was whole.
+    /// Places that could not be read; empty if the store was intact.
     pub problems: Vec<Problem>,
 }
 

@@ -22,7 +22,7 @@ pub(super) const MAGIC: u16 = 0xBED3;
 /// Bytes of a column that are asked for before they are copied; copying asks for the others.
 const APPROACHED_BYTES: usize = 512;
 
-/// What the header of a block says.
+/// The header of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) crc: u32,
@@ -298,7 +298,7 @@ pub(super) struct BlockRows<'b> {
     pub(super) view: BlockView<'b>,
     pub(super) grid: Grid,
     pub(super) first_tick: i64,
-    /// What all rows of the block count as (rule 3).
+    /// The sequence number that all rows of the block have (rule 3).
     pub(super) sequence: u64,
     pub(super) reverse: bool,
 }
@@ -379,7 +379,7 @@ impl RowSource for BlockRows<'_> {
 
     fn approach(&self, column: FixedColumn, rows: Range<usize>) {
         if rows.len() == self.view.shape.rows {
-            // What is copied column by column from end to end is asked for on the way.
+            // Columns that are copied from end to end are prefetched on the way.
             return;
         }
         let bytes = self.view.fixed(column.column, self.mirror_range(rows));

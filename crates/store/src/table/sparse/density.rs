@@ -14,7 +14,7 @@ const LEAF_FILL: f64 = 0.9;
 /// The indexed layout is advised where it takes less than this part of the space.
 const ADVISED_BELOW: f64 = 1.0 / 1.2;
 
-/// What [`Store::info`](crate::Store::info) tells of a sparse table.
+/// The density of a sparse table, as [`Store::info`](crate::Store::info) reports it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Density {

@@ -58,7 +58,7 @@ struct Part {
     is_full: bool,
 }
 
-/// What is written where.
+/// The table and the files to which a batch is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'t> {
     pub(crate) files: &'t BlockFiles,
@@ -121,7 +121,7 @@ impl Target<'_> {
             let rows = begin..begin + times[begin..most].partition_point(|&time| block_of(time) == block);
             begin = rows.end;
             let is_full = rows.len() == shape.rows_per_block();
-            // What is missing of the first and of the last block is likely to be in other batches.
+            // Rows missing from the first and the last block are likely to be in other batches.
             let is_edge = rows.start == 0 || rows.end == times.len();
             let is_worth_it = !is_edge && rows.len() * 2 >= shape.rows_per_block();
             if is_full || (is_worth_it && self.is_empty(latest, block)?) {

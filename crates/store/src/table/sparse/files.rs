@@ -130,7 +130,7 @@ impl BlockFiles {
         None
     }
 
-    /// What the blocks of this store carry.
+    /// Returns the mark that blocks of this store carry.
     pub(super) fn store(&self) -> [u8; 8] {
         self.store
     }

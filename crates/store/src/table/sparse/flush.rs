@@ -36,7 +36,7 @@ struct NewRow<'h> {
     row: usize,
 }
 
-/// What there is to be done with a block.
+/// The work that a flush does on a block.
 struct Work<'h, 'w> {
     block: i64,
     /// As the map has it.
@@ -205,7 +205,7 @@ impl TableFlush<'_> {
             .filter_map(|rows| Some((rows[0].block, named(&map, rows[0].block)?)))
             .collect();
         self.read_ahead(file, &rewritten);
-        // What is written over stays in the store's own cache.
+        // Blocks that are written over stay in the store's own cache.
         self.writer.expect(rewritten.len() * shape.block_bytes())?;
         let mut is_changed = false;
         for block in affected {

@@ -19,7 +19,7 @@ pub struct Grid {
     offset: i64,
 }
 
-/// What becomes of a row whose time lies between two times of the grid.
+/// The treatment of a row whose time lies between two times of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Snap {

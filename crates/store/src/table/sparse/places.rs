@@ -37,7 +37,7 @@ pub(super) struct Places {
     /// Places in use, beside those that the newest map names (rule 1).
     busy: BTreeMap<BlockName, LayerSet>,
     waiting: Vec<Waiting>,
-    /// What the flush under way has done.
+    /// The changes of the flush under way.
     pending: Pending,
     /// The checkpoint whose map tells which places are in use.
     settled: u64,

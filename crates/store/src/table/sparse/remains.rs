@@ -1,4 +1,4 @@
-//! What is whole of a sparse table in a damaged store.
+//! The intact parts of a sparse table in a damaged store.
 //!
 //! Every block says which it is, and whether it is whole. Where the block map of a file is lost, or the block that it
 //! names is not whole, the newest of the layers that are counts instead.
@@ -16,7 +16,7 @@ use crate::pages::{FoundPage, Standing};
 use crate::rows::BlockRef;
 use crate::rows::{Gap, SalvagedTable, TableEntry};
 
-/// What is left of a table.
+/// The remains of a table.
 pub(crate) struct BlockRemains {
     pub(crate) entry: TableEntry,
     pub(crate) sparse: SparseEntry,

@@ -163,7 +163,7 @@ impl<'s> BlockScan<'s> {
             let rows = self.rows_of(&first, &bytes);
             let numbers = rows.numbers(first.slots);
             output.approach(&rows, numbers.clone());
-            // Of a full block nobody waits for its bitmap.
+            // The bitmap of a full block is not read.
             let run = Some(numbers.clone()).filter(|_| self.is_full(&first));
             if let Some(run) = run.or_else(|| rows.next_run(numbers.start, numbers.end))
                 && (run.end == numbers.end || rows.next_run(run.end, numbers.end).is_none())

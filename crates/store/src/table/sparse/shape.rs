@@ -1,4 +1,4 @@
-//! What the blocks of a table look like: how many rows, and where each column begins. Format: docs/format.md, "Block".
+//! The shape of a table's blocks: their rows, and where each column begins. Format: docs/format.md, "Block".
 
 use std::path::Path;
 

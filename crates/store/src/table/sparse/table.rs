@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::rows::TableEntry;
 use crate::rows::{TableId, TableSchema};
 
-/// What a sparse table has beside what every table has, as of one checkpoint.
+/// The state that only a sparse table has, as of one checkpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct SparseEntry {
     pub(crate) grid: Grid,
@@ -30,7 +30,7 @@ pub(crate) struct SparseEntry {
 #[derive(Debug, Clone)]
 enum Files {
     Known(Arc<BTreeMap<i64, PageId>>),
-    /// What is wrong with the tree that they are read from: file, place and reason.
+    /// The damage of the tree that they are read from: file, place and reason.
     Damaged(Arc<(PathBuf, String, String)>),
 }
 

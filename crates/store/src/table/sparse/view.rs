@@ -1,4 +1,4 @@
-//! What a reader of one sparse table sees: the pages and blocks of a checkpoint, and the heads that are newer.
+//! A reader's view of one sparse table: the pages and blocks of a checkpoint, and newer heads.
 
 use std::sync::Arc;
 

@@ -76,7 +76,7 @@ impl Helper {
         let (give_back, done) = channel();
         let work = move || {
             for job in waiting {
-                // Whoever waited for it may be gone.
+                // The thread that waited for it may be gone.
                 match job {
                     Job::Write(mut write) => {
                         let outcome = write.perform();
@@ -170,7 +170,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // What it says does not matter: nobody waits for it any more.
+            // Its result is ignored: no thread waits for it.
             let _ = thread.join();
         }
     }

@@ -163,7 +163,7 @@ impl<'f> BlockWriter<'f> {
             offset: self.offset,
             bytes,
             padding,
-            // Of short ones there may be many, and the disk is waited for after each.
+            // There may be many short ones, and the disk is waited for after each.
             past_cache: self.past_cache && is_long,
         };
         if self.hands_over && self.helper.is_none() && is_long {

@@ -26,7 +26,7 @@ pub struct Cursor<'t, O, L, S> {
     is_ascending: bool,
     skips_dead: bool,
     expected: usize,
-    /// What is left of the range. One end moves along behind the entries that were given.
+    /// The rest of the range. One end follows the entries that were given.
     from: Bound<PointBuf>,
     to: Bound<PointBuf>,
     /// The hash of the one key that the range is about, for the filters of runs.
@@ -340,7 +340,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         let Some(least) = self.least()? else {
             return Ok(None);
         };
-        // What older runs have of the same key and tie is passed over, and so are the runs that end with it.
+        // Entries of the same key and tie in older runs are passed over, and so are the runs that end with them.
         let mut other = least + 1;
         while other < self.sources.len() {
             if self.heads[other].prefix == self.heads[least].prefix
@@ -379,7 +379,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         }
         let mut least = self.least_read();
         while self.unread > 0 {
-            // Of the runs that were not read yet, the one that begins first.
+            // The run that begins first among those that were not read yet.
             let unread = (0..self.sources.len())
                 .filter(|&index| !self.sources[index].is_read)
                 .reduce(|nearest, index| {
@@ -407,7 +407,7 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
         Ok(least)
     }
 
-    /// Of the sources that were read, the one with the next entry; of equals the newest.
+    /// The source with the next entry among those that were read; the newest of equals.
     fn least_read(&self) -> Option<usize> {
         let candidates =
             || (0..self.sources.len()).filter(|&at| self.unread == 0 || self.sources[at].is_read);

@@ -1,11 +1,11 @@
-//! What happened in the course of a schedule.
+//! Counts of the events of a schedule.
 
 use std::fmt;
 use std::ops::AddAssign;
 
 use crate::be_tree::MaintenanceWork;
 
-/// What happened in the course of a schedule.
+/// Counts of the events of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
@@ -31,7 +31,7 @@ pub struct Counts {
     pub reclaimed: u64,
     /// Pages that were swept.
     pub swept: u64,
-    /// What maintainers did.
+    /// Counts of the work of maintainers.
     pub work: MaintenanceWork,
     /// The most levels a tree had.
     pub height: u8,

@@ -1,4 +1,4 @@
-//! What every entry was, and since when.
+//! The values of every entry, and since when it has had each.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,7 +6,7 @@ use std::ops::Bound;
 /// The number of a key, and a tie.
 pub(super) type Place = (u64, u64);
 
-/// What is to be found at a place.
+/// The value expected at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Absent,

@@ -1,4 +1,4 @@
-//! What the entries of a schedule hold.
+//! The rows of a schedule's entries.
 
 use super::history::Place;
 use super::keys::NumberedKeys;

@@ -220,7 +220,7 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
         }
     }
 
-    /// What a batch is to change: some of it near by, in order, anywhere, or all over a stretch.
+    /// Draws the changes of a batch: some near by, in order, anywhere, or all over a stretch.
     fn changes(&mut self) -> Vec<Change> {
         let rng = &mut self.rng;
         let dead = self.vacuum.as_ref().map(|&(_, dead)| dead);
@@ -425,7 +425,7 @@ impl<'t, 'h, O: NumberedKeys, S: VacuumStore> World<'t, 'h, O, S> {
 
     fn begin_vacuum(&mut self, has_crashed: &dyn Fn() -> bool) {
         let dead = self.rng.below(TIES);
-        // What dies was published before; what is not published yet is alive.
+        // Runs that die were published before; those that are not published yet are alive.
         let is_in_flight = |batch: &Batch<'_, O, S>| match batch {
             Batch::None => false,
             Batch::Written(_, changes, _) | Batch::Sealed(_, changes) => {
