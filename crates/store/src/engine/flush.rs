@@ -217,7 +217,7 @@ impl Engine {
         self.blocks.after_publishing(number);
         drop(view);
         self.check_place()?;
-        self.pages.give_back_surplus();
+        self.pages.give_back_surplus(false);
         self.release_blocks();
         if let Err(error) = self.log.remove_before(active.log_start) {
             // It takes space and nothing else, until the next checkpoint.

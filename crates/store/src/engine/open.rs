@@ -177,8 +177,8 @@ impl Begun {
 
 impl Drop for Engine {
     /// Leaves a last record behind those that are durable, which vouches for them: should one of them be damaged
-    /// later, it is not taken for one that was being written. Space that was claimed ahead for blocks and for the log is
-    /// given back.
+    /// later, it is not taken for one that was being written. Free space of pages goes back to the file system, and so does
+    /// space that was claimed ahead for blocks and for the log.
     fn drop(&mut self) {
         // Files of another store, or of another process, are left alone.
         if self.check_writable().is_err() || self.check_place().is_err() {
@@ -187,6 +187,7 @@ impl Drop for Engine {
         // Blocks that snapshots held are released as well.
         self.release_blocks();
         self.blocks.give_back();
+        self.pages.give_back_surplus(true);
         if let Err(error) = self.log.give_back() {
             tracing::debug!(%error, "spare segments of the log stay until the store is opened");
         }

@@ -173,7 +173,7 @@ impl Engine {
             if self.pages.newest_superblock()?.checkpoint != state.superblock.checkpoint {
                 match self.move_on(reading, &mut state) {
                     Ok(is_new) => return Ok(is_new),
-                    Err(error) => retry(error, &mut lasting)?,
+                    Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
                 }
                 continue;
             }
@@ -198,10 +198,10 @@ impl Engine {
             let before = self.visible.fetch_max(*next_sequence, Ordering::AcqRel);
             match read {
                 Ok(()) => return Ok(*next_sequence != before),
-                Err(error) => retry(error, &mut lasting)?,
+                Err(error) => retry(error, self.pages.newest_superblock(), &mut lasting)?,
             }
         }
-        Err(lasting.unwrap_or_else(|| overtaken(&self.dir)))
+        Err(overtaken(&self.dir))
     }
 
     /// Goes on to the newest checkpoint; whether there may be something new.
@@ -279,22 +279,26 @@ fn is_refusal(error: &Error) -> bool {
     }
 }
 
-/// Keeps an error that may be gone the next time, as the writer recycled what was read; fails if it is the same as before.
-fn retry(error: Error, lasting: &mut Option<Error>) -> Result<()> {
+/// An error, and the newest checkpoint after it.
+type Lasting = (String, u64);
+
+/// Keeps an error that may be gone the next time, as the writer recycled what was read; fails if there is another reason, or
+/// if it is the same as before and no checkpoint was made between the two (invariant 3).
+fn retry(error: Error, newest: Result<Superblock>, lasting: &mut Option<Lasting>) -> Result<()> {
     use std::io::ErrorKind::{NotFound, UnexpectedEof};
     let may_pass = match &error {
         Error::Corrupt { .. } | Error::Index(_) => true,
         Error::Io { source, .. } => matches!(source.kind(), NotFound | UnexpectedEof),
         _ => false,
     };
-    if !may_pass
-        || lasting
-            .as_ref()
-            .is_some_and(|before| before.to_string() == error.to_string())
-    {
+    let Ok(newest) = newest else {
+        return Err(error);
+    };
+    let found = Some((error.to_string(), newest.checkpoint));
+    if !may_pass || *lasting == found {
         return Err(error);
     }
-    *lasting = Some(error);
+    *lasting = found;
     Ok(())
 }
 
@@ -335,14 +339,23 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn open(&self) -> Result<(WorkingPages, Loaded, Log)> {
-        let mut lasting = None;
+        let mut lasting: Option<Lasting> = None;
         for _ in 0..ATTEMPTS {
             match self.try_open() {
                 Ok(opened) => return Ok(opened),
-                Err(error) => retry(error, &mut lasting)?,
+                Err(error) => retry(error, self.newest(), &mut lasting)?,
             }
         }
-        Err(lasting.unwrap_or_else(|| overtaken(self.dir)))
+        Err(overtaken(self.dir))
+    }
+
+    /// The newest superblock, whichever file has the name of the data by now.
+    fn newest(&self) -> Result<Superblock> {
+        let file = self
+            .disk
+            .open(self.path)
+            .map_err(|source| Error::io(self.path, "open", source))?;
+        PageFile::read_superblock(self.path, &*file).map(|(superblock, _)| superblock)
     }
 
     fn try_open(&self) -> Result<(WorkingPages, Loaded, Log)> {

@@ -341,10 +341,14 @@ impl PageFile {
         self.free(released.into_iter());
     }
 
-    /// Gives space of free places back to the file system if there is much more of it than pages come and go. What fails is
-    /// left for another time.
-    pub(super) fn give_back_surplus(&self) {
-        let few = SURPLUS_BYTES_MIN / self.page_bytes as u64;
+    /// Gives space of free places back to the file system: what is much more than pages come and go, or `all` of it. Places
+    /// for which that fails are left for another time.
+    pub(super) fn give_back_surplus(&self, all: bool) {
+        let few = if all {
+            0
+        } else {
+            SURPLUS_BYTES_MIN / self.page_bytes as u64
+        };
         let shortest = u32::try_from((HOLE_BYTES_MIN / self.page_bytes).max(1)).unwrap_or(u32::MAX);
         let surplus = self.space.lock().take_surplus(few, shortest);
         for extent in surplus {

@@ -92,15 +92,16 @@ impl Space {
     }
 
     /// Takes free places whose space is to go back, unless those that have space are few beside those in use (at most a
-    /// quarter, or `few`): it would soon be needed again. Leaves a sixteenth. Those at the end of the file come first, as
-    /// others are used before them; extents of fewer than `shortest` places are left.
+    /// quarter, or `few`): it would soon be needed again. Leaves a sixteenth. With `few` zero all of it goes back. Places at
+    /// the end of the file come first, as others are used before them; extents of fewer than `shortest` places are left.
     pub(crate) fn take_surplus(&mut self, few: u64, shortest: u32) -> Vec<Extent> {
         let used = u64::from(self.end - 1) - self.free.places();
+        let share = |part| if few == 0 { 0 } else { few.max(used / part) };
+        let (most, kept) = (share(4), share(16));
         let mut surplus = self.free.places() - self.holes.places();
-        if surplus <= few.max(used / 4) {
+        if surplus <= most {
             return Vec::new();
         }
-        let kept = few.max(used / 16);
         let mut taken = Vec::new();
         for gap in self.free.iter().rev() {
             // The stretches between the holes of a gap, the last one first.
@@ -325,5 +326,8 @@ mod tests {
             space.take_surplus(8, 4),
             [gap(301, 30), gap(200, 20), gap(10, 60)]
         );
+        space.return_surplus(gap(200, 20), false);
+        assert_eq!(space.take_surplus(8, 4), [], "few are kept");
+        assert_eq!(space.take_surplus(0, 4), [gap(200, 20)]);
     }
 }

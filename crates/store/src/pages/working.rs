@@ -124,10 +124,10 @@ impl WorkingPages {
         (used * page_bytes, taken * page_bytes)
     }
 
-    /// Gives free space back to the file system where there is far more of it than pages come and go.
-    pub(crate) fn give_back_surplus(&self) {
+    /// Gives free space back to the file system where there is far more of it than pages come and go, or `all` of it.
+    pub(crate) fn give_back_surplus(&self, all: bool) {
         self.file.free_released();
-        self.file.give_back_surplus();
+        self.file.give_back_surplus(all);
     }
 
     fn page(&self, id: PageId) -> Result<Arc<Page>> {

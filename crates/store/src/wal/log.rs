@@ -116,12 +116,13 @@ struct Extent {
 impl Extent {
     /// That of a file with a header and nothing else.
     const EMPTY: Self = Self {
-        claimed: SEGMENT_HEADER_BYTES as u64,
+        claimed: HEADER,
         written: BLOCK,
     };
 }
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
+const HEADER: u64 = SEGMENT_HEADER_BYTES as u64;
 
 impl Log {
     /// Creates the first segment of a new store's log. An unfinished creation may have left one; records it cannot
@@ -441,7 +442,10 @@ impl Log {
             return Ok(());
         }
         let segment = &state.segment;
-        let len = segment.offset(state.end).next_multiple_of(BLOCK);
+        let len = match segment.offset(state.end) {
+            header @ HEADER => header,
+            end => end.next_multiple_of(BLOCK),
+        };
         segment
             .file
             .truncate(len)

@@ -7,6 +7,7 @@
 //! has to be seen.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -201,6 +202,13 @@ fn start(mode: &str, path: &Path) -> (Child, BufReader<std::process::ChildStdout
     (child, lines)
 }
 
+/// Kills a process, which must not have ended by itself.
+fn end(child: &mut Child) {
+    child.kill().expect("it runs");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(9), "it ended by itself: {status}");
+}
+
 /// Takes the greatest number that is told, until the other end is gone.
 fn hear(lines: BufReader<std::process::ChildStdout>, greatest: &AtomicI64) {
     for line in lines.split(b'\n').map_while(std::io::Result::ok) {
@@ -266,13 +274,11 @@ fn run(commits: i64, kills: u64, delay: Duration) {
             }
             if is_told >= next_kill && writers_killed < kills {
                 next_kill += commits / i64::try_from(kills + 1).expect("few");
-                writer.0.kill().expect("it runs");
-                writer.0.wait().expect("it ends");
+                end(&mut writer.0);
                 writer.1.join().expect("no panic");
                 writers_killed += 1;
                 if rng.below(2) == 0 {
-                    reader.0.kill().expect("it runs");
-                    reader.0.wait().expect("it ends");
+                    end(&mut reader.0);
                     reader.1.join().expect("no panic");
                     readers_killed.fetch_add(1, Ordering::SeqCst);
                     awaited = None;
@@ -281,10 +287,8 @@ fn run(commits: i64, kills: u64, delay: Duration) {
                 writer = begin_write();
             }
         }
-        for child in [&mut writer.0, &mut reader.0] {
-            child.kill().expect("it runs");
-            child.wait().expect("it ends");
-        }
+        end(&mut writer.0);
+        end(&mut reader.0);
         writer.1.join().expect("no panic");
         reader.1.join().expect("no panic");
     }
