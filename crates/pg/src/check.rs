@@ -86,7 +86,7 @@ fn check_rows(opened: &Opened, entries: &[Entry], problems: &mut Vec<String>) {
         // So that the build's scan takes the rows of a snapshot, and no others.
         (*info).ii_Concurrent = true;
         let form = Index::open(opened.index).form();
-        for_each_row((opened.table, opened.index), form, info, &mut |row| {
+        for_each_row((opened.table, opened.index), form, info, &mut |row, _| {
             rows.push(row)
         });
     }

@@ -2,42 +2,88 @@
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
-use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary, panic::pgrx_extern_c_guard};
 use pgrx::{PgSqlErrorCode, pg_guard};
 
 use super::sort::Sorter;
+use super::unique::{Violation, until_duplicate};
 use crate::error::fail;
 use crate::index::{Index, refuse_if_too_large};
 use crate::key::{Entry, Form};
 use crate::pages::PgPages;
 use crate::pending;
 
-#[pg_guard]
+/// Not a guarded function as a whole: see [`Violation::raise`].
 pub(super) unsafe extern "C-unwind" fn ambuild(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
-    // SAFETY: PostgreSQL has both relations open and locked, and the index is empty and known to nobody else.
+    // SAFETY: PostgreSQL has both relations open and locked, and the index is empty and known to nobody else. It calls
+    // from outside of Rust.
+    unsafe {
+        match pgrx_extern_c_guard(|| build(table, index, info)) {
+            Ok(result) => result,
+            Err(violation) => violation.raise(),
+        }
+    }
+}
+
+/// # Safety
+///
+/// Both relations are open and locked, the index is empty and known to nobody else, and `info` describes it.
+unsafe fn build(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+) -> Result<*mut pg_sys::IndexBuildResult, Violation> {
+    // SAFETY: the caller's.
     unsafe {
         let form = form_to_be(index, info);
         pending::forget(index);
         let mut sorter = Sorter::new(form);
-        let heap_tuples = for_each_row((table, index), form, info, &mut |entry| {
+        // Rows that are dead to this transaction, though not to all, are no duplicates.
+        let mut of_dead = Sorter::new(form);
+        let is_unique = (*info).ii_Unique;
+        let heap_tuples = for_each_row((table, index), form, info, &mut |entry, is_alive| {
             refuse_if_too_large(index, table, form, &entry);
-            sorter.push(entry);
+            if is_alive || !is_unique {
+                sorter.push(entry);
+            } else {
+                of_dead.push(entry);
+            }
         });
         let built = Index::create(PgPages::new(index), form);
-        let loaded = sorter.len();
-        built.insert_sorted(sorter.finish(), || {});
+        let loaded = sorter.len() + of_dead.len();
+        if is_unique {
+            let are_nulls_distinct = !(*info).ii_NullsNotDistinct;
+            let duplicate = Cell::default();
+            let alive = until_duplicate(are_nulls_distinct, sorter.finish(), &duplicate);
+            built.insert_sorted(merged(alive, of_dead.finish()), || {});
+            if let Some(entry) = duplicate.into_inner() {
+                return Err(Violation::of_build(table, index, form, &entry));
+            }
+        } else {
+            built.insert_sorted(sorter.finish(), || {});
+        }
         let result =
             pg_sys::palloc0(size_of::<pg_sys::IndexBuildResult>()).cast::<pg_sys::IndexBuildResult>();
         (*result).heap_tuples = heap_tuples;
         (*result).index_tuples = loaded as f64;
-        result
+        Ok(result)
     }
+}
+
+/// Two ascending sequences as one.
+fn merged(a: impl Iterator<Item = Entry>, b: impl Iterator<Item = Entry>) -> impl Iterator<Item = Entry> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    std::iter::from_fn(move || match b.peek() {
+        Some(next) => a.next_if(|entry| entry < next).or_else(|| b.next()),
+        None => a.next(),
+    })
 }
 
 #[pg_guard]
@@ -62,6 +108,13 @@ unsafe fn form_to_be(index: pg_sys::Relation, info: *mut pg_sys::IndexInfo) -> F
     }
     // SAFETY: the relation is open.
     match unsafe { Form::of_index(index) } {
+        // SAFETY: the relation is open.
+        Ok(form) if form.is_lossy() && unsafe { (*(*index).rd_index).indisunique } => fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "access method \"bedload\" does not support UNIQUE with an operator class that keeps hashes"
+                .to_owned(),
+            Some("Use the type's default operator class, or a B-tree.".to_owned()),
+        ),
         Ok(form) => form,
         Err(what) => fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -71,8 +124,8 @@ unsafe fn form_to_be(index: pg_sys::Relation, info: *mut pg_sys::IndexInfo) -> F
     }
 }
 
-/// Shows the entries to be of a table to `visit`, in the order of the table; returns how many rows it has. It sees
-/// all rows that are not dead, or those of a snapshot if `info` is of a concurrent build.
+/// Shows the entries to be of a table to `visit`, in the order of the table, and whether the row of each is alive;
+/// returns how many rows it has. It sees all rows that are not dead, or those of a snapshot if `info` is of a concurrent build.
 ///
 /// # Safety
 ///
@@ -81,7 +134,7 @@ pub(crate) unsafe fn for_each_row(
     (table, index): (pg_sys::Relation, pg_sys::Relation),
     form: Form,
     info: *mut pg_sys::IndexInfo,
-    visit: &mut dyn FnMut(Entry),
+    visit: &mut dyn FnMut(Entry, bool),
 ) -> f64 {
     let mut visitor = Visitor { form, visit };
     let state = (&raw mut visitor).cast::<c_void>();
@@ -113,7 +166,7 @@ pub(crate) unsafe fn for_each_row(
 /// The rows of a table are shown to it.
 struct Visitor<'v> {
     form: Form,
-    visit: &'v mut dyn FnMut(Entry),
+    visit: &'v mut dyn FnMut(Entry, bool),
 }
 
 #[pg_guard]
@@ -122,12 +175,12 @@ unsafe extern "C-unwind" fn show(
     address: pg_sys::ItemPointer,
     values: *mut pg_sys::Datum,
     nulls: *mut bool,
-    _is_alive: bool,
+    is_alive: bool,
     state: *mut c_void,
 ) {
     // SAFETY: called from within `for_each_row`, with its state and the values of the index's columns.
     unsafe {
         let visitor = &mut *state.cast::<Visitor<'_>>();
-        (visitor.visit)(visitor.form.entry_of(index, values, nulls, address));
+        (visitor.visit)(visitor.form.entry_of(index, values, nulls, address), is_alive);
     }
 }

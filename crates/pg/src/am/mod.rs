@@ -1,7 +1,8 @@
 //! The access method: what PostgreSQL calls.
 //!
 //! Every function that it calls is guarded by `pg_guard`: a panic becomes an error of the server at its end, and an
-//! error of the server that it calls becomes a panic at its beginning.
+//! error of the server that it calls becomes a panic at its beginning. Those that raise unique violations are guarded but
+//! for the raising.
 
 #![expect(
     unsafe_code,
@@ -14,6 +15,7 @@ pub(crate) mod options;
 mod plan;
 mod scan;
 mod sort;
+mod unique;
 mod vacuum;
 
 use pgrx::{PgBox, pg_sys};
@@ -31,6 +33,7 @@ pub(crate) fn routine() -> *mut pg_sys::IndexAmRoutine {
     am.amsupport = SUPPORT_FUNCTIONS;
     am.amcanorder = true;
     am.amcanbackward = true;
+    am.amcanunique = true;
     am.amcanmulticol = true;
     am.amcaninclude = true;
     am.amoptionalkey = true;

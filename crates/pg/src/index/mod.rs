@@ -244,6 +244,31 @@ impl Index {
         self.done(self.head.between(&self.pages, from, to, dead))
     }
 
+    /// The entries that have the key of one, ascending, in the head and in the tree, but for those known to be of dead
+    /// rows, and how many bulk deletions had ended by then.
+    pub(crate) fn entries_of_key(&self, entry: &Entry) -> (Sorted, Vec<Entry>, u64) {
+        let (from, to) = entry.range_of_key();
+        let (in_head, deletions) = self.head_between(&from, &to, Dead::Skipped);
+        let (mut from_key, mut to_key) = ([0; 8], [0; 8]);
+        let tree = self.tree();
+        let mut cursor = self.done(tree.range(
+            Bound::Included(Position {
+                key: from.key(&mut from_key),
+                tie: from.tie,
+            }),
+            Bound::Included(Position {
+                key: to.key(&mut to_key),
+                tie: to.tie,
+            }),
+        ));
+        cursor.skip_dead();
+        let mut in_tree = Vec::new();
+        while let Some(entry) = self.done(cursor.next_entry()) {
+            in_tree.push(self.form.of_run(&entry));
+        }
+        (in_head, in_tree, deletions)
+    }
+
     /// Lets scans pass over entries, ascending, whose rows were found dead to everybody when so many bulk deletions had
     /// ended, or later.
     ///

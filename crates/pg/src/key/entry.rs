@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bedload_trees::I64Order;
 use pgrx::pg_sys;
 
-use super::columns::{Column, Columns};
+use super::columns::{Column, Columns, Part};
 
 /// An entry of an index, in its order.
 ///
@@ -159,6 +159,34 @@ impl Entry {
     /// The integer; `None` of a null, and of other entries.
     pub(crate) fn integer(&self) -> Option<i64> {
         (self.bytes.is_none() && self.tie & NULL == 0).then(|| I64Order::value_of(self.prefix))
+    }
+
+    /// Whether a column of its key is null.
+    pub(crate) fn has_null(&self) -> bool {
+        let Some(bytes) = &self.bytes else {
+            return self.tie & NULL != 0;
+        };
+        let mut key = self.borrowed().key;
+        let mut columns = bytes.columns.keys().iter();
+        columns.any(|column| matches!(column.take(&mut key), Part::Null { .. }))
+    }
+
+    /// Whether the other has an equal key.
+    pub(crate) fn has_key_of(&self, other: &Self) -> bool {
+        let tie = |entry: &Self| entry.tie & NULL;
+        let (own, others) = (self.at_tie(tie(self)), other.at_tie(tie(other)));
+        own == others
+    }
+
+    /// The position of its key with another tie.
+    fn at_tie(&self, tie: u64) -> Self {
+        Self { tie, ..self.clone() }
+    }
+
+    /// The first and the last position of its key.
+    pub(crate) fn range_of_key(&self) -> (Self, Self) {
+        let null = self.tie & NULL;
+        (self.at_tie(null), self.at_tie(null | TIE_MAX))
     }
 
     /// Whether the other is the same to the bit.

@@ -113,7 +113,9 @@ impl Form {
                 };
                 let is_descending = options(0) & DESCENDING != 0;
                 let nulls_first = options(0) & NULLS_FIRST != 0;
-                if let (Some(kind), true) = (kind, is_descending == nulls_first) {
+                // Keys of a unique index tell different values apart.
+                let is_exact = !(*(*index).rd_index).indisunique || kind != Some(Kind::Uuid);
+                if let (Some(kind), true) = (kind, is_exact && is_descending == nulls_first) {
                     return Ok(Self::Integers(kind));
                 }
             }
@@ -283,6 +285,19 @@ impl Form {
                 }
             }
         }
+    }
+
+    /// The values of an entry's columns, allocated in the current memory context; `None` of nulls.
+    pub(crate) fn values_of(self, entry: &Entry) -> Vec<Option<pg_sys::Datum>> {
+        match self {
+            Self::Integers(kind) => vec![entry.integer().map(|value| kind.datum_of(value))],
+            Self::Columns(_) => entry.values(),
+        }
+    }
+
+    /// A hash of an entry's key: equal keys have the same one.
+    pub(crate) fn key_hash(self, entry: &Entry) -> u64 {
+        self.order().hash(entry.key(&mut [0; 8])).unwrap_or(0)
     }
 
     /// An entry that was on a page.

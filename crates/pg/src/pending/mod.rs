@@ -26,7 +26,8 @@
 //! 8. The index is locked until the transaction ends, so no other session gives it another file.
 //! 9. The waiting entries of a session are bounded over all its indexes (`bedload.batch_entries`). Beyond the bound
 //!    the largest batch is published early, which is always safe. An index may have a bound of its own.
-//! 10. A batch keeps its entries until the page change that publishes them is in the WAL. An error on the way, in a
+//! 10. Entries of a unique index do not wait, as checks of other sessions have to find them (`am/unique.rs`).
+//! 11. A batch keeps its entries until the page change that publishes them is in the WAL. An error on the way, in a
 //!     subtransaction that is then rolled back, leaves the entries of its parents waiting. Entries that were published
 //!     in part are published again: the tree takes an entry that it has as the same entry.
 
@@ -203,7 +204,7 @@ pub(crate) unsafe fn insert(index: pg_sys::Relation, table: pg_sys::Relation, en
     }
 }
 
-/// Publishes what waits for an index's present file (rules 5 and 10).
+/// Publishes what waits for an index's present file (rules 5 and 11).
 ///
 /// # Safety
 ///
@@ -310,12 +311,12 @@ fn flush_last() {
     });
 }
 
-/// Publishes entries, ascending; calls `published` as soon as they are in the WAL (rule 10).
+/// Publishes entries, ascending; calls `published` as soon as they are in the WAL (rule 11).
 ///
 /// # Safety
 ///
 /// `index` is open, and locked for writing.
-unsafe fn publish(index: pg_sys::Relation, entries: &[Entry], published: impl FnOnce()) {
+pub(crate) unsafe fn publish(index: pg_sys::Relation, entries: &[Entry], published: impl FnOnce()) {
     if entries.is_empty() {
         return;
     }
@@ -331,7 +332,7 @@ unsafe fn publish(index: pg_sys::Relation, entries: &[Entry], published: impl Fn
 /// # Safety
 ///
 /// `index` is open.
-unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
+pub(crate) unsafe fn check_for_serializable_conflict(index: pg_sys::Relation) {
     unsafe extern "C-unwind" {
         fn CheckForSerializableConflictIn(
             relation: pg_sys::Relation,

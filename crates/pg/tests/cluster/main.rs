@@ -31,4 +31,5 @@ mod stats;
 mod transactions;
 mod trunk;
 mod types;
+mod unique;
 mod vacuum;

@@ -15,8 +15,8 @@ fn what_is_missing_is_refused_with_a_reason() {
     );
     for (statement, reason) in [
         (
-            "CREATE UNIQUE INDEX ON t USING bedload (k)",
-            "does not support unique indexes",
+            "CREATE UNIQUE INDEX ON t USING bedload (note text_hash_ops)",
+            "does not support UNIQUE with an operator class that keeps hashes",
         ),
         (
             "CREATE INDEX ON t USING bedload (spot)",

@@ -5,8 +5,8 @@
 //! restored to a mark or a bulk deletion has ended, it descends again: a place is one in the order and not on a page.
 //!
 //! That a row's address may become another row's while a scan has it is no matter under an MVCC snapshot, which does
-//! not see the other row. Other snapshots do not come: there are no exclusion constraints, and the catalogues use
-//! B-trees.
+//! not see the other row. Other snapshots come from logical replication alone, to a unique index that is a table's
+//! replica identity: there are no exclusion constraints, and the catalogues use B-trees.
 
 #![expect(unsafe_code, reason = "functions of an access method")]
 
