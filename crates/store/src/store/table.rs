@@ -113,12 +113,13 @@ impl Table {
 
     /// The rows that were appended since a mark, as of now, in order of time.
     ///
-    /// A batch that is longer than the memory for rows ([`Options::head_bytes`]) counts as appended when its append began, and
-    /// is visible when it returns: a mark that was taken in between comes after its rows.
+    /// A batch that is longer than the memory for rows
+    /// ([`Options::head_bytes`](crate::Options::head_bytes)) counts as appended when its append
+    /// began, and is visible when it returns: a mark that was taken in between comes after its rows.
     ///
     /// Rows that are not in pages yet are found without a look at others of another time; where a checkpoint came between, all
     /// of the table is read. Beside a writer, that is so only for what it had committed and flushed between two calls of
-    /// [`Store::refresh`].
+    /// [`Store::refresh`](crate::Store::refresh).
     ///
     /// ```
     /// # use std::sync::Arc;
