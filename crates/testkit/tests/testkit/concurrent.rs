@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use bedload_testkit::contract::{
     ConcurrentIndex, Direction, OneThread, Plan, Removed, U64Keys, check, check_ascending_writers,
@@ -24,8 +25,8 @@ enum Fault {
 /// Changes by other threads during a pause of a range that restarts: enough that some probably lie
 /// in its first part.
 const CHANGES_WITHIN_A_RANGE: u64 = 2_000;
-/// The number of checks for these changes, in case no thread makes any.
-const LOOKS: usize = 50_000;
+/// The longest wait for these changes, in case no thread makes any.
+const WAIT_FOR_CHANGES: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 struct Locked {
@@ -49,10 +50,8 @@ impl Locked {
 
     fn let_others_change(&self, changes: u64) {
         let until = self.changes.load(Ordering::Relaxed) + changes;
-        for _ in 0..LOOKS {
-            if self.changes.load(Ordering::Relaxed) >= until {
-                return;
-            }
+        let begin = Instant::now();
+        while self.changes.load(Ordering::Relaxed) < until && begin.elapsed() < WAIT_FOR_CHANGES {
             thread::yield_now();
         }
     }
