@@ -123,7 +123,7 @@ fn duplicates_are_refused_as_by_a_btree() {
         (
             "CREATE TABLE t (k int8) PARTITION BY RANGE (k);
              CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (100);
-             CREATE UNIQUE INDEX ON t USING METHOD (k)",
+             CREATE UNIQUE INDEX ON t_1 USING METHOD (k)",
             &["INSERT INTO t VALUES (1)", "COPY t FROM PROGRAM 'echo 2'", "COPY t FROM PROGRAM 'echo 1'"],
             1,
         ),
@@ -508,6 +508,10 @@ fn the_server_forbids_what_the_documentation_says() {
         (
             "CREATE TABLE f (k int8 REFERENCES t (k))",
             "only b-tree indexes are supported for foreign keys",
+        ),
+        (
+            "CREATE TABLE p (k int8) PARTITION BY RANGE (k); CREATE UNIQUE INDEX ON p USING bedload (k)",
+            "cannot match partition key to an index using access method",
         ),
     ] {
         let error = client.batch_execute(statement).expect_err(statement);
