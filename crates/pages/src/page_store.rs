@@ -87,10 +87,11 @@ pub trait PageRead {
         None
     }
 
-    /// Offers the store to keep what its user has found in a page of a run, so that the page need not be read again. What
-    /// depends on more than the run as it was written must not be kept. A store keeps nothing by default: it pays where
-    /// reading a page does not come down to a look at memory.
-    fn remember(&self, page: PageId, run: RunLife, found: &Arc<[u64]>) {
+    /// Offers the store to keep what its user has found in a page of a run, so that the page need
+    /// not be read again; the store calls `found` only if it keeps the result. What depends on more
+    /// than the run as it was written must not be kept. A store keeps nothing by default: it pays
+    /// where reading a page costs more than a look at memory.
+    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
         let _ = (page, run, found);
     }
 }
@@ -296,7 +297,7 @@ macro_rules! forward_to_shared_store {
                 (**self).recall(page, run)
             }
 
-            fn remember(&self, page: PageId, run: RunLife, found: &Arc<[u64]>) {
+            fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
                 (**self).remember(page, run, found);
             }
         }

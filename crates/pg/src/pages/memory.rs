@@ -1,9 +1,10 @@
-//! What this process remembers of pages of runs: the nodes at the top of runs and of their filters,
-//! so that a scan that meets many runs reads a page less of each.
+//! Pages of runs that this process has copied: the nodes at the top of runs, and their filters. A
+//! scan that meets many runs reads a page less of each, and a lookup asks most of them without a
+//! pin or a lock.
 //!
-//! A run is never written again under its name while its file lives. So what is remembered is
-//! either true, or asked for no more; a reader whose list of runs is old finds out by the page
-//! below. A file that is built a second time within its transaction is forgotten.
+//! A run is never written again under its name while its file lives. So a copy is either true or
+//! not asked for any more; a reader whose list of runs is old finds out by the page below. The
+//! copies of a file that is built a second time within its transaction are dropped.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,50 +13,78 @@ use bedload_pages::{PageId, RunLife};
 
 use crate::compat::FileName;
 
-/// Pages that are remembered, of all indexes; each at one of a few places.
-const PLACES: usize = 256;
-const PLACES_OF_PAGE: usize = 2;
+/// The most copies, of all indexes: less than 4 MiB a session, as no page has more than 8 KiB.
+const COPIES: usize = 512;
+/// Slots in which the copy of a page may be.
+const WAYS: usize = 2;
+/// A copy is replaced when as many pages have asked for its slot since it was used last. So a
+/// session that meets more pages than there are slots copies few of them.
+const PATIENCE: u8 = 8;
 
-type Place = Option<(FileName, PageId, RunLife, Arc<[u64]>)>;
+struct Copy {
+    file: FileName,
+    page: PageId,
+    run: RunLife,
+    words: Arc<[u64]>,
+    patience: u8,
+}
+
+impl Copy {
+    fn is_of(&self, file: FileName, page: PageId, run: RunLife) -> bool {
+        (self.file, self.page, self.run) == (file, page, run)
+    }
+}
 
 thread_local! {
-    static MEMORY: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+    static COPIES_BY_SLOT: RefCell<Vec<Option<Copy>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The first of the places of a page.
-fn place_of(page: PageId, (first_page, generation): RunLife) -> usize {
+/// The first of the slots of a page.
+fn slot_of(page: PageId, (first_page, generation): RunLife) -> usize {
     let mixed = (u64::from(page.get()) << 32 ^ u64::from(first_page.get()) ^ generation << 16)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    usize::from(mixed.to_be_bytes()[0]) & !(PLACES_OF_PAGE - 1)
+    let [high, low, ..] = mixed.to_be_bytes();
+    (usize::from(u16::from_be_bytes([high, low])) % COPIES) & !(WAYS - 1)
 }
 
-const _: () = assert!(PLACES == 256, "a byte names a place");
-
 pub(super) fn recall(file: FileName, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
-    MEMORY.with_borrow(|memory| {
-        let places = memory.get(place_of(page, run)..)?.iter().take(PLACES_OF_PAGE);
-        let known = places
-            .flatten()
-            .find(|place| (place.0, place.1, place.2) == (file, page, run))?;
-        Some(known.3.clone())
+    COPIES_BY_SLOT.with_borrow_mut(|copies| {
+        let slots = copies.get_mut(slot_of(page, run)..)?.iter_mut().take(WAYS);
+        let copy = slots.flatten().find(|copy| copy.is_of(file, page, run))?;
+        copy.patience = PATIENCE;
+        Some(copy.words.clone())
     })
 }
 
-pub(super) fn remember(file: FileName, page: PageId, run: RunLife, found: &Arc<[u64]>) {
-    MEMORY.with_borrow_mut(|memory| {
-        memory.resize(PLACES, None);
-        // The older one goes.
-        let places = &mut memory[place_of(page, run)..][..PLACES_OF_PAGE];
-        places.rotate_right(1);
-        places[0] = Some((file, page, run, found.clone()));
+pub(super) fn remember(file: FileName, page: PageId, run: RunLife, words: impl FnOnce() -> Arc<[u64]>) {
+    COPIES_BY_SLOT.with_borrow_mut(|copies| {
+        copies.resize_with(COPIES, || None);
+        let slots = &mut copies[slot_of(page, run)..][..WAYS];
+        let patience = |copy: &Option<Copy>| copy.as_ref().map_or(0, |copy| copy.patience);
+        let Some(slot) = slots.iter_mut().min_by_key(|copy| patience(copy)) else {
+            return;
+        };
+        match slot {
+            Some(copy) if copy.patience > 0 => copy.patience -= 1,
+            _ => {
+                *slot = Some(Copy {
+                    file,
+                    page,
+                    run,
+                    words: words(),
+                    patience: PATIENCE,
+                });
+            }
+        }
     });
 }
 
 pub(super) fn forget(file: FileName) {
-    let is_of_file = |place: &Place| place.as_ref().is_some_and(|place| place.0 == file);
-    MEMORY.with_borrow_mut(|memory| {
-        for place in memory.iter_mut().filter(|place| is_of_file(place)) {
-            *place = None;
+    COPIES_BY_SLOT.with_borrow_mut(|copies| {
+        for slot in copies {
+            if slot.as_ref().is_some_and(|copy| copy.file == file) {
+                *slot = None;
+            }
         }
     });
 }

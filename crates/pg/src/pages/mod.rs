@@ -20,9 +20,9 @@
 //! 6. *Retirement.* A page is handed out again when nobody has it pinned. It may still be named by a list of runs that a
 //!    reader has copied, on this server or, as replay waits for no reader, on a standby: what it finds there says to which
 //!    run it belongs.
-//! 7. *State.* The store itself remembers the length of the file. The process remembers tops of runs by
-//!    names that are never used twice (`memory.rs`), and buffers of pages, which the server looks at
-//!    again (`recent.rs`).
+//! 7. *State.* The store itself remembers the length of the file. The process remembers tops and filters of
+//!    runs by names that are never used twice (`memory.rs`), and buffers of pages, which the server
+//!    looks at again (`recent.rs`).
 //!
 //! A failure of the server, be it a failed read or a full disk, is no [`Error`] but unwinds as an error of the
 //! server, which ends the transaction. What is damaged on a page is an [`Error`].
@@ -279,7 +279,7 @@ impl PageRead for PgPages {
         memory::recall(self.file(), page, run)
     }
 
-    fn remember(&self, page: PageId, run: RunLife, found: &Arc<[u64]>) {
+    fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {
         memory::remember(self.file(), page, run, found);
     }
 }

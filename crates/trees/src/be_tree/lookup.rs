@@ -29,10 +29,9 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
         let hash = self.order.hash(key);
         let mut next = 0;
         while let Some(live) = runs.get(next) {
-            let reader = self.reader(live.run);
-            let may_contain = hash.map_or(Ok(true), |hash| reader.may_contain(hash));
+            let may_contain = hash.map_or(Ok(true), |hash| live.run.may_contain(&self.store, hash));
             let seen = match may_contain {
-                Ok(true) => reader.get_with(key, tie, |entry| {
+                Ok(true) => self.reader(live.run).get_with(key, tie, |entry| {
                     let view = if entry.is_tombstone() { None } else { view.take() };
                     view.map(|view| view(entry))
                 }),

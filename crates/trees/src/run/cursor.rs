@@ -488,7 +488,8 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunCursor<O, L, S> {
             None => None,
         };
         if is_kept && page.count() <= TOP_MAX && !(0..page.count()).any(|slot| page.is_dead(slot)) {
-            reader.store.remember(id, life, &Top::of(&page, id)?);
+            let top = Top::of(&page, id)?;
+            reader.store.remember(id, life, || top);
         }
         drop(guard);
         self.go_down(id, level, slots)

@@ -27,6 +27,7 @@ const MAGIC: u16 = 0xBED4;
 const HEADER_LEN: usize = 24;
 const BLOCK_LEN: usize = 64;
 const BLOCK_BITS: usize = 8 * BLOCK_LEN;
+const BLOCK_WORDS: usize = BLOCK_LEN / size_of::<u64>();
 const ID_LEN: usize = 4;
 /// Bits that a key sets: seven times nine bits of a hash name them.
 const PROBES: u32 = 7;
@@ -100,8 +101,8 @@ impl FilterBuilder {
             for &hash in &hashes[begin..end] {
                 let block = block_of(hash, blocks_each);
                 let block = &mut bits[block * BLOCK_LEN..][..BLOCK_LEN];
-                for (byte, bit) in bits_of(hash) {
-                    block[byte] |= bit;
+                for bit in bits_of(hash) {
+                    block[bit / 8] |= 1 << (bit % 8);
                 }
             }
             ids.push(write_page(0, blocks_each, &bits)?);
@@ -154,15 +155,26 @@ fn block_of(hash: u64, blocks: usize) -> usize {
     (((hash & 0xffff_ffff) * blocks as u64) >> 32) as usize
 }
 
-/// The bits of a hash within its block: the byte, and the bit in it. They are drawn from all of the hash once more, as
-/// its upper bits are alike in one part and its lower ones in one block.
-fn bits_of(hash: u64) -> impl Iterator<Item = (usize, u8)> {
+/// The bits of a hash within its block. They are drawn from all of the hash once more, as its
+/// upper bits are alike in one part and its lower ones in one block.
+fn bits_of(hash: u64) -> impl Iterator<Item = usize> {
     let mixed = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (0..PROBES).map(move |probe| {
         let [low, high, ..] = (mixed >> (9 * probe)).to_le_bytes();
-        (usize::from(low >> 3 | (high & 1) << 5), 1 << (low & 7))
+        usize::from(u16::from_le_bytes([low, high])) % BLOCK_BITS
     })
+}
+
+/// A block as the words of which its bits are counted, from the lowest of the first one.
+fn words_of(block: &[u8; BLOCK_LEN]) -> [u64; BLOCK_WORDS] {
+    let (words, _) = block.as_chunks();
+    std::array::from_fn(|at| u64::from_le_bytes(words[at]))
+}
+
+/// Whether a block has all the bits of a hash.
+fn is_set(block: &[u64; BLOCK_WORDS], hash: u64) -> bool {
+    bits_of(hash).all(|bit| block[bit / 64] >> (bit % 64) & 1 == 1)
 }
 
 fn fan_out(payload_len: usize) -> usize {
@@ -191,10 +203,15 @@ impl Filter {
             let children: &[[u8; ID_LEN]] = content(&guard, id, run, level)?;
             id = child_at(children, part / below % fan_out, id)?;
         }
+        let life = (run.first_page, run.generation);
+        if let Some(words) = store.recall(id, life) {
+            let (blocks, _) = words.as_chunks();
+            return Ok(is_set(&blocks[block_of(hash, blocks.len())], hash));
+        }
         let guard = store.read(id)?;
         let blocks: &[[u8; BLOCK_LEN]] = content(&guard, id, run, 0)?;
-        let block = &blocks[block_of(hash, blocks.len())];
-        Ok(bits_of(hash).all(|(byte, bit)| block[byte] & bit != 0))
+        store.remember(id, life, || blocks.iter().flat_map(words_of).collect());
+        Ok(is_set(&words_of(&blocks[block_of(hash, blocks.len())]), hash))
     }
 
     /// The pages of bits, which the page at the top names, as the store remembers them.
@@ -207,7 +224,7 @@ impl Filter {
         let ids: &[[u8; ID_LEN]] = content(&guard, self.root, run, 1)?;
         let found = (0..ids.len()).map(|slot| Ok(child_at(ids, slot, self.root)?.get().into()));
         let found: Arc<[u64]> = found.collect::<Result<_>>()?;
-        store.remember(self.root, life, &found);
+        store.remember(self.root, life, || found.clone());
         Ok(found)
     }
 

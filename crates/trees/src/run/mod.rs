@@ -53,7 +53,7 @@ mod page;
 mod reader;
 mod shape;
 
-use bedload_pages::PageId;
+use bedload_pages::{PageId, PageRead, Result};
 
 pub use builder::RunBuilder;
 pub use cursor::RunCursor;
@@ -102,6 +102,21 @@ impl Run {
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         (self.first_page, self.generation) == (other.first_page, other.generation)
+    }
+
+    fn name(&self) -> page::RunName {
+        page::RunName {
+            first_page: self.first_page,
+            generation: self.generation,
+        }
+    }
+
+    /// As [`RunReader::may_contain`], without a reader.
+    pub(crate) fn may_contain(&self, store: &impl PageRead, hash: u64) -> Result<bool> {
+        match self.filter {
+            Some(filter) => filter.may_contain(store, &self.name(), hash),
+            None => Ok(true),
+        }
     }
 }
 

@@ -45,10 +45,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     }
 
     pub(super) fn name(&self) -> RunName {
-        RunName {
-            first_page: self.run.first_page,
-            generation: self.run.generation,
-        }
+        self.run.name()
     }
 
     /// Whether the run may have entries of a key with this [hash](KeyOrder::hash); always, if it has no filter. One page
@@ -58,10 +55,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
     ///
     /// The store failed, or a page is damaged.
     pub fn may_contain(&self, hash: u64) -> Result<bool> {
-        match self.run.filter {
-            Some(filter) => filter.may_contain(&self.store, &self.name(), hash),
-            None => Ok(true),
-        }
+        self.run.may_contain(&self.store, hash)
     }
 
     /// What `view` makes of an entry or a tombstone; `None` if the run has neither. O(log n) pages.

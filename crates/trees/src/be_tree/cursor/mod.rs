@@ -280,14 +280,12 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageRead> Cursor<'t, O, L, S> {
             if !meets(order, live, &from, &to) {
                 continue;
             }
-            let reader = self.tree.reader(live.run);
             // Where a filter cannot be read, neither can the run, or it is for the run to say.
-            if self
-                .hash
-                .is_some_and(|hash| matches!(reader.may_contain(hash), Ok(false)))
-            {
+            let lacks = |hash| matches!(live.run.may_contain(&self.tree.store, hash), Ok(false));
+            if self.hash.is_some_and(lacks) {
                 continue;
             }
+            let reader = self.tree.reader(live.run);
             let (mut cursor, head) = if self.is_ascending {
                 (reader.range(low, high)?, live.run.first)
             } else {
