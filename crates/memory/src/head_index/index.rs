@@ -308,8 +308,8 @@ impl<K: Key> HeadIndex<K> {
     }
 
     /// Makes the head one of this kind, for callers that know their input. Keys above a limit, a
-    /// little above the greatest key so far, go to it. `false` if the head is of another kind and all
-    /// parts are in use; further inserts unite parts.
+    /// little above the greatest key so far, go to it. `false` if the head is of another kind and
+    /// all parts are in use; further inserts unite parts.
     pub fn switch_head(&self, kind: HeadKind) -> bool {
         let mut role = self.role();
         self.switch(&mut role, kind)

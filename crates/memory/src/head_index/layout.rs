@@ -132,8 +132,8 @@ impl<W: Words> Layout<W> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Returns whether the layout is unchanged since `part` was looked up, so that what was read since
-    /// came from the key's home.
+    /// Returns whether the layout is unchanged since `part` was looked up, so that what was read
+    /// since came from the key's home.
     #[inline]
     pub(super) fn stands(&self, part: &Part<W>) -> bool {
         fence(Ordering::Acquire);
@@ -238,8 +238,8 @@ impl<W: Words> Layout<W> {
         self.raises.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends the head at its limit and begins another (rule 2 of the [module above](super)); `false` if
-    /// all parts are in use. The role's holder calls it.
+    /// Ends the head at its limit and begins another (rule 2 of the [module above](super)); `false`
+    /// if all parts are in use. The role's holder calls it.
     pub(super) fn switch(&self, kind: HeadKind) -> bool {
         let Some(_latched) = self.latch.latch() else {
             return false;

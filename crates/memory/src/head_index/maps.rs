@@ -76,7 +76,8 @@ unsafe impl<M: Send> Send for Retired<M> {}
 
 impl<M> Retired<M> {
     fn free(self) {
-        // SAFETY: it came from a box (`make`), was taken once, and every guard that could reach it is gone.
+        // SAFETY: it came from a box (`make`), was taken once, and every guard that could reach it
+        // is gone.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

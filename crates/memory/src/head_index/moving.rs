@@ -40,8 +40,8 @@ impl<K: Key> HeadIndex<K> {
         true
     }
 
-    /// Freezes a chunk, or moves the frozen one. `false` if there is nothing to do, or a writer must
-    /// be waited for.
+    /// Freezes a chunk, or moves the frozen one. `false` if there is nothing to do, or a writer
+    /// must be waited for.
     pub(super) fn unite_some(&self, role: &mut Role<K::Words>, writer: Option<usize>) -> bool {
         match role.frozen.take() {
             None => self.freeze_chunk(role),
@@ -64,7 +64,8 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Returns the part that is cheapest to move to its left neighbour; never the head, nor the first.
+    /// Returns the part that is cheapest to move to its left neighbour; never the head, nor the
+    /// first.
     fn lesser_part(role: &Role<K::Words>, parts: &Parts<K::Words>) -> Option<usize> {
         (1..parts.kinds.len() - 1).min_by_key(|&place| role.sizes.get(place).copied().unwrap_or(0))
     }

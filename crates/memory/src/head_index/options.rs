@@ -56,26 +56,26 @@ impl HeadIndexOptions {
         self
     }
 
-    /// Sets the late shares, in percent, below which the head stops being a Blink-hash and above which
-    /// it becomes one. Default: 25 and 35. With 80 threads an SB-tree is slower than Blink-hash from
-    /// 30 % on (SB-tree paper, §V-D).
+    /// Sets the late shares, in percent, below which the head stops being a Blink-hash and above
+    /// which it becomes one. Default: 25 and 35. With 80 threads an SB-tree is slower than
+    /// Blink-hash from 30 % on (SB-tree paper, §V-D).
     #[must_use]
     pub const fn late_percent(mut self, leave: f32, enter: f32) -> Self {
         self.late_percent = (leave, enter);
         self
     }
 
-    /// Sets how many threads must be writing before the head becomes a Blink-hash. Default: 8. A few
-    /// threads do not contend for the blocks of an SB-tree (docs/benchmarks/sb-tree.md).
+    /// Sets how many threads must be writing before the head becomes a Blink-hash. Default: 8. A
+    /// few threads do not contend for the blocks of an SB-tree (docs/benchmarks/sb-tree.md).
     #[must_use]
     pub const fn late_writers_min(mut self, threads: u32) -> Self {
         self.late_writers_min = threads;
         self
     }
 
-    /// Sets the shares of removals of recent keys among all writes, in percent, below which the head
-    /// stops being a B-link tree and above which it becomes one. Default: 1 and 5. An SB-tree must
-    /// convert its logs before it removes from them.
+    /// Sets the shares of removals of recent keys among all writes, in percent, below which the
+    /// head stops being a B-link tree and above which it becomes one. Default: 1 and 5. An SB-tree
+    /// must convert its logs before it removes from them.
     #[must_use]
     pub const fn removed_percent(mut self, leave: f32, enter: f32) -> Self {
         self.removed_percent = (leave, enter);

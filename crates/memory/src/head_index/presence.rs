@@ -24,8 +24,8 @@ use crate::sync::primitive::{AtomicU64, Ordering, fence};
 #[repr(C, align(128))]
 pub(super) struct WriterSlot<W: Words> {
     turn: AtomicU64,
-    /// The least and the greatest key of the SB-tree's head, as of this generation: an insert within
-    /// these bounds need not read the layout.
+    /// The least and the greatest key of the SB-tree's head, as of this generation: an insert
+    /// within these bounds need not read the layout.
     pub(super) lease_generation: AtomicU64,
     pub(super) lease: W::KeyColumns<2>,
     /// Keys below this one are late.
@@ -83,8 +83,8 @@ impl<W: Words> WriterSlot<W> {
         Present { slot: self, turn }
     }
 
-    /// Returns how often the thread has been present, once per write and again for each frozen chunk
-    /// met, plus the entries appended without presence, except the last few.
+    /// Returns how often the thread has been present, once per write and again for each frozen
+    /// chunk met, plus the entries appended without presence, except the last few.
     #[inline]
     pub(super) fn writes(&self) -> u64 {
         self.turn.load(Ordering::Relaxed) / 2 + self.appended.load(Ordering::Relaxed)

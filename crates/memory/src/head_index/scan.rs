@@ -10,8 +10,8 @@ use crate::map::range::{End, Leaves, inclusive, words_of};
 use crate::search::columns::Words;
 
 impl<K: Key> HeadIndex<K> {
-    /// Copies the first entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and
-    /// `values`; returns how many. It stops at the end of the range or of the shorter slice: to
+    /// Copies the first entries whose keys lie in `bounds`, ascending, to the beginning of `keys`
+    /// and `values`; returns how many. It stops at the end of the range or of the shorter slice: to
     /// continue, begin after the last key.
     ///
     /// ```
