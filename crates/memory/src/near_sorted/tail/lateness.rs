@@ -27,9 +27,9 @@ impl Lateness {
         self.late[(u64::BITS - distance.leading_zeros()) as usize] += 1;
     }
 
-    /// Returns the distance within which nearly all late keys will lie; 0 if most lie further away
-    /// than `most` entries. `in_order` keys were in order since the last call; `keys` are those up
-    /// to the end of the order.
+    /// Returns the greatest distance by which enough keys are late (see [`ONE_IN`]) and within
+    /// which at most `most` entries lie; 0 if there is none. `in_order` keys were in order since
+    /// the last call; `keys` are those up to the end of the order.
     pub(crate) fn reached(&mut self, keys: &[u64], in_order: usize, most: usize) -> u64 {
         self.in_order += in_order as u64;
         let all = self.in_order + self.late.iter().sum::<u64>();

@@ -104,7 +104,7 @@ impl PagePool {
         let piece = if self.taken < room {
             self.piece.as_ref()
         } else {
-            // Each piece is as large as all before it.
+            // Each piece is as large as all earlier ones together.
             self.taken = 0;
             self.piece = Some(Arc::new(PageMemory::new(
                 self.pages.clamp(FIRST_PAGES, MOST_PAGES),
@@ -112,9 +112,9 @@ impl PagePool {
             self.piece.as_ref()
         };
         let piece = piece.expect("a piece was made").clone();
-        // SAFETY: fewer pages than the piece has were taken of it.
+        // SAFETY: fewer pages were taken from the piece than it has.
         let page = unsafe { piece.start.add(self.taken) };
-        // SAFETY: the memory is the piece's (1), and nobody has been given it (2).
+        // SAFETY: the memory belongs to the piece (1), and the page was not given out before (2).
         let columns: &mut [[MaybeUninit<u64>; LEAF_ENTRIES]; 2] = unsafe { page.cast().as_mut() };
         let [page_keys, page_values] = columns;
         write_column(page_keys, keys, NO_KEY);
@@ -124,7 +124,7 @@ impl PagePool {
         LeafPage { page, _piece: piece }
     }
 
-    /// Bytes of all pages that were taken.
+    /// Returns the bytes of all pages taken.
     pub(crate) const fn bytes(&self) -> usize {
         self.pages * size_of::<Page>()
     }
