@@ -1,11 +1,11 @@
-//! Where descents go.
+//! Targets of descents.
 
 use std::ops::Bound;
 
 use crate::map::range::End;
 use crate::search::columns::Words;
 
-/// Where to descend to.
+/// The target of a descent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Aim<W> {
     /// The node that covers the key.
@@ -17,7 +17,7 @@ pub(crate) enum Aim<W> {
 }
 
 impl<W: Words> Aim<W> {
-    /// Where the least keys above a lower bound are.
+    /// Aims at the least keys above a lower bound.
     pub(crate) fn least(lower: Bound<W>) -> Self {
         match lower {
             Bound::Included(key) | Bound::Excluded(key) => Self::At(key),
@@ -25,7 +25,7 @@ impl<W: Words> Aim<W> {
         }
     }
 
-    /// Where the keys between two bounds that are nearest to an end are.
+    /// Aims at the keys between two bounds that are nearest to an end.
     pub(crate) fn end(end: End, (lower, upper): (Bound<W>, Bound<W>)) -> Self {
         match (end, upper) {
             (End::Least, _) => Self::least(lower),
@@ -35,7 +35,7 @@ impl<W: Words> Aim<W> {
         }
     }
 
-    /// Whether what is aimed at lies beyond a node with this high fence.
+    /// Returns whether the target lies beyond a node with this high fence.
     pub(crate) fn is_beyond(&self, high: &W) -> bool {
         match self {
             Self::At(key) => key >= high,

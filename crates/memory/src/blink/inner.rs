@@ -13,11 +13,12 @@ use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicPtr, Ordering};
 use crate::sync::version_latch::Writer;
 
-/// Separators in an inner node. Small under test, so that trees of a few hundred keys are several levels high.
+/// Capacity in separators. Small under test, so that trees of a few hundred keys have several
+/// levels.
 pub(crate) const INNER_CAP: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
 
-/// Child `i` covers the keys from separator `i - 1` up to, not including, separator `i`; the ends are the node's
-/// fences. A separator is exactly the low fence of the child to its right.
+/// Child `i` covers the keys from separator `i - 1` up to, not including, separator `i`; the ends
+/// are the node's fences. A separator is exactly the low fence of the child to its right.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Inner<W: Words> {
@@ -34,7 +35,7 @@ unsafe impl<W: Words> Node<W> for Inner<W> {
 }
 
 impl<W: Words> Inner<W> {
-    /// A node with one separator.
+    /// Creates a node with one separator.
     pub(crate) fn new(level: u8, left: NodePtr<'_, W>, separator: W, right: NodePtr<'_, W>) -> Box<Self> {
         let node = Self::with_first_child(level, left.as_raw());
         node.store(0, separator, right);
@@ -59,7 +60,7 @@ impl<W: Words> Inner<W> {
         self.header.len().min(INNER_CAP)
     }
 
-    /// The place of the child that `aim` leads to: how many separators lie to its left.
+    /// Returns the position of the child that `aim` leads to: the number of separators to its left.
     pub(crate) fn place(&self, aim: &Aim<W>) -> usize {
         match aim {
             Aim::At(key) => {
@@ -75,7 +76,8 @@ impl<W: Words> Inner<W> {
         W::load(&self.separators, index)
     }
 
-    /// The child at `place`, with the separator to its left. `None` only if the node is being changed.
+    /// Returns the child at `place`, with the separator to its left. `None` only if the node is
+    /// being changed.
     pub(crate) fn child<'g>(&self, place: usize, _guard: &'g Guard) -> Option<(Option<W>, NodePtr<'g, W>)> {
         let (low, child) = match place.checked_sub(1) {
             None => (None, &self.first_child),
@@ -109,8 +111,9 @@ impl<W: Words> Inner<W> {
         self.header.set_len(len + 1, writer);
     }
 
-    /// Splits a full node to make room for `separator`: returns the fence between the halves and the right one,
-    /// which is linked already and in the tree when this node's latch is released.
+    /// Splits a full node to make room for `separator`: returns the fence between the halves and
+    /// the right half, which is linked already and becomes part of the tree when this node's latch
+    /// is released.
     pub(crate) fn split<'g>(
         &self,
         separator: W,
@@ -137,7 +140,7 @@ impl<W: Words> Inner<W> {
         (fence, right)
     }
 
-    /// Puts another node in the place of a child that covered the same keys.
+    /// Replaces a child by a node that covers the same keys.
     pub(crate) fn replace_child(&self, place: usize, child: NodePtr<'_, W>, _writer: Writer<'_>) {
         let cell = match place.checked_sub(1) {
             None => &self.first_child,
@@ -155,8 +158,8 @@ impl<W: Words> Inner<W> {
         self.header.set_len(len - 1, writer);
     }
 
-    /// Whether this node and its right sibling would together be at most three quarters full; where one has no
-    /// separator left, whether they fit at all.
+    /// Returns whether this node and its right sibling would together be at most three quarters
+    /// full; if one has no separator, whether they fit at all.
     pub(crate) fn can_absorb(&self, right: &Self) -> bool {
         let (left, right) = (self.len(), right.len());
         let limit = if left == 0 || right == 0 {
@@ -167,7 +170,7 @@ impl<W: Words> Inner<W> {
         left + 1 + right <= limit
     }
 
-    /// Takes over everything the right sibling covers. Both are latched.
+    /// Moves the contents of the right sibling into this node. Both are latched.
     pub(crate) fn absorb(&self, right: &Self, fence: W, writer: Writer<'_>, guard: &Guard) {
         let len = self.len();
         if let Some((_, first_child)) = right.child(0, guard) {
@@ -180,7 +183,7 @@ impl<W: Words> Inner<W> {
         self.header.set_len(len + 1 + right.len(), writer);
     }
 
-    /// Whether so little is left that merging is worth a try.
+    /// Returns whether the node is empty enough to attempt a merge.
     pub(crate) fn is_underfull(&self) -> bool {
         self.len() < INNER_CAP / 4
     }

@@ -1,5 +1,5 @@
-//! B-link trees: [`tree`] has sorted leaves, [`hash`] has hash tables for leaves where keys ascend, and both stand below
-//! the same levels of inner nodes, [`trunk`].
+//! B-link trees: [`tree`] has sorted leaves, [`hash`] has hash tables for leaves where keys ascend;
+//! both share the levels of inner nodes above, [`trunk`].
 
 mod aim;
 pub(crate) mod hash;

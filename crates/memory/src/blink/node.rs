@@ -1,4 +1,4 @@
-//! What all nodes of a tree begin with, and pointers to nodes.
+//! The common header of all nodes of a tree, and pointers to nodes.
 
 #![expect(
     unsafe_code,
@@ -15,7 +15,7 @@ use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, Ordering};
 use crate::sync::version_latch::{Latched, VersionLatch, Writer};
 
-/// The header's cache line and 64 words behind it.
+/// The header's cache line and the next 64 words.
 const KEY_BYTES: usize = 9 * LINE_BYTES;
 
 const LINE_BYTES: usize = 64;
@@ -28,16 +28,17 @@ pub(crate) enum Kind {
     HashLeaf,
 }
 
-/// The beginning of every node.
+/// The first field of every node.
 ///
 /// # Invariants
 ///
-/// 1. A node covers the keys from its low fence up to, not including, its high fence. The low fence never changes
-///    and is not stored: who descends to the node learns it on the way.
-/// 2. The high fence equals the low fence of the right sibling; a node without one is the rightmost of its level.
+/// 1. A node covers the keys from its low fence up to, not including, its high fence. The low fence
+///    never changes and is not stored: a descent learns it on the way.
+/// 2. The high fence equals the low fence of the right sibling; a node without one is the rightmost
+///    of its level.
 /// 3. `kind`, `level` and `free` never change.
-/// 4. A node that is obsolete is reachable from no node that is not, and its memory lasts until every guard that was
-///    pinned before it became obsolete is dropped.
+/// 4. An obsolete node is not reachable from any node that is not obsolete, and its memory lasts
+///    until every guard that was pinned before it became obsolete is dropped.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Header<W: Words> {
@@ -51,7 +52,8 @@ pub(crate) struct Header<W: Words> {
 }
 
 impl<W: Words> Header<W> {
-    /// The header of a node of type `N`, without a right sibling, which must come to be owned by a [`NodePtr`].
+    /// Creates the header of a node of type `N`, without a right sibling; the node must become
+    /// owned by a [`NodePtr`].
     pub(crate) fn new<N: Node<W>>(level: u8) -> Self {
         Self {
             latch: VersionLatch::new(),
@@ -64,12 +66,12 @@ impl<W: Words> Header<W> {
         }
     }
 
-    /// 0 for leaves.
+    /// Returns the level; 0 for leaves.
     pub(crate) fn level(&self) -> u8 {
         self.level
     }
 
-    /// Entries of a leaf, separators of an inner node.
+    /// Returns the number of entries of a leaf, or separators of an inner node.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed) as usize
     }
@@ -79,7 +81,7 @@ impl<W: Words> Header<W> {
             .store(u32::try_from(len).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// The right sibling and the fence between (invariant 2).
+    /// Returns the right sibling and the fence between (invariant 2).
     pub(crate) fn right<'g>(&self, _guard: &'g Guard) -> Option<(W, NodePtr<'g, W>)> {
         let right = NodePtr::from_raw(self.right.load(Ordering::Acquire))?;
         Some((W::load(&self.high, 0), right))
@@ -113,14 +115,14 @@ pub(crate) unsafe trait Node<W: Words>: Sized {
 ///
 /// # Safety
 ///
-/// `node` came from a box of `N` and nobody uses it afterwards.
+/// `node` came from a box of `N` and is not used afterwards.
 unsafe fn free_as<W: Words, N: Node<W>>(node: NonNull<Header<W>>) {
     // SAFETY: by contract.
     drop(unsafe { Box::from_raw(node.cast::<N>().as_ptr()) });
 }
 
-/// A pointer to a node that stays allocated for `'g`: because an epoch guard lives so long, or because the tree is
-/// not shared. Its permission covers the whole node and not just the header.
+/// A pointer to a node that stays allocated for `'g`, because an epoch guard lives that long or
+/// because the tree is not shared. Its provenance covers the complete node, not only the header.
 #[derive(Debug)]
 pub(crate) struct NodePtr<'g, W: Words> {
     node: NonNull<Header<W>>,
@@ -145,13 +147,14 @@ impl<W: Words> Deref for NodePtr<'_, W> {
     type Target = Header<W>;
 
     fn deref(&self) -> &Header<W> {
-        // SAFETY: the node stays allocated for the lifetime of the pointer, and its header is only shared.
+        // SAFETY: the node stays allocated for the lifetime of the pointer, and its header is only
+        // shared.
         unsafe { self.node.as_ref() }
     }
 }
 
 impl<'g, W: Words> NodePtr<'g, W> {
-    /// Gives a new node away; [`NodePtr::free`] or [`NodePtr::retire`] takes it back.
+    /// Releases ownership of a new node; [`NodePtr::free`] or [`NodePtr::retire`] frees it.
     pub(crate) fn new<N: Node<W>>(node: Box<N>) -> Self {
         let node = NonNull::from(Box::leak(node)).cast();
         Self {
@@ -160,7 +163,8 @@ impl<'g, W: Words> NodePtr<'g, W> {
         }
     }
 
-    /// The node at an address that [`NodePtr::as_raw`] gave, read from a node that is alive, or from the root.
+    /// Returns the node at an address that [`NodePtr::as_raw`] gave, read from a live node or from
+    /// the root.
     pub(crate) fn from_raw(raw: *mut Header<W>) -> Option<Self> {
         NonNull::new(raw).map(|node| Self {
             node,
@@ -172,28 +176,29 @@ impl<'g, W: Words> NodePtr<'g, W> {
         self.node.as_ptr()
     }
 
-    /// The header, for as long as the node lives.
+    /// Returns the header, for as long as the node lives.
     pub(crate) fn header(self) -> &'g Header<W> {
         // SAFETY: as in `deref`.
         unsafe { self.node.as_ref() }
     }
 
-    /// The node, if it is an `N`.
+    /// Returns the node, if it is an `N`.
     pub(crate) fn downcast<N: Node<W>>(self) -> Option<&'g N> {
         if self.kind != N::KIND {
             return None;
         }
-        // SAFETY: the kind tells the type (`Node`), the permission covers the whole node, and nodes are only shared.
+        // SAFETY: the kind identifies the type (`Node`), the provenance covers the node, and nodes
+        // are only shared.
         Some(unsafe { self.node.cast::<N>().as_ref() })
     }
 
-    /// Asks for the header and the keys behind it, so that their cache lines arrive together.
+    /// Prefetches the header and the keys after it, so that their cache lines arrive together.
     #[inline]
     pub(crate) fn prefetch(self) {
         self.prefetch_bytes(0..KEY_BYTES);
     }
 
-    /// Asks for these bytes, counted from the node's beginning, whatever lies there.
+    /// Prefetches these bytes, as offsets from the node's start; they may lie beyond the node.
     #[inline]
     pub(crate) fn prefetch_bytes(self, _bytes: Range<usize>) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -205,13 +210,13 @@ impl<'g, W: Words> NodePtr<'g, W> {
         }
     }
 
-    /// Makes a latched node obsolete and frees it when nobody can be reading it (invariant 4). The caller has made it
-    /// unreachable.
+    /// Makes a latched node obsolete, and frees it when no reader can have it (invariant 4). The
+    /// caller has made it unreachable.
     pub(crate) fn retire(self, latched: Latched<'_>, guard: &Guard) {
         latched.retire();
         let node = Retired(self.node);
-        // SAFETY: the node is unreachable; those who reached it before are pinned. It is retired once, because
-        // nobody latches it again.
+        // SAFETY: the node is unreachable; threads that reached it before are pinned. It is retired
+        // once, because it cannot be latched again.
         unsafe { guard.defer_unchecked(move || node.free()) };
     }
 
@@ -219,15 +224,16 @@ impl<'g, W: Words> NodePtr<'g, W> {
     ///
     /// # Safety
     ///
-    /// Nobody uses the node afterwards, nor frees it again.
+    /// The node is neither used nor freed again.
     pub(crate) unsafe fn free(self) {
         let free = self.free;
-        // SAFETY: `free` belongs to the node's type (`Header::new`), and the caller gives the node up.
+        // SAFETY: `free` belongs to the node's type (`Header::new`), and the caller gives up the
+        // node.
         unsafe { free(self.node) };
     }
 }
 
-/// A node on its way to whichever thread frees it.
+/// A retired node, sent to the thread that frees it.
 struct Retired<W: Words>(NonNull<Header<W>>);
 
 impl<W: Words> Retired<W> {

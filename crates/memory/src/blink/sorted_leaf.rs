@@ -1,4 +1,4 @@
-//! Leaves whose entries ascend: keys in columns, values apart.
+//! Leaves whose entries ascend, with separate columns of keys and values.
 
 #![expect(
     unsafe_code,
@@ -17,7 +17,7 @@ use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::version_latch::Writer;
 
-/// Entries in a leaf. Small under test, so that splits and merges are common.
+/// Capacity in entries. Small under test, so that splits and merges are common.
 pub(crate) const LEAF_CAP: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
 
 /// See the [module](self).
@@ -43,7 +43,7 @@ impl<W: Words> SortedLeaf<W> {
         })
     }
 
-    /// A leaf of these entries, which ascend; at most [`LEAF_CAP`].
+    /// Creates a leaf of these entries, which ascend; at most [`LEAF_CAP`].
     pub(crate) fn of(entries: &[(W, u64)]) -> Box<Self> {
         let leaf = Self::new();
         for (index, &(key, value)) in entries.iter().enumerate() {
@@ -65,13 +65,13 @@ impl<W: Words> SortedLeaf<W> {
         self.len() == LEAF_CAP
     }
 
-    /// How many entries lie below `key`, and whether the next is its.
+    /// Returns how many entries lie below `key`, and whether the next one has it.
     #[inline]
     pub(crate) fn search(&self, key: &W) -> (usize, bool) {
         key.search(&self.keys, self.len())
     }
 
-    /// The places of the entries that lie between the bounds.
+    /// Returns the positions of the entries between the bounds.
     pub(crate) fn places(&self, lower: Bound<W>, upper: Bound<W>) -> Range<usize> {
         let after = |(place, is_there): (usize, bool)| place + usize::from(is_there);
         let from = match lower {
@@ -91,18 +91,18 @@ impl<W: Words> SortedLeaf<W> {
         W::load(&self.keys, index)
     }
 
-    /// The value at `index`; `None` only if the leaf is being changed.
+    /// Returns the value at `index`; `None` only if the leaf is being changed.
     pub(crate) fn value(&self, index: usize) -> Option<u64> {
         Some(self.values.get(index)?.load(Ordering::Relaxed))
     }
 
-    /// The entries at these places.
+    /// Returns the entries at these positions.
     pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (W, u64)> {
         let places = places.start..places.end.min(LEAF_CAP);
         places.map(|index| (self.key(index), self.values[index].load(Ordering::Relaxed)))
     }
 
-    /// Appends the entries at these places to what was read, as many as there is room for.
+    /// Appends the entries at these positions to the output, as many as it has room for.
     #[inline]
     pub(crate) fn copy_to<K: Key<Words = W>>(&self, places: Range<usize>, output: &mut Output<'_, K>) {
         let from = places.start.min(LEAF_CAP);
@@ -110,7 +110,8 @@ impl<W: Words> SortedLeaf<W> {
         output.copy(&self.keys, &self.values, from, count);
     }
 
-    /// Asks for the first `count` entries of a node that is likely a sorted leaf, and of which nothing has been read yet.
+    /// Prefetches the first `count` entries of a node that is probably a sorted leaf and has not
+    /// been read yet.
     #[inline]
     pub(crate) fn prefetch_first(node: NodePtr<'_, W>, count: usize) {
         let bytes = count.min(LEAF_CAP) * size_of::<u64>();
@@ -132,7 +133,7 @@ impl<W: Words> SortedLeaf<W> {
         target.store(to, self.key(from), self.values[from].load(Ordering::Relaxed));
     }
 
-    /// Puts an entry at `place`. The leaf is not full.
+    /// Inserts an entry at `place`. The leaf is not full.
     pub(crate) fn insert(&self, place: usize, key: W, value: u64, writer: Writer<'_>) {
         let len = self.len();
         for index in (place..len).rev() {
@@ -150,11 +151,12 @@ impl<W: Words> SortedLeaf<W> {
         self.header.set_len(len - 1, writer);
     }
 
-    /// Splits a full leaf and puts an entry at `place`: returns the fence between the halves and the right one,
-    /// which is linked already and in the tree when this leaf's latch is released.
+    /// Splits a full leaf and inserts an entry at `place`: returns the fence between the halves and
+    /// the right half, which is linked already and becomes part of the tree when this leaf's latch
+    /// is released.
     ///
-    /// A leaf that fills at the right end of the tree keeps nearly all its entries, because keys that ascend will not
-    /// come back to it.
+    /// A leaf that fills at the right end of the tree keeps nearly all its entries, because
+    /// ascending keys will not return to it.
     pub(crate) fn split<'g>(
         &self,
         place: usize,
@@ -190,13 +192,14 @@ impl<W: Words> SortedLeaf<W> {
         (fence, right)
     }
 
-    /// Whether this leaf and its right sibling would together be at most three quarters full, or one is empty.
+    /// Returns whether this leaf and its right sibling would together be at most three quarters
+    /// full, or one is empty.
     pub(crate) fn can_absorb(&self, right: &Self) -> bool {
         let (left, right) = (self.len(), right.len());
         left == 0 || right == 0 || left + right <= LEAF_CAP / 4 * 3
     }
 
-    /// Takes over everything the right sibling covers. Both are latched.
+    /// Moves the contents of the right sibling into this leaf. Both are latched.
     pub(crate) fn absorb(&self, right: &Self, writer: Writer<'_>, guard: &Guard) {
         let len = self.len();
         for index in 0..right.len() {
@@ -206,8 +209,8 @@ impl<W: Words> SortedLeaf<W> {
         self.header.set_len(len + right.len(), writer);
     }
 
-    /// Whether so little is left that merging is worth a try: not at every removal, lest a leaf between full ones
-    /// tries each time.
+    /// Returns whether the leaf is empty enough to attempt a merge. True only at some lengths, as a
+    /// leaf between full ones would otherwise try at each removal.
     pub(crate) fn is_underfull(&self) -> bool {
         let len = self.len();
         len < LEAF_CAP / 4 && len.is_multiple_of(4)

@@ -19,21 +19,23 @@ use crate::sb_tree::{Appended, WRITERS};
 use crate::search::columns::Words;
 use crate::sync::primitive::{Backoff, Mutex, MutexGuard, Ordering, interleave};
 
-/// The slot of all threads for which there is none of their own.
+/// The slot shared by all threads that have none of their own.
 const SHARED_SLOT: usize = WRITERS - 1;
-/// Writes of a thread between two occasions to move a chunk.
+/// Writes of a thread between two attempts to move a chunk.
 const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
 
-/// A concurrent ordered map from fixed-size keys to 8-byte values that chooses by its input where new keys go: an
-/// [`SbTree`](crate::sb_tree::SbTree) as long as most keys arrive nearly in order, a [`BlinkHash`](crate::blink::hash::BlinkHash) when most
-/// are late, a [`BlinkTree`](crate::blink::tree::BlinkTree) when the newest are removed again.
+/// A concurrent ordered map from fixed-size keys to 8-byte values that adapts to its input. New
+/// keys go to an [`SbTree`](crate::sb_tree::SbTree) while most keys arrive nearly in order, to a
+/// [`BlinkHash`](crate::blink::hash::BlinkHash) when most are late, and to a
+/// [`BlinkTree`](crate::blink::tree::BlinkTree) when the newest keys are removed again.
 ///
-/// Where keys go changes without anything being moved, lost or waited for: those up to a limit a little above the greatest so
-/// far stay where they are, those above it go to the new *head*. At most eight such parts exist; from four on they are united,
-/// little by little, on the occasion of inserts.
+/// A change of destination moves nothing, loses nothing and blocks no thread: keys up to a limit
+/// a little above the greatest so far stay where they are, keys above it go to the new *head*.
+/// At most eight such parts exist; at or above four, inserts unite them bit by bit.
 ///
-/// An insert costs what it costs in the head, and a few words that only its thread writes; a lookup or a range what it costs in
-/// the maps that have the keys, and a look at eight limits.
+/// An insert costs what it costs in the head, plus updates of a few words that only its thread
+/// writes; a lookup or a range costs what it costs in the maps that have the keys, plus a search
+/// of eight limits.
 ///
 /// ```
 /// use bedload_memory::{HeadIndex, HeadKind};
@@ -62,20 +64,20 @@ pub struct HeadIndex<K: Key> {
     options: HeadIndexOptions,
 }
 
-/// The number of the calling thread's slot; none if it shares one.
+/// Returns the number of the calling thread's slot; `None` if it uses the shared one.
 #[inline]
 pub(super) fn own_writer() -> Option<usize> {
     writer_number().filter(|&writer| writer < SHARED_SLOT)
 }
 
 impl<K: Key> HeadIndex<K> {
-    /// An empty index with the default options.
+    /// Creates an empty index with the default options.
     #[must_use]
     pub fn new() -> Self {
         Self::with_options(HeadIndexOptions::new())
     }
 
-    /// An empty index.
+    /// Creates an empty index.
     #[must_use]
     pub fn with_options(options: HeadIndexOptions) -> Self {
         let maps = Maps::new();
@@ -91,12 +93,12 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Sets memory aside for so many entries that arrive in order, and touches it.
+    /// Reserves and touches memory for `entries` entries that arrive in order.
     pub fn reserve(&self, entries: usize) {
         self.maps.sb_tree.reserve(entries);
     }
 
-    /// Puts `value` in place for `key`, whether or not the key was there.
+    /// Inserts `key`, or replaces its value.
     #[inline]
     pub fn insert(&self, key: K, value: u64) {
         match own_writer() {
@@ -108,7 +110,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Inserts as the writer of this number, which only one thread is at a time.
+    /// Inserts as the given writer, a number that one thread at a time uses.
     #[inline]
     pub(super) fn insert_as(&self, writer: usize, key: K, value: u64) {
         let slot = &self.slots[writer];
@@ -124,7 +126,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Inserts what the writer's log and lane have not taken.
+    /// Inserts an entry that the writer's log and lane have refused.
     #[inline(never)]
     fn insert_refused(&self, writer: usize, slot: &WriterSlot<K::Words>, (key, value): (K, u64)) {
         let words = key.to_words();
@@ -145,7 +147,7 @@ impl<K: Key> HeadIndex<K> {
         write(&self.slots[SHARED_SLOT])
     }
 
-    /// Inserts a key that the slot has no lease of.
+    /// Inserts a key that the slot's lease does not cover.
     fn insert_elsewhere<'s>(
         &self,
         writer: Option<usize>,
@@ -176,7 +178,7 @@ impl<K: Key> HeadIndex<K> {
         self.note(writer, slot, &words, 0);
     }
 
-    /// Thaws the chunk that is in the way, or does what it waits for.
+    /// Thaws the chunk that is in the way, or helps to finish its move.
     #[cold]
     fn give_way(&self, writer: Option<usize>, backoff: &mut Backoff) {
         if self.layout.thaw() {
@@ -188,7 +190,7 @@ impl<K: Key> HeadIndex<K> {
         backoff.wait();
     }
 
-    /// Counts an insert, and so many that went to a lane before it: they are late if it is.
+    /// Counts an insert, and `before` inserts that went to a lane before it; all are late if it is.
     fn note(&self, writer: Option<usize>, slot: &WriterSlot<K::Words>, key: &K::Words, before: u64) {
         slot.note_late(key, before + 1);
         if slot.may_help() {
@@ -196,7 +198,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Looks at what the last window was, and moves a chunk, if there is anything to move and nobody else is at it.
+    /// Ends the window if it is time, and moves a chunk if there is one and the role is free.
     #[cold]
     fn help(&self, writer: Option<usize>, slot: &WriterSlot<K::Words>, key: &K::Words) {
         slot.note_help();
@@ -217,7 +219,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Takes the role, waiting for who has it.
+    /// Takes the role, waiting for its holder.
     pub(super) fn role(&self) -> MutexGuard<'_, Role<K::Words>> {
         let mut backoff = Backoff::default();
         loop {
@@ -228,7 +230,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[must_use]
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
@@ -242,7 +244,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is present.
     #[must_use]
     pub fn contains_key(&self, key: K) -> bool {
         self.get(key).is_some()
@@ -256,7 +258,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Removes as the writer of this number, which only one thread is at a time.
+    /// Removes as the given writer, a number that one thread at a time uses.
     pub(super) fn remove_as(&self, writer: usize, key: K) -> Option<u64> {
         self.remove_in(Some(writer), &self.slots[writer], key)
     }
@@ -273,7 +275,7 @@ impl<K: Key> HeadIndex<K> {
                         break removed;
                     }
                 }
-                // Nothing is above the limit (rule 2).
+                // No key is above the limit (rule 2).
                 Home::Above => break None,
                 Home::Frozen => {
                     drop(present);
@@ -288,7 +290,7 @@ impl<K: Key> HeadIndex<K> {
         removed
     }
 
-    /// What the head is.
+    /// Returns the kind of the head.
     #[must_use]
     pub fn head(&self) -> HeadKind {
         self.head_part().kind
@@ -298,33 +300,35 @@ impl<K: Key> HeadIndex<K> {
         self.layout.part_of(&K::Words::MAX)
     }
 
-    /// The share of keys that were late in the last windows, 0 to 1: that lay below a key which their thread had inserted a
-    /// thousand writes before.
+    /// Returns the share of late keys in the last windows, 0 to 1. A key is late if it lies below a
+    /// key that its thread had inserted a thousand writes before.
     #[must_use]
     pub fn late_share(&self) -> f32 {
         self.role().gauge.late()
     }
 
-    /// Has keys above a limit, which lies a little above the greatest key so far, go to another head. For those who know what
-    /// comes. False if it is of another kind, and stays so because there are as many parts as there may be: two are united with more inserts.
+    /// Makes the head one of this kind, for callers that know their input. Keys above a limit, a
+    /// little above the greatest key so far, go to it. `false` if the head is of another kind and
+    /// all parts are in use; further inserts unite parts.
     pub fn switch_head(&self, kind: HeadKind) -> bool {
         let mut role = self.role();
         self.switch(&mut role, kind)
     }
 
-    /// Converts all that the SB-tree has sealed, as [`SbTree::settle`](crate::sb_tree::SbTree::settle) does.
+    /// Converts all segments that the SB-tree has sealed, as
+    /// [`SbTree::settle`](crate::sb_tree::SbTree::settle) does.
     pub fn settle(&self) {
         self.maps.sb_tree.settle();
     }
 
-    /// Unites parts until there are at most three, or somebody who is writing is in the way. Inserts do this bit by bit; it is
-    /// for those who insert no more.
+    /// Unites parts until at most three are left, or a writer is in the way. Inserts do this bit by
+    /// bit; call it when no more inserts are to come.
     pub fn unite(&self) {
         let mut role = self.role();
         while self.unite_some(&mut role, own_writer()) {}
     }
 
-    /// What the index has done besides inserting and looking up.
+    /// Returns counters of the work done besides inserts and lookups.
     #[must_use]
     pub fn work(&self) -> HeadWork {
         let role = self.role();
@@ -339,7 +343,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// Where the memory goes. Nobody may be writing. Takes O(n).
+    /// Returns the memory use by purpose. No thread may be writing. Takes O(n).
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
         let guard = &epoch::pin();
@@ -358,7 +362,7 @@ impl<K: Key> HeadIndex<K> {
     ///
     /// # Errors
     ///
-    /// The invariant that does not hold, and where.
+    /// Returns the first violated invariant and its location.
     pub fn check_structure(&self) -> Result<(), String> {
         let guard = &epoch::pin();
         let parts = self.layout.parts();
@@ -392,7 +396,7 @@ impl<K: Key> HeadIndex<K> {
 }
 
 impl<W: Words> WriterSlot<W> {
-    /// Whether the lease covers a key, if it is of this generation.
+    /// Returns whether the lease is of this generation and covers the key.
     #[inline]
     fn leases(&self, key: &W, generation: u64) -> bool {
         self.lease_generation.load(Ordering::Relaxed) == generation
@@ -400,7 +404,8 @@ impl<W: Words> WriterSlot<W> {
             && *key <= W::load(&self.lease, 1)
     }
 
-    /// Keeps what the layout says of the head, as long as it says so (rule 4 of [`layout`](super::layout)).
+    /// Caches the head's bounds for as long as its generation lasts (rule 4 of
+    /// [`layout`](super::layout)).
     fn take_lease(&self, part: &Part<W>, limit: W) {
         if part.end.is_none() && part.kind == HeadKind::SbTree {
             part.start.store(&self.lease, 0);
@@ -409,7 +414,7 @@ impl<W: Words> WriterSlot<W> {
         }
     }
 
-    /// Own writes since the last time.
+    /// Returns this writer's writes since the last call.
     fn writes_since_raise(&self) -> u64 {
         let writes = self.writes();
         let before = self.raised_at.load(Ordering::Relaxed);
@@ -417,7 +422,7 @@ impl<W: Words> WriterSlot<W> {
         writes - before
     }
 
-    /// So many inserts were late, if that of this key was.
+    /// Counts `inserts` as late if `key` is.
     fn note_late(&self, key: &W, inserts: u64) {
         if *key < W::load(&self.mark, 0) {
             let late = self.late.load(Ordering::Relaxed);
@@ -425,8 +430,8 @@ impl<W: Words> WriterSlot<W> {
         }
     }
 
-    /// So many entries in all are what the writer's lane has taken. Counts and answers those since the last time but for one,
-    /// whose writer was present.
+    /// Takes the lane's total count of entries. Counts and returns those added since the last call,
+    /// except one, whose writer was present.
     fn note_lane(&self, taken: u64) -> u64 {
         let before = self.laned.load(Ordering::Relaxed);
         self.laned.store(before.max(taken), Ordering::Relaxed);
@@ -447,7 +452,7 @@ impl<W: Words> WriterSlot<W> {
         self.appended.store(appended + entries, Ordering::Relaxed);
     }
 
-    /// Whether it is time for an occasion to help.
+    /// Returns whether enough writes have passed since the thread last helped.
     #[inline]
     fn may_help(&self) -> bool {
         self.writes() - self.helped_at.load(Ordering::Relaxed) >= HELP_EVERY as u64

@@ -1,22 +1,27 @@
-//! Which keys have their home in which map.
+//! The layout: which keys have their home in which map.
 //!
 //! # Rules
 //!
-//! 1. Everything here is protected by the latch, and read optimistically. The latch is held for a few stores.
-//! 2. Part `i` has the keys above the limit of part `i - 1`, up to and including its own. The last part is the head; to
-//!    readers it has no end, and writers may insert keys up to its limit. Neighbours have different homes.
-//! 3. The generation moves on with every change that takes a key from its home, before anything else happens to the key: with
-//!    switches, freezing, and the end of a chunk's move. Raising the head's limit takes nothing from anyone.
-//! 4. While the generation stands, writers need not look at the rest again: neither head nor floor can change.
+//! 1. All fields are written under the latch, which is held for a few stores, and are read
+//!    optimistically.
+//! 2. Part `i` has the keys above the limit of part `i - 1`, up to and including its own. The last
+//!    part is the head; to readers it has no end, and writers may insert keys up to its limit.
+//!    Neighbouring parts have different homes.
+//! 3. The generation is incremented by every change that takes a key from its home, before the key
+//!    is touched: by switches, by freezing, and at the end of a chunk's move. Raising the head's
+//!    limit takes no key from its home.
+//! 4. While the generation is unchanged, writers need not read the rest again: neither the head
+//!    nor its least key can change.
 
 use super::options::HeadKind;
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicU32, AtomicU64, Backoff, Ordering, fence};
 use crate::sync::version_latch::{Version, VersionLatch};
 
-/// Parts that there may be.
+/// Maximum number of parts.
 pub(super) const PARTS: usize = 8;
-/// Writes between two raises of the limit, at least and at most: the step is doubled and halved accordingly.
+/// Target range of writes between two raises of the limit: the step is doubled and halved to
+/// stay within it.
 const WRITES_MIN: u64 = 256;
 const WRITES_MAX: u64 = 4096;
 
@@ -29,44 +34,44 @@ pub(super) struct Layout<W: Words> {
     parts: AtomicU32,
     /// Two bits for each part.
     kinds: AtomicU32,
-    /// Low bits of a key that are filled for the limit.
+    /// Number of low bits of a key that are set to compute the limit.
     step_bits: AtomicU32,
     freeze: AtomicU32,
     limits: W::KeyColumns<PARTS>,
-    /// Keys above the first, up to the second, are frozen.
+    /// Keys above the first, up to and including the second, are frozen.
     frozen: W::KeyColumns<2>,
     raises: AtomicU64,
     thawed: AtomicU64,
 }
 
-/// A stretch of keys with one home.
+/// A contiguous key range with one home.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<W> {
     pub(super) kind: HeadKind,
     /// Its least key.
     pub(super) start: W,
-    /// Its limit; none for the head.
+    /// Its limit; `None` for the head.
     pub(super) end: Option<W>,
     pub(super) generation: u64,
 }
 
-/// Where a writer is to put a key.
+/// The destination of a key to be inserted.
 #[derive(Debug)]
 pub(super) enum Home<W> {
-    /// Here. If the part is the head, up to the granted limit.
+    /// This part. For the head, keys up to the granted limit.
     Here(Part<W>, W),
-    /// Above what is granted.
+    /// Above the granted limit.
     Above,
     Frozen,
 }
 
-/// What may be done about a frozen chunk.
+/// The state of a frozen chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Freeze {
     None,
-    /// Waiting for those who are present; anyone may thaw it.
+    /// Waiting for the writers that are present; any thread may thaw it.
     Waiting,
-    /// The same, and nobody may, because it was thawed too often.
+    /// As `Waiting`, but it may not be thawed, as it was thawed too often.
     Insisting,
     Copying,
 }
@@ -95,7 +100,7 @@ impl HeadKind {
     }
 }
 
-/// The whole of a layout, for who has the role.
+/// A copy of the layout, for the role's holder.
 #[derive(Debug, Clone)]
 pub(super) struct Parts<W> {
     pub(super) kinds: Vec<HeadKind>,
@@ -103,7 +108,7 @@ pub(super) struct Parts<W> {
 }
 
 impl<W: Words> Layout<W> {
-    /// One part, which is granted the least key.
+    /// Creates a layout of one part, which is granted the least key.
     pub(super) fn new(first: HeadKind) -> Self {
         let limits = W::new_columns();
         W::MIN.store(&limits, 0);
@@ -121,20 +126,21 @@ impl<W: Words> Layout<W> {
         }
     }
 
-    /// The generation, for who is about to believe something of it.
+    /// Reads the generation, before reading the state that it protects.
     #[inline]
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Whether the layout is what it was when `part` was looked up, so that what was read since came from its home.
+    /// Returns whether the layout is unchanged since `part` was looked up, so that what was read
+    /// since came from the key's home.
     #[inline]
     pub(super) fn stands(&self, part: &Part<W>) -> bool {
         fence(Ordering::Acquire);
         self.generation.load(Ordering::Relaxed) == part.generation
     }
 
-    /// Reads until nobody changes anything meanwhile.
+    /// Repeats `read` until no change overlaps it.
     #[inline]
     fn read<T>(&self, read: impl Fn() -> T) -> T {
         let mut backoff = Backoff::default();
@@ -153,7 +159,7 @@ impl<W: Words> Layout<W> {
         self.latch.validate(version)
     }
 
-    /// How many parts there are at the moment.
+    /// Returns the current number of parts.
     pub(super) fn len_now(&self) -> usize {
         self.len()
     }
@@ -162,7 +168,7 @@ impl<W: Words> Layout<W> {
         (self.parts.load(Ordering::Relaxed) as usize).clamp(1, PARTS)
     }
 
-    /// The part at `place` of `len`, and its limit.
+    /// Returns the part at index `place` of `len`, and its limit.
     #[inline]
     fn at(&self, place: usize, len: usize) -> (Part<W>, W) {
         let start = match place.checked_sub(1) {
@@ -179,7 +185,7 @@ impl<W: Words> Layout<W> {
         (part, limit)
     }
 
-    /// The part that a key belongs to.
+    /// Returns the part that a key belongs to.
     #[inline]
     pub(super) fn part_of(&self, key: &W) -> Part<W> {
         self.read(|| {
@@ -189,7 +195,7 @@ impl<W: Words> Layout<W> {
         })
     }
 
-    /// Where to put a key.
+    /// Returns the destination of a key.
     pub(super) fn home(&self, key: &W) -> Home<W> {
         self.read(|| {
             let len = self.len();
@@ -210,7 +216,7 @@ impl<W: Words> Layout<W> {
         })
     }
 
-    /// Grants the head more than `key`, `writes` after the caller did so last.
+    /// Raises the head's limit above `key`, `writes` writes after the caller's last raise.
     pub(super) fn raise(&self, key: &W, writes: u64) {
         let Some(_latched) = self.latch.latch() else {
             return;
@@ -232,8 +238,8 @@ impl<W: Words> Layout<W> {
         self.raises.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends the head at its limit and begins another (rule 2 of the [module above](super)); false if there is no room for it.
-    /// The role's holder calls it.
+    /// Ends the head at its limit and begins another (rule 2 of the [module above](super)); `false`
+    /// if all parts are in use. The role's holder calls it.
     pub(super) fn switch(&self, kind: HeadKind) -> bool {
         let Some(_latched) = self.latch.latch() else {
             return false;
@@ -253,13 +259,13 @@ impl<W: Words> Layout<W> {
         true
     }
 
-    /// Only under the latch (rule 3).
+    /// Increments the generation; the caller has the latch (rule 3).
     fn move_on(&self) {
         let generation = self.generation.load(Ordering::Relaxed);
         self.generation.store(generation + 1, Ordering::Release);
     }
 
-    /// The parts as they are; for the role's holder they stay so.
+    /// Copies the parts; only the role's holder can change them.
     pub(super) fn parts(&self) -> Parts<W> {
         self.read(|| {
             let len = self.len();
@@ -273,7 +279,7 @@ impl<W: Words> Layout<W> {
         })
     }
 
-    /// Freezes the keys above `low` up to `high`. The role's holder calls it.
+    /// Freezes the keys above `low`, up to `high`. The role's holder calls it.
     pub(super) fn freeze(&self, low: W, high: W, insists: bool) {
         let Some(_latched) = self.latch.latch() else {
             return;
@@ -289,7 +295,7 @@ impl<W: Words> Layout<W> {
         self.move_on();
     }
 
-    /// Thaws what is frozen, if that is allowed; false if it has to be waited for.
+    /// Thaws the frozen chunk, if that is allowed; `false` if the caller must wait.
     pub(super) fn thaw(&self) -> bool {
         let Some(_latched) = self.latch.latch() else {
             return false;
@@ -305,7 +311,7 @@ impl<W: Words> Layout<W> {
         }
     }
 
-    /// From now on nobody may thaw what is frozen; false if somebody did. The role's holder calls it.
+    /// Forbids thawing the frozen chunk; `false` if it was thawed. The role's holder calls it.
     pub(super) fn begin_to_copy(&self) -> bool {
         let Some(_latched) = self.latch.latch() else {
             return false;
@@ -317,7 +323,7 @@ impl<W: Words> Layout<W> {
         is_frozen
     }
 
-    /// Puts parts in place of those that there were, and thaws what was frozen. The role's holder calls it.
+    /// Replaces the parts, and thaws the frozen chunk. The role's holder calls it.
     pub(super) fn replace(&self, parts: &Parts<W>) {
         let Some(_latched) = self.latch.latch() else {
             return;
@@ -325,7 +331,7 @@ impl<W: Words> Layout<W> {
         let mut kinds = 0;
         for (place, (kind, limit)) in parts.kinds.iter().zip(&parts.limits).enumerate() {
             kinds |= (*kind as u32) << (2 * place);
-            // The head's may have been raised meanwhile.
+            // The head's limit may have been raised meanwhile.
             if place + 1 < parts.limits.len() {
                 limit.store(&self.limits, place);
             } else {
@@ -339,7 +345,7 @@ impl<W: Words> Layout<W> {
         self.move_on();
     }
 
-    /// How often the limit was raised, and a chunk thawed.
+    /// Returns how often the limit was raised, and how often a chunk was thawed.
     pub(super) fn counts(&self) -> (u64, u64) {
         (
             self.raises.load(Ordering::Relaxed),

@@ -1,6 +1,6 @@
-//! Switches and moves, with those who read and write meanwhile.
+//! Switches and moves, with concurrent readers and writers.
 //!
-//! One preemption is explored: whole life cycles of keys are modelled.
+//! One preemption is explored, as each model runs through complete life cycles of keys.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -10,14 +10,15 @@ use super::{HeadIndex, HeadIndexOptions, HeadKind};
 use crate::sync::exploration::explore;
 use crate::sync::primitive::{AtomicU64, Ordering};
 
-/// Writer 0 has inserted these.
+/// An index into which writer 0 has inserted these keys.
 fn index_of(keys: &[u64]) -> HeadIndex<u64> {
     let index = HeadIndex::with_options(HeadIndexOptions::new().adapts(false));
     keys.iter().for_each(|&key| index.insert_as(0, key, key * 10));
     index
 }
 
-/// An SB-tree with 1, a B-link tree with 2 and 3, and a head with 40: so many parts that the middle one is moved.
+/// An SB-tree with 1, a B-link tree with 2 and 3, and a head with 40: enough parts for the middle
+/// one to be moved.
 fn index_of_parts() -> Arc<HeadIndex<u64>> {
     let index = index_of(&[1]);
     assert!(index.switch_head(HeadKind::BlinkTree));
@@ -28,7 +29,7 @@ fn index_of_parts() -> Arc<HeadIndex<u64>> {
     Arc::new(index)
 }
 
-/// Freezes and moves until nothing is left to do, or somebody is in the way.
+/// Freezes and moves until nothing is left to do, or a writer is in the way.
 fn unite(index: &HeadIndex<u64>) {
     let mut role = index.role();
     while index.unite_some(&mut role, Some(0)) {}
@@ -57,7 +58,7 @@ fn loom_who_is_present_is_seen_or_sees_the_change() {
         change.store(1, Ordering::Relaxed);
         Barrier::OfEach.pass();
         if slot.turn_under_way().is_none() {
-            // Who was there has gone, and who comes sees the change: nothing is written from now on.
+            // Present writers have left and new ones see the change: no write follows.
             let before = written.load(Ordering::Relaxed);
             writer.join().expect("the writer ends");
             assert_eq!(written.load(Ordering::Relaxed), before);
@@ -91,7 +92,8 @@ fn loom_inserts_during_a_switch_are_not_lost() {
     });
 }
 
-/// An append that has begun in an SB-tree's head is not lost when the head is switched and what was the head is moved.
+/// An append that has begun in an SB-tree head survives a switch of the head and the move of
+/// its part.
 #[test]
 fn loom_an_append_during_a_switch_and_a_move_is_not_lost() {
     explore(2, || {
@@ -99,7 +101,7 @@ fn loom_an_append_during_a_switch_and_a_move_is_not_lost() {
         let index = Arc::new(HeadIndex::<u64>::with_options(options));
         index.insert_as(0, 1, 10);
         assert!(index.switch_head(HeadKind::SbTree));
-        // It has a log and a lease, which covers the next.
+        // The writer has a log, and a lease that covers the next key.
         index.insert_as(1, 8, 80);
         let writer = {
             let index = Arc::clone(&index);

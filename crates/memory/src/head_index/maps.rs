@@ -1,10 +1,12 @@
-//! The maps that parts have their home in.
+//! The maps in which parts have their home.
 //!
 //! # Rules
 //!
-//! 1. The SB-tree lasts as long as the index. Of the others there is one each, or none, where no part has its home in one.
-//! 2. The role's holder makes a map before the layout names it, and gives it back after the layout has ceased to. Who looked at
-//!    the layout before may still read it: whoever uses one of the two is pinned.
+//! 1. The SB-tree lives as long as the index. The other two maps exist only while a part has its
+//!    home in them.
+//! 2. The role's holder makes a map before the layout names it, and retires it after the layout
+//!    has stopped naming it. A thread that read the older layout may still use the map, so every
+//!    user of these two maps is pinned.
 
 #![expect(unsafe_code, reason = "maps are reached through atomic pointers")]
 
@@ -31,7 +33,7 @@ pub(super) struct Maps<K: Key> {
     blink_tree: AtomicPtr<BlinkTree<K>>,
 }
 
-/// What is done to whichever map it is.
+/// Operations common to the three kinds of map.
 pub(super) trait HomeMap<K: Key>: SharedMap<K> + Leaves<K::Words> {
     fn add_memory_use(&self, memory: &mut MemoryUse);
 }
@@ -55,26 +57,27 @@ fn make<M>(place: &AtomicPtr<M>, new: impl FnOnce() -> M) {
 }
 
 fn get<'g, M>(place: &AtomicPtr<M>, _guard: &'g Guard) -> Option<&'g M> {
-    // SAFETY: null, or a map that is not dropped while anyone is pinned who loaded it (rule 2).
+    // SAFETY: null, or a map that is not dropped while a thread that loaded it is pinned (rule 2).
     unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
-/// Takes a map away. Who has loaded it may go on reading it.
+/// Takes a map away. Threads that have loaded it may go on reading it.
 fn take<M>(place: &AtomicPtr<M>) -> Option<NonNull<M>> {
     let map = NonNull::new(place.load(Ordering::Acquire));
     place.store(std::ptr::null_mut(), Ordering::Release);
     map
 }
 
-/// A map on its way to whichever thread drops it.
+/// A retired map, sent to the thread that drops it.
 struct Retired<M>(NonNull<M>);
 
-// SAFETY: it is dropped where it arrives, and is sent nowhere else.
+// SAFETY: the map is dropped by the thread that receives it and is sent only once.
 unsafe impl<M: Send> Send for Retired<M> {}
 
 impl<M> Retired<M> {
     fn free(self) {
-        // SAFETY: it came from a box (`make`), was taken away once, and every guard that could reach it is gone.
+        // SAFETY: it came from a box (`make`), was taken once, and every guard that could reach it
+        // is gone.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -82,7 +85,7 @@ impl<M> Retired<M> {
 fn retire<M: Send + 'static>(place: &AtomicPtr<M>, guard: &Guard) {
     if let Some(map) = take(place) {
         let map = Retired(map);
-        // Loom's atomics belong to one run of a model: it would be dropped in a later one.
+        // Loom's atomics belong to one run of a model; a deferred drop could happen in a later run.
         if cfg!(not(loom)) {
             guard.defer(move || map.free());
         }
@@ -90,7 +93,7 @@ fn retire<M: Send + 'static>(place: &AtomicPtr<M>, guard: &Guard) {
 }
 
 impl<K: Key> Maps<K> {
-    /// An SB-tree, and nothing else.
+    /// Creates the SB-tree only.
     pub(super) fn new() -> Self {
         Self {
             sb_tree: SbTree::new(),
@@ -99,7 +102,7 @@ impl<K: Key> Maps<K> {
         }
     }
 
-    /// Makes sure that there is such a map; the role's holder calls it (rule 2).
+    /// Makes the map of this kind if it does not exist; the role's holder calls it (rule 2).
     pub(super) fn make(&self, kind: HeadKind) {
         match kind {
             HeadKind::SbTree => {}
@@ -108,7 +111,7 @@ impl<K: Key> Maps<K> {
         }
     }
 
-    /// Gives a map back that the layout does not name any more; the role's holder calls it (rule 2).
+    /// Retires a map that the layout does not name; the role's holder calls it (rule 2).
     pub(super) fn retire(&self, kind: HeadKind, guard: &Guard) {
         match kind {
             HeadKind::SbTree => {}
@@ -117,7 +120,7 @@ impl<K: Key> Maps<K> {
         }
     }
 
-    /// The map of this kind, if there is one.
+    /// Returns the map of this kind, if it exists.
     pub(super) fn map<'g>(&'g self, kind: HeadKind, guard: &'g Guard) -> Option<&'g dyn HomeMap<K>> {
         match kind {
             HeadKind::SbTree => Some(&self.sb_tree),
@@ -126,7 +129,7 @@ impl<K: Key> Maps<K> {
         }
     }
 
-    /// The value of a key in a map; none if there is no such map.
+    /// Returns the value of a key in a map; `None` if the map does not exist.
     #[inline]
     pub(super) fn get(&self, kind: HeadKind, key: K) -> Option<Option<u64>> {
         if kind == HeadKind::SbTree {
@@ -136,7 +139,7 @@ impl<K: Key> Maps<K> {
         Some(self.map(kind, guard)?.get(key))
     }
 
-    /// Puts an entry into a map, as the writer of this number, if it is one; false if there is no such map.
+    /// Inserts into a map, as the given writer if there is one; `false` if the map does not exist.
     #[must_use]
     #[inline]
     pub(super) fn insert(&self, kind: HeadKind, writer: Option<usize>, key: K, value: u64) -> bool {
@@ -152,13 +155,13 @@ impl<K: Key> Maps<K> {
         map.is_some()
     }
 
-    /// Removes a key from a map; none if there is no such map.
+    /// Removes a key from a map; `None` if the map does not exist.
     pub(super) fn remove(&self, kind: HeadKind, key: K) -> Option<Option<u64>> {
         let guard = &epoch::pin();
         Some(self.map(kind, guard)?.remove(key))
     }
 
-    /// Copies entries of a map to slices; none if there is no such map.
+    /// Copies entries of a map to slices; `None` if the map does not exist.
     pub(super) fn scan(
         &self,
         kind: HeadKind,
@@ -176,7 +179,7 @@ impl<K: Key> Maps<K> {
 
 impl<K: Key> Drop for Maps<K> {
     fn drop(&mut self) {
-        // Nobody has the index any more.
+        // No other reference to the index exists.
         if let Some(map) = take(&self.blink_hash) {
             Retired(map).free();
         }

@@ -1,25 +1,26 @@
-//! How much is late, and what the head should be.
+//! Measures how much input is late, and chooses the kind of the head.
 //!
-//! A key is *late* if it lies below the *mark* of its writer: a key that this one inserted at least a window before. So keys that
-//! come out of order, but soon, are not late: an SB-tree sorts them before they reach a block. What its logs take is never late, and
-//! of what a lane takes one key tells for all. At the end of each window a writer
-//! hands its counts to the *gauge*, if nobody else is just doing so.
+//! A key is *late* if it lies below the *mark* of its writer: a key that the writer inserted at
+//! least one window before. Keys that are out of order by less are not late: an SB-tree sorts
+//! them before they reach a block. Keys that a log takes are never late; of the keys that a lane
+//! takes, one stands for all. At the end of each window a writer passes its counts to the
+//! *gauge*, unless another thread is doing so.
 
 use super::options::{HeadIndexOptions, HeadKind};
 
-/// Writes of one thread between two looks at what they were, at least.
+/// Minimum number of writes of one thread in a window.
 pub(super) const WINDOW: u64 = if cfg!(any(test, miri, loom)) { 64 } else { 1024 };
-/// Windows in a row after which the head is switched.
+/// Consecutive windows that must agree before the head is switched.
 const AGREEING: u32 = 8;
-/// Windows after a switch before which there is no other. It doubles with each that comes before so many times as long have
-/// passed.
+/// Windows after a switch before the next is allowed. Doubles with each switch that follows the
+/// previous one within `CALM` times as many windows.
 const REST_MIN: u32 = 64;
 const REST_MAX: u32 = 1 << 16;
 const CALM: u32 = 16;
-/// Windows in which writers are counted.
+/// Windows over which writers are counted.
 const COUNTED: u32 = 64;
 
-/// What the writes of a thread were since the last window ended.
+/// Counts of one thread's writes in a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WriteWindow {
     pub(super) writes: u64,
@@ -29,7 +30,7 @@ pub(super) struct WriteWindow {
     pub(super) removed: u64,
 }
 
-/// What the windows of all writers were.
+/// Running averages over the windows of all writers.
 #[derive(Debug)]
 pub(super) struct Gauge {
     late: f32,
@@ -57,12 +58,12 @@ impl Gauge {
         }
     }
 
-    /// The late share, 0 to 1, of the last windows.
+    /// Returns the late share of the last windows, 0 to 1.
     pub(super) const fn late(&self) -> f32 {
         self.late
     }
 
-    /// Takes a window of the slot of this number; answers what to switch to, if it is time.
+    /// Adds a window of this slot; returns the kind to switch to, if it is time.
     pub(super) fn take(
         &mut self,
         slot: usize,
@@ -86,7 +87,7 @@ impl Gauge {
     }
 
     fn wanted(&self, head: HeadKind, options: &HeadIndexOptions) -> HeadKind {
-        // Below the first bound: no longer; above the second: from now on; between them: as it is.
+        // Hysteresis: true above `enter`, false below `leave`, unchanged in between.
         let holds = |share: f32, (leave, enter): (f32, f32), is_now: bool| {
             share * 100.0 > if is_now { leave } else { enter }
         };
@@ -101,7 +102,7 @@ impl Gauge {
         }
     }
 
-    /// The head was switched: the next time is the later, the sooner this one came.
+    /// Notes a switch. The sooner it followed the previous one, the longer until the next.
     pub(super) fn note_switch(&mut self) {
         let is_calm = self.since_switch >= self.rest.saturating_mul(CALM);
         self.rest = if is_calm {
@@ -118,7 +119,7 @@ impl Gauge {
 mod tests {
     use super::*;
 
-    /// Feeds windows of such late shares, in percent, of so many writers; returns the heads.
+    /// Feeds windows with these late shares, in percent, of `writers` writers; returns the heads.
     fn heads(gauge: &mut Gauge, writers: usize, shares: impl Iterator<Item = u64>) -> Vec<HeadKind> {
         let options = HeadIndexOptions::new();
         let mut head = HeadKind::SbTree;
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(switches(&heads(&mut Gauge::new(), 8, shares)), 0);
     }
 
-    /// Seasons as short as it takes to follow them.
+    /// Input alternates as fast as the gauge can follow.
     #[test]
     fn seasons_are_followed_less_and_less() {
         let shares = (0..100_000).map(|window| if window / 40 % 2 == 0 { 0 } else { 100 });

@@ -11,14 +11,14 @@ use super::role::{Frozen, Role, UNITED_FROM};
 use crate::map::key::Key;
 use crate::sync::primitive::interleave;
 
-/// Entries that are moved at once.
+/// Maximum number of entries in a chunk.
 pub(super) const CHUNK: usize = if cfg!(any(test, miri, loom)) { 4 } else { 128 };
-/// A chunk that was thawed so often in a row is insisted on.
+/// Consecutive thaws of a chunk after which writers may not thaw it.
 const THAWS: u32 = 8;
 
 impl<K: Key> HeadIndex<K> {
-    /// Makes sure that the head is of this kind: ends it, if it is not, and begins another. False if there are as many parts as
-    /// there may be.
+    /// Ends the head and begins one of this kind, unless it is of this kind already. `false` if all
+    /// parts are in use.
     pub(super) fn switch(&self, role: &mut Role<K::Words>, kind: HeadKind) -> bool {
         let before = self.head();
         if before == kind {
@@ -29,7 +29,7 @@ impl<K: Key> HeadIndex<K> {
             return false;
         }
         if before == HeadKind::SbTree {
-            // Nobody appends any more who believes that this is the head (rule 4).
+            // Appends by writers that believe this to be the head end here (rule 4).
             self.maps.sb_tree.seal();
         }
         let written: u64 = self.slots.iter().map(|slot| slot.writes()).sum();
@@ -40,7 +40,8 @@ impl<K: Key> HeadIndex<K> {
         true
     }
 
-    /// Freezes a chunk, or moves the one that is frozen. False if there is nothing to do, or somebody must be waited for.
+    /// Freezes a chunk, or moves the frozen one. `false` if there is nothing to do, or a writer
+    /// must be waited for.
     pub(super) fn unite_some(&self, role: &mut Role<K::Words>, writer: Option<usize>) -> bool {
         match role.frozen.take() {
             None => self.freeze_chunk(role),
@@ -63,7 +64,8 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// The part that takes least to move to its left neighbour; never the head, nor the first.
+    /// Returns the part that is cheapest to move to its left neighbour; never the head, nor the
+    /// first.
     fn lesser_part(role: &Role<K::Words>, parts: &Parts<K::Words>) -> Option<usize> {
         (1..parts.kinds.len() - 1).min_by_key(|&place| role.sizes.get(place).copied().unwrap_or(0))
     }
@@ -95,7 +97,7 @@ impl<K: Key> HeadIndex<K> {
         true
     }
 
-    /// Copies a chunk, lets the layout tell of it, and removes it where it was.
+    /// Copies a chunk, updates the layout, and removes the entries from their old map.
     fn move_chunk(&self, role: &mut Role<K::Words>, writer: Option<usize>, frozen: &Frozen<K::Words>) {
         let mut parts = self.layout.parts();
         let (place, kind) = (frozen.place, parts.kinds[frozen.place]);
@@ -124,14 +126,14 @@ impl<K: Key> HeadIndex<K> {
                 let before = role.sizes.remove(place - 1);
                 match role.sizes.get_mut(place - 1) {
                     Some(size) => *size += before,
-                    // The head has it now: its size is told at the switch.
+                    // The entries belong to the head, whose size is computed at the switch.
                     None => role.written = role.written.saturating_sub(before),
                 }
             }
         }
         self.layout.replace(&parts);
         interleave();
-        // The SB-tree stays (rule 6): it has to be emptied.
+        // The SB-tree is kept (rule 6), so its entries must be removed.
         if kind != HeadKind::SbTree && !parts.kinds.contains(&kind) {
             self.maps.retire(kind, &epoch::pin());
             return;
@@ -141,7 +143,7 @@ impl<K: Key> HeadIndex<K> {
         }
     }
 
-    /// The least entries of a map with keys above `low`, up to `high`.
+    /// Returns the first entries of a map with keys above `low`, up to `high`.
     fn entries_between(
         &self,
         kind: HeadKind,

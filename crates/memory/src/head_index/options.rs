@@ -1,13 +1,13 @@
-//! What can be chosen, and what is counted.
+//! Options and counters.
 
-/// Where a part of a [`HeadIndex`](super::HeadIndex)'s keys is.
+/// The kind of map in which a part of a [`HeadIndex`](super::HeadIndex)'s keys has its home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadKind {
-    /// In an [`SbTree`](crate::sb_tree::SbTree), for keys that arrive nearly in order.
+    /// An [`SbTree`](crate::sb_tree::SbTree), for keys that arrive nearly in order.
     SbTree,
-    /// In a [`BlinkHash`](crate::blink::hash::BlinkHash), for many writers of late keys.
+    /// A [`BlinkHash`](crate::blink::hash::BlinkHash), for many writers of late keys.
     BlinkHash,
-    /// In a [`BlinkTree`](crate::blink::tree::BlinkTree), for the newest keys that are removed again.
+    /// A [`BlinkTree`](crate::blink::tree::BlinkTree), for newest keys that are removed again.
     BlinkTree,
 }
 
@@ -29,7 +29,7 @@ pub struct HeadIndexOptions {
 }
 
 impl HeadIndexOptions {
-    /// The defaults.
+    /// Returns the defaults.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -41,39 +41,41 @@ impl HeadIndexOptions {
         }
     }
 
-    /// What the head is at first; an SB-tree.
+    /// Sets the initial kind of the head. Default: an SB-tree.
     #[must_use]
     pub const fn first(mut self, kind: HeadKind) -> Self {
         self.first = kind;
         self
     }
 
-    /// Whether the head is chosen by what is measured; true. Otherwise only [`switch_head`](super::HeadIndex::switch_head)
-    /// changes it.
+    /// Sets whether measurements choose the head. Default: true. Otherwise only
+    /// [`switch_head`](super::HeadIndex::switch_head) changes it.
     #[must_use]
     pub const fn adapts(mut self, adapts: bool) -> Self {
         self.adapts = adapts;
         self
     }
 
-    /// The late share, in percent, above which the head becomes a Blink-hash, and that below which it is one no longer;
-    /// 35 and 25. With 80 threads an SB-tree is behind Blink-hash from 30 % on (SB-tree paper, §V-D).
+    /// Sets the late shares, in percent, below which the head stops being a Blink-hash and above
+    /// which it becomes one. Default: 25 and 35. With 80 threads an SB-tree is slower than
+    /// Blink-hash from 30 % on (SB-tree paper, §V-D).
     #[must_use]
     pub const fn late_percent(mut self, leave: f32, enter: f32) -> Self {
         self.late_percent = (leave, enter);
         self
     }
 
-    /// How many threads at least must be writing for that; 8. Few do not get in each other's way in the blocks of an SB-tree:
-    /// with one and two it was ahead at most shares (docs/benchmarks/sb-tree.md).
+    /// Sets how many threads must be writing before the head becomes a Blink-hash. Default: 8. A
+    /// few threads do not contend for the blocks of an SB-tree (docs/benchmarks/sb-tree.md).
     #[must_use]
     pub const fn late_writers_min(mut self, threads: u32) -> Self {
         self.late_writers_min = threads;
         self
     }
 
-    /// The share of removals of recent keys among all writes, in percent, above which the head becomes a B-link tree, and
-    /// that below which it is one no longer; 5 and 1. An SB-tree converts what is in its logs before it removes from it.
+    /// Sets the shares of removals of recent keys among all writes, in percent, below which the
+    /// head stops being a B-link tree and above which it becomes one. Default: 1 and 5. An SB-tree
+    /// must convert its logs before it removes from them.
     #[must_use]
     pub const fn removed_percent(mut self, leave: f32, enter: f32) -> Self {
         self.removed_percent = (leave, enter);
@@ -87,7 +89,7 @@ impl Default for HeadIndexOptions {
     }
 }
 
-/// What a [`HeadIndex`](super::HeadIndex) has done besides inserting and looking up.
+/// Counters of the work of a [`HeadIndex`](super::HeadIndex) besides inserts and lookups.
 ///
 /// ```
 /// use bedload_memory::{HeadIndex, HeadKind};
@@ -103,14 +105,14 @@ impl Default for HeadIndexOptions {
 pub struct HeadWork {
     /// Switches of the head.
     pub switches: u64,
-    /// How often the head's limit was raised.
+    /// Raises of the head's limit.
     pub raises: u64,
-    /// Parts that there are.
+    /// Current number of parts.
     pub parts: usize,
-    /// Chunks that were moved to a neighbour's map.
+    /// Chunks moved to a neighbour's map.
     pub chunks: u64,
-    /// Entries in them.
+    /// Entries in those chunks.
     pub moved: u64,
-    /// Chunks that a writer thawed.
+    /// Chunks thawed by a writer.
     pub thawed: u64,
 }

@@ -1,14 +1,15 @@
-//! Who is writing.
+//! Presence: which threads are writing.
 //!
 //! # Rules
 //!
-//! 1. A slot belongs to one thread at a time, which alone writes to it. Its *turn* is odd while the thread is present.
-//! 2. Who is present looks at the layout after it has said so; who changes the layout looks at turns afterwards. Between the two
-//!    there is a barrier on either side, so one of them sees the other.
-//! 3. A turn that was odd and is another number now has ended: what its writer did is seen by who saw that.
+//! 1. A slot belongs to one thread at a time, which alone writes to it. Its *turn* is odd while the
+//!    thread is present.
+//! 2. A writer declares itself present, then reads the layout; a changer of the layout changes it,
+//!    then reads the turns. Both pass a barrier in between, so one of them sees the other.
+//! 3. A turn that was odd and has changed is over: a thread that sees the change sees its writes.
 //!
-//! Writers are many and those who wait for them few: where the system can have every thread of the process pass a barrier
-//! (`membarrier`, Linux), a writer needs none of its own.
+//! Writers are many and waiting threads few: where the system can make every thread of the process
+//! pass a barrier (`membarrier`, Linux), a writer needs none of its own.
 
 #![cfg_attr(
     all(target_os = "linux", not(any(miri, loom))),
@@ -18,34 +19,34 @@
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicU64, Ordering, fence};
 
-/// What a writer keeps for itself. See the [module](self).
+/// State of one writer. See the [module](self).
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct WriterSlot<W: Words> {
     turn: AtomicU64,
-    /// The least and the greatest key of the SB-tree's head, as the layout had it in this generation: who inserts one of these
-    /// need not look at the layout.
+    /// The least and the greatest key of the SB-tree's head, as of this generation: an insert
+    /// within these bounds need not read the layout.
     pub(super) lease_generation: AtomicU64,
     pub(super) lease: W::KeyColumns<2>,
     /// Keys below this one are late.
     pub(super) mark: W::KeyColumns<1>,
-    /// Of the present window.
+    /// Late inserts of the current window.
     pub(super) late: AtomicU64,
     /// The mark of the next window.
     pub(super) next_mark: W::KeyColumns<1>,
     pub(super) removed: AtomicU64,
-    /// Entries appended without being present.
+    /// Entries appended without presence.
     pub(super) appended: AtomicU64,
-    /// Entries that the thread's lane had taken when that was last asked.
+    /// Entries that the thread's lane had taken at the last check.
     pub(super) laned: AtomicU64,
-    /// Writes until the thread had its last occasion to help, and until the last window ended.
+    /// Writes when the thread last helped, and when the last window ended.
     pub(super) helped_at: AtomicU64,
     pub(super) window_at: AtomicU64,
-    /// Writes until the last time this writer raised the limit.
+    /// Writes when this writer last raised the limit.
     pub(super) raised_at: AtomicU64,
 }
 
-/// The slot's thread is present until this is dropped.
+/// Marks the slot's thread as present until it is dropped.
 #[derive(Debug)]
 pub(super) struct Present<'s, W: Words> {
     slot: &'s WriterSlot<W>,
@@ -73,7 +74,7 @@ impl<W: Words> WriterSlot<W> {
         }
     }
 
-    /// Only the slot's thread calls it (rule 1).
+    /// Declares the thread present; only the slot's thread calls it (rule 1).
     #[inline]
     pub(super) fn enter(&self, barrier: Barrier) -> Present<'_, W> {
         let turn = self.turn.load(Ordering::Relaxed) + 1;
@@ -82,20 +83,20 @@ impl<W: Words> WriterSlot<W> {
         Present { slot: self, turn }
     }
 
-    /// How often the thread has been present, once for each write and again when it met a frozen chunk; and what it has
-    /// appended otherwise, the last few left out.
+    /// Returns how often the thread has been present, once per write and again for each frozen
+    /// chunk met, plus the entries appended without presence, except the last few.
     #[inline]
     pub(super) fn writes(&self) -> u64 {
         self.turn.load(Ordering::Relaxed) / 2 + self.appended.load(Ordering::Relaxed)
     }
 
-    /// The present turn, if the thread is present.
+    /// Returns the current turn, if the thread is present.
     pub(super) fn turn_under_way(&self) -> Option<u64> {
         let turn = self.turn.load(Ordering::Acquire);
         (turn % 2 == 1).then_some(turn)
     }
 
-    /// Whether a turn has ended.
+    /// Returns whether a turn has ended.
     pub(super) fn has_ended(&self, turn: u64) -> bool {
         self.turn.load(Ordering::Acquire) != turn
     }
@@ -108,18 +109,18 @@ impl<W: Words> Drop for Present<'_, W> {
     }
 }
 
-/// How writers and those who wait for them see each other (rule 2).
+/// The barrier that makes writers and waiting threads see each other (rule 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Barrier {
     /// Each side passes one.
     OfEach,
-    /// Who waits makes all pass one.
+    /// The waiting thread makes all threads pass one.
     #[cfg(all(target_os = "linux", not(any(miri, loom))))]
     OfWaiters,
 }
 
 impl Barrier {
-    /// What the system has.
+    /// Chooses the best barrier that the system offers.
     pub(super) fn new() -> Self {
         #[cfg(all(target_os = "linux", not(any(miri, loom))))]
         if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
@@ -137,7 +138,7 @@ impl Barrier {
         }
     }
 
-    /// The waiting side's.
+    /// Passes the barrier of the waiting side.
     pub(super) fn pass(self) {
         fence(Ordering::SeqCst);
         #[cfg(all(target_os = "linux", not(any(miri, loom))))]

@@ -1,18 +1,18 @@
-//! What is known to whoever has the role of switching the head and uniting parts.
+//! State of the role that switches the head and unites parts.
 
 use super::measure::Gauge;
 use crate::search::columns::Words;
 
-/// Parts from which on two are united.
+/// Number of parts at or above which two are united.
 pub(super) const UNITED_FROM: usize = if cfg!(loom) { 3 } else { 4 };
 
-/// What the role's holder keeps.
+/// State kept by the role's holder.
 #[derive(Debug)]
 pub(super) struct Role<W> {
     pub(super) gauge: Gauge,
-    /// About how many entries each part has, but the head.
+    /// Approximate number of entries of each part except the head.
     pub(super) sizes: Vec<u64>,
-    /// Writes until the last switch.
+    /// Total writes at the last switch.
     pub(super) written: u64,
     pub(super) frozen: Option<Frozen<W>>,
     pub(super) thaws: u32,
@@ -21,13 +21,13 @@ pub(super) struct Role<W> {
     pub(super) moved: u64,
 }
 
-/// A chunk that waits to be copied.
+/// A frozen chunk that is to be copied.
 #[derive(Debug)]
 pub(super) struct Frozen<W> {
     pub(super) place: usize,
     pub(super) low: W,
     pub(super) high: W,
-    /// Turns of writers who were present when it was frozen.
+    /// Slots and turns of the writers that were present when it was frozen.
     pub(super) present: Vec<(usize, u64)>,
 }
 

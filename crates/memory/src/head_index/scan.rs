@@ -10,8 +10,9 @@ use crate::map::range::{End, Leaves, inclusive, words_of};
 use crate::search::columns::Words;
 
 impl<K: Key> HeadIndex<K> {
-    /// Copies the least entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and `values`; returns
-    /// how many. It stops where the range or the shorter slice ends: to go on, begin behind the last key.
+    /// Copies the first entries whose keys lie in `bounds`, ascending, to the beginning of `keys`
+    /// and `values`; returns how many. It stops at the end of the range or of the shorter slice: to
+    /// continue, begin after the last key.
     ///
     /// ```
     /// use bedload_memory::{HeadIndex, HeadKind};
@@ -32,7 +33,7 @@ impl<K: Key> HeadIndex<K> {
         while filled < room {
             let part = self.layout.part_of(&start);
             let part_end = part.end.map_or(end, |part_end| part_end.min(end));
-            // Words beside a key stand for the key below them: only bounds behind which a range begins may be such.
+            // Words between two keys stand for the key below them; only start bounds may be such.
             let before = start.predecessor().map(K::from_words);
             let piece = (
                 before.map_or(Bound::Unbounded, Bound::Excluded),

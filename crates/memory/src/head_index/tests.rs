@@ -1,5 +1,5 @@
-//! The contract, with windows and chunks so small that switches and moves are common, and while the head is switched all the
-//! time.
+//! The contract, with windows and chunks so small that switches and moves are common, and under
+//! constant switching.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::map::shared_map::SharedMap;
 use crate::map::small_nodes::{keeps_the_contract, plan};
 use crate::sb_tree::WRITERS;
 
-/// Switches the head at every fifth insert, if there is room for a part.
+/// Switches the head at every fifth insert, if a part is free.
 fn restless_index<K: Key>() -> impl SharedMap<K> {
     let inserts = AtomicU64::new(0);
     let insert = move |index: &HeadIndex<K>, key, value| {
@@ -43,15 +43,15 @@ fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<HeadIndex<K::Key>, K> {
 
 keeps_the_contract!(restless);
 
-/// Heads are switched as the index chooses.
+/// The index itself chooses when to switch.
 #[test]
 fn the_contract_holds_by_its_own_choice() {
     check(|| OneThread(subject(U64Keys)), plan(80_000));
     check_disjoint_writers(|| subject(U64Keys), 4, plan(40_000));
 }
 
-/// Every insert is found again as soon as it has returned, and at the end there are as many entries as were inserted, while
-/// the writers switch now and then, and one thread all the time.
+/// Every insert is found as soon as it has returned, and the entries at the end are those
+/// inserted, while the writers switch now and then and one thread switches all the time.
 #[test]
 fn no_acknowledged_insert_is_lost_in_a_switch() {
     const WRITING: u64 = 3;
@@ -67,7 +67,7 @@ fn no_acknowledged_insert_is_lost_in_a_switch() {
                     let mut rng = Rng::stream(5, writer);
                     let mut own = Vec::new();
                     for _ in 0..keys {
-                        // Ascending, and now and then from the past: each key once.
+                        // Mostly ascending, some from the past; each key once.
                         let time = now.fetch_add(1, Ordering::Relaxed);
                         let key = if rng.percent(10.0) {
                             time / 2 * 8 + 1 + writer
@@ -98,7 +98,7 @@ fn no_acknowledged_insert_is_lost_in_a_switch() {
             .flat_map(|writer| writer.join().expect("every insert was found"))
             .collect();
         is_writing.store(false, Ordering::Relaxed);
-        // Of two late keys at one place the later counts; the places of one writer are drawn in order.
+        // The latest insert of a late key wins; a writer draws its times in order.
         expected.sort_by_key(|&(key, time)| (key, std::cmp::Reverse(time)));
         expected.dedup_by_key(|entry| entry.0);
         assert!(index.range(..).eq(expected.iter().copied()));
@@ -109,13 +109,13 @@ fn no_acknowledged_insert_is_lost_in_a_switch() {
     assert_eq!(index.check_structure(), Ok(()));
 }
 
-/// A head, and keys in it, for each of these kinds in turn; `keys` each.
+/// An index with one part of each of these kinds in turn, `keys` entries each.
 fn index_of_parts(kinds: &[HeadKind], keys: u64) -> HeadIndex<u64> {
     let options = HeadIndexOptions::new().adapts(false).first(kinds[0]);
     let index = HeadIndex::with_options(options);
     for (part, &kind) in kinds.iter().enumerate() {
         assert!(part == 0 || index.switch_head(kind), "part {part}");
-        // Beyond the limit, which only the last part of the keys may be about to reach.
+        // Above the limit: only the part's last keys may come near it.
         let base = (part as u64) << 32;
         (base..base + keys).for_each(|key| index.insert(key, !key));
     }
@@ -139,7 +139,7 @@ fn parts_are_united_and_maps_given_back() {
     use HeadKind::{BlinkHash, BlinkTree, SbTree};
     let keys = if cfg!(miri) { 8 } else { 100 };
     let index = index_of_parts(&[SbTree, BlinkTree, SbTree, BlinkHash, SbTree], keys);
-    // Help may have united some already.
+    // Helping inserts may have united some already.
     expect_parts(&index, 5, keys);
     index.unite();
     expect_parts(&index, 5, keys);
@@ -155,13 +155,13 @@ fn parts_are_united_and_maps_given_back() {
     }
 }
 
-/// The SB-tree is not given back: what was moved from it is removed, though it is the home of nothing any more.
+/// The SB-tree is kept when it is home to no part, and its moved entries are removed.
 #[test]
 fn an_sb_tree_that_is_home_to_nothing_is_empty() {
     use HeadKind::{BlinkHash, BlinkTree, SbTree};
     let keys = if cfg!(miri) { 8 } else { 100 };
     let index = index_of_parts(&[BlinkTree, SbTree, BlinkHash], keys);
-    // The SB-tree's part is the lesser.
+    // Makes the SB-tree's part the smallest.
     (keys..3 * keys).for_each(|key| index.insert((2 << 32) + key, key));
     assert!(index.switch_head(BlinkTree));
     index.unite();
@@ -176,7 +176,7 @@ fn there_are_never_more_parts_than_there_may_be() {
     let index = HeadIndex::<u64>::with_options(HeadIndexOptions::new().adapts(false));
     let mut refused = 0;
     for part in 0..3 * PARTS as u64 {
-        // One insert a part: nobody helps.
+        // One insert per part: too few for any thread to help.
         index.insert(part << 32, part);
         refused += u64::from(!index.switch_head(HeadKind::ALL[(part % 3) as usize]));
         assert!(index.work().parts <= PARTS);
@@ -186,12 +186,12 @@ fn there_are_never_more_parts_than_there_may_be() {
     assert_eq!(index.check_structure(), Ok(()));
 }
 
-/// Who writes to a frozen chunk goes on at once; the chunk is moved later, with what was written.
+/// A writer does not wait for a frozen chunk; the chunk is moved later, with the new write.
 #[test]
 fn a_writer_thaws_what_is_in_its_way() {
     use HeadKind::{BlinkTree, SbTree};
     let index = index_of_parts(&[SbTree, BlinkTree, SbTree], 3);
-    // Writes are counted in a few at a time: the part in the middle is surely the lesser.
+    // Writes are counted a few at a time: the margin makes the middle part the smallest.
     (3..20).for_each(|key| index.insert((2 << 32) + key, key));
     assert!(index.switch_head(BlinkTree));
     let key = (1 << 32) + 1;
@@ -208,7 +208,7 @@ fn a_writer_thaws_what_is_in_its_way() {
     assert_eq!(index.check_structure(), Ok(()));
 }
 
-/// A writer that was there before is waited for.
+/// A chunk is not moved before a writer that was present when it froze has left.
 #[test]
 fn a_chunk_waits_for_who_is_present() {
     use HeadKind::{BlinkTree, SbTree};
@@ -286,7 +286,7 @@ fn disorder_within_a_window_is_not_late() {
     assert_eq!(index.head(), HeadKind::SbTree);
 }
 
-/// Late keys that go to a lane are counted, also if readers drain it before it is full.
+/// Late keys that go to a lane are counted, even if readers drain it before it is full.
 #[test]
 fn what_waits_in_a_lane_is_counted() {
     for lookups in [0, 1] {
@@ -304,7 +304,7 @@ fn what_waits_in_a_lane_is_counted() {
     }
 }
 
-/// More threads than have a slot of their own.
+/// More threads than slots.
 #[test]
 fn threads_without_a_slot_share_one() {
     let index = restless_index::<u64>();

@@ -8,33 +8,38 @@ use crate::search::dispatch::{LookingUp, look_up};
 use crate::search::keys::{NO_KEY, Vectors};
 use bedload_sortedness::Estimator;
 
-/// A key is out of order if it leads the last one by more than this many mean distances of neighbours.
+/// A key is out of order if it leads the last one by more than this many mean gaps between
+/// neighbours.
 const REACH_GAPS: u64 = 32;
-/// If K is this share of the keys or more, keys are late anyway, and one that leads the last one by no more than late keys lie
-/// behind is in order too.
+/// If K is at least this share of the keys, input is mixed: a key that leads the last one by no
+/// more than late keys trail it counts as in order.
 const MIXED_K: f64 = 0.25;
-/// The tail keeps one entry at most of so many in the tree.
+/// The tail keeps at most one in this many entries of the tree.
 const TAIL_SHARE: usize = 32;
-/// When so many times as many keys as the tail gathers were too late for it, its length is decided anew.
+/// The tail's length is recomputed when this many times its late capacity arrived too late for it.
 const RECONSIDERED: usize = 4;
-/// After so many keys in a row of which none was in order, the end of the order is looked for anew.
+/// The tail is moved after this many consecutive keys out of order.
 const PATIENCE: usize = 64;
 
-/// An ordered map in memory from `u64` to `u64`, for one thread at a time, that costs what the disorder of its input
-/// costs.
+/// A single-threaded ordered map in memory from `u64` to `u64`, in which only keys that arrive out
+/// of order cost more than an append.
 ///
-/// The keys are divided into three ranges, one above the other, so that an operation has to do with one of them only:
+/// The keys are divided into three ranges, one above the other, so that an operation concerns one
+/// of them only:
 ///
 /// * a tree of packed leaves, with late entries pending in its branches;
-/// * the *tail*, to which keys in order are appended, and which is as long as late keys reach back, up to 64 Ki entries;
-/// * what is *ahead* of its time.
+/// * the *tail*, to which keys in order are appended, and which is as long as late keys reach back,
+///   up to 64 Ki entries;
+/// * entries *ahead* of their time.
 ///
-/// A key in order costs an append. Those a little late are gathered in the tail, a thousand or more, then sorted, and merged
-/// with it; leaves are packed from what none of them reaches any more. Those ahead are appended when the tail comes to them.
-/// Those too late for the tail are staged, a thousand of them at most, sorted, and go to their branch together. In the
-/// branch, 16 Ki entries of the tree, up to 31 wait for each leaf, until one more comes or [scans](Self::scan) are worth
-/// it; then they are merged into it, or into it and those around it if it has no room. Where none wait nothing is looked
-/// for. So what waits is bounded by an eighth of the leaves, whatever the order.
+/// A key in order costs an append. Slightly late keys are gathered in the tail, a thousand or more,
+/// then sorted and merged with it; leaves are packed from the part that late keys do not reach.
+/// Keys ahead are appended when the tail reaches them. Keys too late for the tail are staged, at
+/// most a thousand, sorted, and moved to their branches together. In a branch, 16 Ki entries of the
+/// tree, up to 31 entries are pending per leaf, until one more comes or [scans](Self::scan) make
+/// merging worthwhile; then they are merged into the leaf, or into the leaf and its neighbours if
+/// it has no room. Leaves without pending entries cost no lookup of them. So pending entries are at
+/// most an eighth of the leaves' entries, in any order of input.
 ///
 /// ```
 /// use bedload_memory::near_sorted::NearSortedTree;
@@ -52,43 +57,45 @@ pub struct NearSortedTree {
     pub(super) tree: PendingTree,
     pub(super) tail: Tail,
     pub(super) ahead: Ahead,
-    /// How far a key in order may lead the last one; 0 until the distance of neighbours is known.
+    /// How far a key in order may lead the last one; 0 until the mean gap between neighbours is
+    /// known.
     reach: u64,
-    /// So many of the tail's last keys were in order, and `order` knows nothing of them yet: it takes a run of them for less.
+    /// Number of the tail's last keys that were in order and that `order` has not counted yet: it
+    /// counts a run of them at lower cost.
     uncounted: usize,
     /// Keys since the last one that was in order or belonged to the tail, if none is uncounted.
     misfits: usize,
     /// The last keys that were put ahead.
     put_ahead: Vec<u64>,
-    /// Late keys that belonged to the tree since leaves were packed.
+    /// Late keys that went to the tree since leaves were last packed.
     too_late: usize,
-    /// Branches below this one were behind all late keys, and merged.
+    /// Branches below this one lie below all late keys, and are merged.
     settled: usize,
     arrivals: ArrivalCounts,
     order: Estimator,
 }
 
-/// Which way the entries of a [`NearSortedTree`] went.
+/// Counts of the entries of a [`NearSortedTree`] by their way of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArrivalCounts {
-    /// Gathered a little late, with a key in the range of the tail.
+    /// Slightly late, with a key in the range of the tail.
     pub into_tail: u64,
-    /// Put ahead, until the tail comes to them.
+    /// Put ahead, until the tail reaches them.
     pub ahead: u64,
-    /// Staged late, with a key that belongs to the tree.
+    /// Staged late, with a key in the range of the tree.
     pub pending: u64,
-    /// How often entries were written in the tail and from there to leaves, after they had arrived, all in all.
+    /// Total rewrites of entries after arrival, in the tail and from there to leaves.
     pub moved: u64,
 }
 
 impl NearSortedTree {
-    /// An empty tree.
+    /// Creates an empty tree.
     #[must_use]
     pub fn new() -> Self {
         Self::with_options(TreeOptions::new())
     }
 
-    /// An empty tree with these settings.
+    /// Creates an empty tree with these settings.
     #[must_use]
     pub fn with_options(options: TreeOptions) -> Self {
         Self {
@@ -106,24 +113,26 @@ impl NearSortedTree {
         }
     }
 
-    /// Puts a value in place, whether or not the key was there. Time O(1) in order; amortised O(log n) otherwise.
+    /// Inserts a key, or replaces its value. Time O(1) in order; amortised O(log n) otherwise.
     #[inline]
     pub fn insert(&mut self, key: u64, value: u64) {
-        // Calls come last or not at all, and instructions are few: while a lookup before this waits for memory, the processor
-        // goes on for some hundred only, and the next lookup should be among them.
+        // Few instructions, and calls last or not at all: while an earlier lookup waits for memory,
+        // the processor runs only some hundred instructions ahead, and the next lookup should be
+        // among them.
         if !self.is_in_order(key) || !self.tail.push_in_place(key, value) {
             return self.insert_otherwise(key, value);
         }
         self.uncounted += 1;
     }
 
-    /// Whether a key lies above the tail's end, leads it by no more than the reach, and comes before what is ahead.
+    /// Returns whether a key lies above the tail's end, leads it by no more than the reach, and
+    /// lies below the entries ahead.
     #[inline(always)]
     fn is_in_order(&self, key: u64) -> bool {
         key > self.tail.end && key - self.tail.end <= self.reach && key < self.ahead.first()
     }
 
-    /// Inserts a key that cannot just be appended.
+    /// Inserts a key that cannot be appended.
     #[inline(never)]
     fn insert_otherwise(&mut self, key: u64, value: u64) {
         self.count_run();
@@ -135,8 +144,8 @@ impl NearSortedTree {
         }
     }
 
-    /// Counts what was in order, before the tail's last keys may be others. To merge what is late leaves them as they are: it
-    /// came before them, and lies below.
+    /// Counts the keys that were in order, before the tail's last keys change. Merging late keys
+    /// does not change them: they arrived later and lie above.
     fn count_run(&mut self) {
         if self.uncounted > 0 {
             self.order.observe_run(self.tail.last_keys(self.uncounted));
@@ -145,7 +154,7 @@ impl NearSortedTree {
         }
     }
 
-    /// The value of a key. Time O(log n).
+    /// Returns the value of a key. Time O(log n).
     #[inline]
     #[must_use]
     pub fn get(&self, key: u64) -> Option<u64> {
@@ -176,7 +185,8 @@ impl NearSortedTree {
         self.ahead.get(key)
     }
 
-    /// Removes a key; returns its value. Time O(log n), and that of moving what is above it in the tail.
+    /// Removes a key; returns its value. Time O(log n), plus that of moving the entries above it in
+    /// the tail.
     pub fn remove(&mut self, key: u64) -> Option<u64> {
         if key < self.tail.fence || key == NO_KEY {
             return self.tree.remove(key);
@@ -188,8 +198,8 @@ impl NearSortedTree {
         self.ahead.remove(key)
     }
 
-    /// Merges what is pending, so that reads meet leaves alone, but for those of the last leaf. Time O(n) if anything is. There
-    /// is no need to call it.
+    /// Merges all pending entries, so that reads meet only leaves, except for the entries of the
+    /// last one. Time O(n) if any are pending. Calling it is never necessary.
     pub fn drain(&mut self) {
         self.count_run();
         self.pack(0);
@@ -198,7 +208,7 @@ impl NearSortedTree {
         self.pack(0);
     }
 
-    /// The order of the keys so far: a copy, of some 10 KiB. Time O(1).
+    /// Returns a copy, of some 10 KiB, of the estimator of the order so far. Time O(1).
     #[must_use]
     pub fn order(&self) -> Estimator {
         let mut order = self.order.clone();
@@ -206,7 +216,7 @@ impl NearSortedTree {
         order
     }
 
-    /// Which way the entries went that were not appended.
+    /// Returns how the entries that were not appended arrived.
     #[must_use]
     pub fn arrivals(&self) -> ArrivalCounts {
         ArrivalCounts {
@@ -215,13 +225,13 @@ impl NearSortedTree {
         }
     }
 
-    /// Bytes of the heap that the tree holds.
+    /// Returns the bytes that the tree uses on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.tree.bytes() + self.tail.bytes() + self.ahead.bytes()
     }
 
-    /// What share of the leaves is filled, from 0 to 1.
+    /// Returns the fill of the leaves, from 0 to 1.
     #[must_use]
     pub fn fill(&self) -> f64 {
         self.tree.packed.fill()
@@ -241,7 +251,7 @@ impl NearSortedTree {
         }
     }
 
-    /// Inserts a key that belongs to the tree.
+    /// Inserts a key in the range of the tree.
     #[inline]
     fn insert_too_late(&mut self, key: u64, value: u64) {
         self.arrivals.pending += 1;
@@ -254,8 +264,8 @@ impl NearSortedTree {
         }
     }
 
-    /// Inserts a key above the tail's end that the tail has no room for, that is ahead, or that others ahead come
-    /// before.
+    /// Inserts a key above the tail's end that does not fit into the tail, is ahead, or lies above
+    /// others that are ahead.
     #[cold]
     fn insert_above(&mut self, key: u64, value: u64) {
         if key == NO_KEY {
@@ -283,7 +293,7 @@ impl NearSortedTree {
         }
     }
 
-    /// Appends what is ahead and below this key, and drops what is ahead of the same key.
+    /// Appends the entries ahead below this key, and drops one of the same key.
     fn take_ahead(&mut self, key: u64) {
         while let Some((first, value)) = self.ahead.pop_up_to(key) {
             if first < key {
@@ -292,7 +302,8 @@ impl NearSortedTree {
         }
     }
 
-    /// Nothing has been in order for a while: the tail goes to the middle of what was put ahead of late.
+    /// Moves the tail to the middle of the keys recently put ahead, after none was in order for a
+    /// while.
     #[cold]
     fn move_tail_ahead(&mut self) {
         self.misfits = 0;
@@ -315,7 +326,7 @@ impl NearSortedTree {
         }
     }
 
-    /// Adds an entry above all of the tail, and below what is ahead.
+    /// Appends an entry above all of the tail and below the entries ahead.
     fn append(&mut self, key: u64, value: u64) {
         if !self.tail.has_room() {
             self.pack_tail();
@@ -327,14 +338,15 @@ impl NearSortedTree {
         self.tail.push(key, value);
     }
 
-    /// Packs leaves from what late keys do not reach any more.
+    /// Packs leaves from the part of the tail that late keys do not reach.
     #[cold]
     fn pack_tail(&mut self) {
         let most = self.tree.packed.entries / TAIL_SHARE;
         self.pack(most.clamp(self.tree.packed.options.staged_entries, TAIL_ENTRIES));
     }
 
-    /// Merges what is late in the tail, and packs all but so many entries at most, and those that do not fill a leaf.
+    /// Merges the late entries of the tail, and packs all but at most `most` entries and those that
+    /// do not fill a leaf.
     fn pack(&mut self, most: usize) {
         let options = self.tree.packed.options;
         let was_late = self.tail.merge_late(&mut self.tree.scratch.run);
@@ -371,7 +383,8 @@ impl NearSortedTree {
         self.too_late = 0;
     }
 
-    /// Entries in the upper half of the tail that lead their neighbour by more than the reach are put ahead, and what follows.
+    /// Moves entries from the first in the upper half of the tail that leads its neighbour by more
+    /// than the reach to the entries ahead.
     fn cut_outliers(&mut self, reach: u64) {
         let keys = self.tail.sorted().0;
         let middle = keys.len() / 2;
@@ -384,8 +397,8 @@ impl NearSortedTree {
         }
     }
 
-    /// Merges what pends where no late keys come any more: further behind the tail than any key was late in the last
-    /// window.
+    /// Merges pending entries below the reach of late keys: further below the tail than any key was
+    /// late in the last window.
     fn settle_behind(&mut self) {
         let branches = self.tree.packed.branches.len();
         let entries =
@@ -400,11 +413,11 @@ impl NearSortedTree {
         }
     }
 
-    /// Checks the whole structure. Time O(n).
+    /// Checks the complete structure. Time O(n).
     ///
     /// # Errors
     ///
-    /// The invariant that does not hold, and where.
+    /// Returns the first violated invariant and its location.
     pub fn check_structure(&self) -> Result<(), String> {
         self.tree.check()?;
         self.tail.check()?;
@@ -443,7 +456,8 @@ impl LookingUp for Get<'_> {
     }
 }
 
-/// The mean distance of neighbours in the lower half of some keys, where there are no outliers.
+/// Returns the mean gap between neighbours in the lower half of some keys, where there are no
+/// outliers.
 fn mean_gap(keys: &[u64]) -> u64 {
     let middle = keys.len() / 2;
     match (keys.first(), keys.get(middle)) {

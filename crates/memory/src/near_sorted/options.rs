@@ -2,25 +2,25 @@
 
 use crate::search::keys::FINGERPRINTS;
 
-/// Entries that a leaf has room for.
+/// Capacity of a leaf in entries.
 pub(super) const LEAF_ENTRIES: usize = 256;
 
-/// Leaves that a branch has room for.
+/// Capacity of a branch in leaves.
 pub(super) const BRANCH_LEAVES: usize = 64;
 
-/// Entries that a stage has room for. A scan looks through all their keys, and they fit the nearest caches.
+/// Capacity of a stage in entries. A scan searches all their keys, and they fit the nearest caches.
 pub(super) const STAGE_ENTRIES: usize = 1024;
 
-/// Late entries that the tail of nearly sorted keys has room for before they are sorted, at most.
+/// Maximum number of late entries in the tail before they are sorted.
 pub(super) const LATE_ENTRIES: usize = 32 * 1024;
 
-/// Entries that the tail of nearly sorted keys keeps when leaves are packed, at most.
+/// Maximum number of entries that the tail keeps when leaves are packed.
 pub(super) const TAIL_ENTRIES: usize = 64 * 1024;
 
-/// Late entries that a leaf is joined with as they are, and places there are for them to wait.
+/// Maximum number of late entries that a leaf is joined with unsorted, and slots for pending ones.
 pub(super) const LEAF_WAITING: usize = FINGERPRINTS;
 
-/// Entries that may wait to be merged into a leaf. When another one comes all of them are joined with the leaf.
+/// Maximum number of entries pending for a leaf. One more causes all of them to be merged.
 const MOST_WAITING: usize = LEAF_WAITING - 1;
 
 /// Settings of a tree in memory. The defaults are right for all but measurements and tests.
@@ -43,7 +43,7 @@ pub struct TreeOptions {
 }
 
 impl TreeOptions {
-    /// The defaults.
+    /// Returns the defaults.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -57,7 +57,7 @@ impl TreeOptions {
         }
     }
 
-    /// Entries that a leaf may hold, 4 to 256. Default: 256.
+    /// Sets the capacity of a leaf in entries, 4 to 256. Default: 256.
     #[must_use]
     pub fn leaf_entries(self, entries: usize) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl TreeOptions {
         }
     }
 
-    /// Leaves that a branch may hold, 4 to 64. Default: 64.
+    /// Sets the capacity of a branch in leaves, 4 to 64. Default: 64.
     #[must_use]
     pub fn branch_leaves(self, leaves: usize) -> Self {
         Self {
@@ -75,8 +75,8 @@ impl TreeOptions {
         }
     }
 
-    /// Late entries that may wait to be merged into a leaf, 1 to 31. Default: 31. A plain [`PackedTree`](super::PackedTree)
-    /// has none.
+    /// Sets how many late entries may be pending for a leaf, 1 to 31. Default: 31. A plain
+    /// [`PackedTree`](super::PackedTree) has none.
     #[must_use]
     pub fn pending_entries(self, entries: usize) -> Self {
         Self {
@@ -85,7 +85,8 @@ impl TreeOptions {
         }
     }
 
-    /// Entries that are gathered before they go to the branches in which they wait, 1 to 1,024. Default: 1,024.
+    /// Sets how many entries are staged before they move to the branches, 1 to 1,024. Default:
+    /// 1,024.
     #[must_use]
     pub fn staged_entries(self, entries: usize) -> Self {
         Self {
@@ -94,7 +95,7 @@ impl TreeOptions {
         }
     }
 
-    /// How full leaves are made that are written in order, in percent, 50 to 100. Default: 95.
+    /// Sets the fill, in percent, of leaves that are written in order, 50 to 100. Default: 95.
     #[must_use]
     pub fn fill_percent(self, percent: usize) -> Self {
         Self {
@@ -103,8 +104,8 @@ impl TreeOptions {
         }
     }
 
-    /// What stays in the left half when a full node is split, in percent, 10 to 90. Default: 50; for keys that arrive
-    /// nearly in order 80 is better.
+    /// Sets the share that stays in the left half when a full node is split, in percent, 10 to 90.
+    /// Default: 50; 80 is better for keys that arrive nearly in order.
     #[must_use]
     pub fn split_percent(self, percent: usize) -> Self {
         Self {
@@ -113,7 +114,7 @@ impl TreeOptions {
         }
     }
 
-    /// Whether a plain tree goes straight to the last leaf with what belongs there. Default: yes.
+    /// Sets whether a plain tree inserts keys of the last leaf without a descent. Default: yes.
     #[must_use]
     pub fn tail_leaf(self, yes: bool) -> Self {
         Self {

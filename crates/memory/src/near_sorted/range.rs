@@ -1,4 +1,4 @@
-//! Ranges of the tree for nearly sorted keys: those that leave pending entries as they are, and those that merge them.
+//! Ranges of the tree for nearly sorted keys, with and without merging pending entries.
 
 use std::ops::RangeBounds;
 
@@ -11,10 +11,11 @@ use crate::near_sorted::run::collecting;
 use crate::search::keys::NO_KEY;
 
 impl NearSortedTree {
-    /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time, as
-    /// [`visit`](Self::visit) does, and merges what waits for the leaves that it passes, if that pays: at once where it costs no
-    /// more than joining both, which is what `visit` does, and otherwise when some scans have joined them. The next range, of
-    /// either kind, that passes what was merged before more keys come late pays nothing for it. Time O(log n) and that of the
+    /// Calls `visit` with slices of the keys of the range and their values, ascending, as
+    /// [`visit`](Self::visit) does, and merges the pending entries of the leaves that it passes
+    /// where that pays: at once where merging costs no more than joining, which is what `visit`
+    /// does, otherwise after a few scans have joined them. The next range over a merged leaf, of
+    /// either kind, pays nothing for it until more keys come late. Time O(log n) and that of the
     /// leaves.
     ///
     /// ```
@@ -34,9 +35,9 @@ impl NearSortedTree {
         }
     }
 
-    /// Merges what waits in the leaves of a range, so that to read it takes, from now on and until more keys come late, what it
-    /// takes where nothing waits: for those who are about to read it many times, or from several threads. Time O(n) for the n
-    /// entries of the range. There is no need to call it.
+    /// Merges the pending entries of the leaves of a range, so that reading it costs nothing extra
+    /// until more keys come late. Useful before many reads of a range, or reads from several
+    /// threads; never necessary. Time O(n) for the n entries of the range.
     pub fn prepare_range(&mut self, bounds: impl RangeBounds<u64>) {
         if let Some(bounds) = inclusive(bounds) {
             self.scan_between(bounds, 0, &mut |_, _| {});
@@ -64,12 +65,12 @@ impl NearSortedTree {
 }
 
 impl NearSortedTree {
-    /// The entries of a range of keys, from either end.
+    /// Returns the entries of a range of keys, from either end.
     pub fn range(&self, bounds: impl RangeBounds<u64>) -> Range<'_, u64> {
         Range::new(self, bounds)
     }
 
-    /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time. Faster than
+    /// Calls `visit` with slices of the keys of the range and their values, ascending. Faster than
     /// [`range`](Self::range) for long ranges.
     pub fn visit(&self, bounds: impl RangeBounds<u64>, mut visit: impl FnMut(&[u64], &[u64])) {
         let Some((lower, upper)) = inclusive(bounds) else {

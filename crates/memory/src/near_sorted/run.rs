@@ -41,7 +41,7 @@ impl SortedRun {
         self.values.clear();
     }
 
-    /// Whether there is room for another entry where the others are.
+    /// Returns whether another entry fits without reallocation.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.keys.len() < self.keys.capacity() && self.values.len() < self.values.capacity()
@@ -53,7 +53,7 @@ impl SortedRun {
         self.values.push(value);
     }
 
-    /// Takes entries sorted by key, those of the same key in order of arrival, of which the last one counts.
+    /// Appends entries sorted by key, equal keys in order of arrival; the last of each key wins.
     pub(crate) fn extend_sorted(&mut self, entries: &[(u64, u64)]) {
         for (place, &entry) in entries.iter().enumerate() {
             if entries.get(place + 1).is_none_or(|next| next.0 != entry.0) {
@@ -63,7 +63,7 @@ impl SortedRun {
     }
 }
 
-/// Appends the entries that are visited.
+/// Returns a visitor that appends the visited entries.
 pub(crate) fn collecting(entries: &mut Vec<(u64, u64)>) -> impl FnMut(&[u64], &[u64]) {
     |keys, values| entries.extend(keys.iter().copied().zip(values.iter().copied()))
 }

@@ -1,6 +1,7 @@
-//! The hand-over from logs to blocks, and from blocks to the search layer, with those who read and write meanwhile.
+//! The hand-over from logs to blocks, and from blocks to the search layer, with concurrent readers
+//! and writers.
 //!
-//! Up to two preemptions are explored, and one where it is whole life cycles of keys that are modelled.
+//! Up to two preemptions are explored; one where a model runs through complete life cycles of keys.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -13,7 +14,7 @@ use super::{Appended, SbTree};
 use crate::sync::exploration::explore;
 use crate::sync::primitive::{AtomicU64, Ordering};
 
-/// Writer 0 has inserted these; two fill a log.
+/// A tree into which writer 0 has inserted these keys; two fill a log.
 fn tree_of(keys: &[u64]) -> Arc<SbTree<u64>> {
     let tree = SbTree::new();
     keys.iter().for_each(|&key| tree.insert_as(0, [key], key * 10));
@@ -49,7 +50,7 @@ fn loom_what_is_counted_at_the_close_is_what_was_appended() {
             .map(|place| (log.key(place), log.value(place)))
             .collect();
         assert_eq!(seen, [([5], 5), ([6], 6)][..counted.len()]);
-        // Another generation begins under the writer's hands.
+        // Another generation begins while the writer appends.
         log.prepare(2, [100], 2, mode, &[]);
         log.open(mode);
         assert_eq!(writer.join().expect("the writer ends"), counted.len());
@@ -71,7 +72,7 @@ fn loom_an_insert_during_a_seal_is_not_lost() {
     });
 }
 
-/// What `read` reads while the keys 1 and 2 move from a log to a block.
+/// Explores `read` while the keys 1 and 2 move from a log to a block.
 fn explore_reading_while_keys_move_to_a_block(read: impl Fn(&SbTree<u64>) + Copy + Send + Sync + 'static) {
     explore(2, move || {
         let tree = tree_of(&[1, 2]);
@@ -98,7 +99,7 @@ fn loom_a_scan_finds_its_keys_while_they_move_to_a_block() {
     });
 }
 
-/// A writer that did not write for a generation finds its log open again, and what it inserts there at once.
+/// A writer that skipped a generation finds its log open again, and its insert is visible at once.
 #[test]
 fn loom_an_insert_into_the_next_segment_is_found_at_once() {
     explore(1, || {
@@ -121,8 +122,8 @@ fn loom_an_insert_into_the_next_segment_is_found_at_once() {
     });
 }
 
-/// Who reads a log for a generation that is gone takes nothing from the one that the log holds by then. The writer is not who
-/// sealed: what that one did is ordered before what the writer stores by the log's word alone.
+/// A reader of an earlier generation takes nothing from the log's current one. The writer is not
+/// the sealing thread: only the log's word orders the seal before the writer's stores.
 #[test]
 fn loom_a_reader_of_an_old_generation_takes_nothing_from_a_new_one() {
     explore(1, || {
@@ -139,7 +140,7 @@ fn loom_a_reader_of_an_old_generation_takes_nothing_from_a_new_one() {
                 }
             })
         };
-        // The third generation has the first one's log.
+        // The third generation uses the first one's log.
         seal_and_convert(&tree);
         let (writer, key) = (0, [4]);
         let mut role = tree.segments.role();
@@ -159,8 +160,8 @@ fn loom_a_reader_of_an_old_generation_takes_nothing_from_a_new_one() {
     });
 }
 
-/// A reader that was led to a segment's log, and finds another segment's entries there, looks again. The reader is the thread
-/// that goes first, so that one preemption stops it between the two.
+/// A reader that was directed to a segment's log, and finds another segment's entries there,
+/// retries. The reader is the first thread, so that one preemption stops it between the two steps.
 #[test]
 fn loom_a_reader_finds_its_key_though_its_log_is_used_again() {
     let get = |tree: &SbTree<u64>| assert_eq!(tree.get(2), Some(20));
@@ -174,7 +175,7 @@ fn loom_a_reader_finds_its_key_though_its_log_is_used_again() {
             let tree = tree_of(&[1, 2]);
             let sealer = {
                 let tree = Arc::clone(&tree);
-                // The third generation has the first one's log.
+                // The third generation uses the first one's log.
                 thread::spawn(move || (0..2).for_each(|_| seal_and_convert(&tree)))
             };
             read(&tree);
@@ -183,8 +184,8 @@ fn loom_a_reader_finds_its_key_though_its_log_is_used_again() {
     }
 }
 
-/// What is removed from a block while its segment is still being converted is not found in a log, by a scan that does not look at
-/// blocks because they seem to end before.
+/// An entry removed from a block while its segment is still being converted is not found in a log,
+/// by a scan that skips blocks because they seem to end before.
 #[test]
 fn loom_a_scan_does_not_find_what_was_removed_during_a_conversion() {
     explore(1, || {
@@ -202,7 +203,7 @@ fn loom_a_scan_does_not_find_what_was_removed_during_a_conversion() {
     });
 }
 
-/// The same of a lane, whose writer's number goes from one thread to another meanwhile.
+/// The same for a lane, whose writer's number passes to another thread meanwhile.
 #[test]
 fn loom_a_reader_of_a_drained_lane_takes_nothing_from_the_next_entries() {
     explore(1, || {
@@ -228,7 +229,7 @@ fn loom_a_reader_of_a_drained_lane_takes_nothing_from_the_next_entries() {
     });
 }
 
-/// What a reader has seen in a block it does not see undone in a log that is out of date.
+/// A value seen in a block is not superseded by an outdated one in a log.
 #[test]
 fn loom_a_late_value_is_not_hidden_by_an_old_log() {
     explore(1, || {
@@ -247,12 +248,13 @@ fn loom_a_late_value_is_not_hidden_by_an_old_log() {
     });
 }
 
-/// One preemption. What goes before is the same in each run, so it is as little as leads to two logs with the key.
+/// One preemption. The setup is the same in each run, so it is the minimum that leads to two logs
+/// with the key.
 #[test]
 fn loom_two_writers_of_one_key_leave_the_later_value() {
     explore(1, || {
         let tree = tree_of(&[1]);
-        // One after the other: which thread acts for which of them does not matter.
+        // Sequential: which thread acts for which writer does not matter.
         tree.insert_as(1, [2], 21);
         tree.insert_as(0, [2], 20);
         let reader = {
@@ -278,13 +280,13 @@ fn loom_removals_of_one_key_agree() {
     });
 }
 
-/// Blocks are appended, and made known to the search layer, under a reader's feet.
+/// Blocks are appended, and added to the search layer, during a descent.
 #[test]
 fn loom_a_descent_ends_at_the_right_block_while_the_search_layer_grows() {
     explore(2, || {
         let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
         let entries: Vec<_> = (1..=12_u64).map(|key| ([key], key)).collect();
-        // The node that is the root is full after this.
+        // The root node is full after this.
         blocks.0.append(&entries, &blocks.1);
         let reader = {
             let blocks = Arc::clone(&blocks);
@@ -300,7 +302,7 @@ fn loom_a_descent_ends_at_the_right_block_while_the_search_layer_grows() {
     });
 }
 
-/// A separator is seen before the child behind it: what is at that place is a block all the same.
+/// A separator is seen before the child after it: any child at that position is a block.
 #[test]
 fn loom_a_descent_between_two_stores_ends_at_a_block() {
     explore(2, || {
@@ -321,11 +323,11 @@ fn loom_a_descent_between_two_stores_ends_at_a_block() {
     });
 }
 
-/// A late key makes a full block leave entries to its right neighbour.
+/// A late key makes a full block move entries to its right neighbour.
 #[test]
 fn loom_a_reader_finds_its_key_while_it_moves_to_the_right_neighbour() {
-    // The one that moves, and one that makes room for it. A reader of both would have all ways to read the one for each of the
-    // other.
+    // The key that moves, and one that makes room for it. A single reader of both would multiply
+    // the interleavings.
     for place in [4, 5] {
         explore(2, move || {
             let blocks = Arc::new((Blocks::<[u64; 1]>::new(), Edge::new()));
@@ -370,7 +372,7 @@ fn loom_writers_of_a_full_block_lose_nothing() {
 /// A late key splits a block in the middle of a full node.
 #[test]
 fn loom_a_reader_finds_its_key_while_blocks_and_nodes_split() {
-    // The node is the root, and there is a new one; or it has a parent, which has one more child then.
+    // The node is the root, and a new root is added; or it has a parent, which gets another child.
     for (len, place) in [(16, 7), (16, 16), (20, 7), (20, 16)] {
         let preemptions = if len == 16 { 2 } else { 1 };
         explore(preemptions, move || {
@@ -388,7 +390,7 @@ fn loom_a_reader_finds_its_key_while_blocks_and_nodes_split() {
     }
 }
 
-/// Late keys wait in lanes, and go to blocks while somebody looks.
+/// Late keys wait in lanes, and are drained during a read.
 #[test]
 fn loom_a_reader_finds_its_key_while_a_lane_is_drained() {
     explore(1, || {
@@ -412,7 +414,7 @@ fn loom_a_reader_finds_its_key_while_a_lane_is_drained() {
     });
 }
 
-/// What is removed stays removed, though it is in a lane that is being drained.
+/// A removed key stays removed, though it is in a lane that is being drained.
 #[test]
 fn loom_a_removal_during_a_drain_is_not_undone() {
     explore(1, || {
@@ -438,7 +440,8 @@ fn loom_a_removal_during_a_drain_is_not_undone() {
     });
 }
 
-/// An index above changes its mind, and has the tree sealed: what was appended to a lane on the old one's word is counted by then.
+/// A containing index changes its decision and seals the tree: appends to a lane that saw the old
+/// decision are counted before.
 #[test]
 fn loom_an_append_to_a_lane_is_counted_before_a_seal_or_refused() {
     explore(2, || {
@@ -461,7 +464,7 @@ fn loom_an_append_to_a_lane_is_counted_before_a_seal_or_refused() {
     });
 }
 
-/// A class goes from one writer to another while the one appends.
+/// A class changes its writer during an append.
 #[test]
 fn loom_a_class_changes_hands_with_what_waits() {
     for [spawned, own] in [[1, 0], [0, 1]] {

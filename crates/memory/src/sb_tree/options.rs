@@ -1,4 +1,4 @@
-//! What can be chosen, and what is counted.
+//! Options and counters.
 
 use super::segments::convert::FIRST_CAPACITY;
 use super::segments::log::LOG_CAP;
@@ -17,7 +17,7 @@ pub struct SbTreeOptions {
 }
 
 impl SbTreeOptions {
-    /// The defaults.
+    /// Returns the defaults.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -26,9 +26,9 @@ impl SbTreeOptions {
         }
     }
 
-    /// Entries that a thread appends, at most, before they are merged into blocks; 4096, which is the most there may be,
-    /// and not less than 64. Where few keys arrive in a long time, a lesser number has them in blocks sooner. Threads that
-    /// insert at the same time get into each other's way once in so many inserts.
+    /// Sets how many entries a thread appends at most before they are merged into blocks, 64 to
+    /// 4096. Default: 4096. If keys arrive slowly, a smaller number moves them to blocks sooner.
+    /// Concurrent inserters contend once per this many inserts.
     #[must_use]
     pub const fn log_entries_max(mut self, entries: usize) -> Self {
         self.log_entries_max = if entries < FIRST_CAPACITY {
@@ -41,9 +41,10 @@ impl SbTreeOptions {
         self
     }
 
-    /// Whether the order in which several threads insert one key is told by the processor's time-stamp counter, where it
-    /// says that this is invariant; true. Otherwise all threads increment one counter, which does not scale to many. To
-    /// be chosen where the counters of several sockets are not in step.
+    /// Sets whether the processor's time-stamp counter, if it reports it as invariant, orders the
+    /// inserts of one key by several threads. Default: true. Otherwise all threads increment one
+    /// counter, which does not scale. Set it to false where the counters of several sockets are not
+    /// synchronised.
     #[must_use]
     pub const fn processor_stamps(mut self, may_use: bool) -> Self {
         self.processor_stamps = may_use;
@@ -57,7 +58,7 @@ impl Default for SbTreeOptions {
     }
 }
 
-/// What an [`SbTree`](super::SbTree) has done besides inserting and looking up.
+/// Counters of the work of an [`SbTree`](super::SbTree) besides inserts and lookups.
 ///
 /// ```
 /// use bedload_memory::SbTree;
@@ -74,12 +75,12 @@ pub struct SbTreeWork {
     pub seals: u64,
     /// Steps of conversions.
     pub steps: u64,
-    /// Descents after which a block was reached by going right, because the search layer was behind.
+    /// Descents that reached their block by going right, because the search layer lagged.
     pub walks: u64,
-    /// Blocks that were passed on these ways.
+    /// Blocks passed on these walks.
     pub walked: u64,
-    /// How often the late keys that waited with a thread were put into blocks.
+    /// How often a lane of late keys was drained into blocks.
     pub drains: u64,
-    /// Entries that are in no block yet.
+    /// Entries that are not in blocks yet.
     pub pending: usize,
 }

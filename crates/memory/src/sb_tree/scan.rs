@@ -14,18 +14,19 @@ use crate::sync::primitive::Backoff;
 /// Entries that an iterator takes from a segment at once.
 const CHUNK: usize = 256;
 
-/// What was read of a segment.
+/// Entries read from a segment.
 struct ScanPiece<W> {
     entries: Vec<(W, u64)>,
-    /// Where to go on; none at the end.
+    /// The key at which to continue; `None` at the end.
     next: Option<W>,
 }
 
 impl<K: Key> SbTree<K> {
-    /// Copies the least entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and `values`; returns
-    /// how many. It stops where the range or the shorter slice ends: to go on, begin behind the last key.
+    /// Copies the first entries whose keys lie in `bounds`, ascending, to the beginning of `keys`
+    /// and `values`; returns how many. It stops at the end of the range or of the shorter slice: to
+    /// continue, begin after the last key.
     ///
-    /// It takes O(1) for each entry.
+    /// Takes O(1) for each entry.
     pub fn scan(&self, bounds: impl RangeBounds<K>, keys: &mut [K], values: &mut [u64]) -> usize {
         let mut output = Output::new(keys, values);
         let Some((mut start, end)) = inclusive(words_of(bounds)) else {
@@ -59,7 +60,7 @@ impl<K: Key> SbTree<K> {
         output.filled()
     }
 
-    /// Copies what blocks and lanes have.
+    /// Copies the entries of blocks and lanes.
     #[inline]
     fn scan_blocks(
         &self,
@@ -82,8 +83,8 @@ impl<K: Key> SbTree<K> {
         self.blocks.scan((start, end), output)
     }
 
-    /// Reads entries of the segment in which `start`, or `end` where the greatest are asked for, belongs. None if it
-    /// belongs to blocks, or this changes just now.
+    /// Reads entries of the segment to which `start`, or `end` if the greatest are read, belongs.
+    /// `None` if it belongs to blocks, or is just changing.
     fn read_segment(
         &self,
         from: End,
@@ -99,13 +100,13 @@ impl<K: Key> SbTree<K> {
             Home::Open(view) => (view, None),
             Home::Sealed(view, greatest) => (view, Some(greatest)),
         };
-        // What is converted by now, or lies below the floor, is in blocks.
+        // Keys converted meanwhile, or below the floor, are in blocks.
         let edge = self.segments.edge.get();
         let start = start.max(view.floor.max(edge).successor()?);
         if aim < start {
             return None;
         }
-        // What lies above is in the open segment, though it may be in the sealed one's logs too.
+        // Greater keys are in the open segment, though they may be in the sealed one's logs too.
         let end = greatest.map_or(end, |greatest| end.min(greatest));
         let (entries, next) = match from {
             End::Least => {

@@ -1,4 +1,4 @@
-//! The contract, over nodes so small that splits and merges are common.
+//! The contract, with nodes so small that splits and merges are common.
 
 use bedload_testkit::contract::Keys;
 
@@ -21,7 +21,7 @@ fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<SbTree<K::Key>, K> {
 
 keeps_the_contract!(subject);
 
-/// Of two writers of one key in one segment the later one counts, whichever log it is in.
+/// If two writers insert one key in one segment, the later insert wins, in whichever log it is.
 #[test]
 fn the_later_insert_counts() {
     let tree = SbTree::<u64>::new();
@@ -41,7 +41,7 @@ fn the_later_insert_counts() {
     assert_eq!(tree.range(10..).collect::<Vec<_>>(), entries);
 }
 
-/// Two series, each of one thread, whose newest keys are written again and again while segments take over from one another.
+/// Two series, one per thread, whose newest keys are rewritten while segments take entries over.
 #[test]
 fn what_is_taken_over_is_older_than_what_comes() {
     let tree = SbTree::<u64>::new();
@@ -58,7 +58,8 @@ fn what_is_taken_over_is_older_than_what_comes() {
     tree.check_structure().expect("sound");
 }
 
-/// The key in the hand of who seals stays above the floor, though another writer is ahead by more than is always taken over.
+/// The key for which a writer seals stays above the floor, though another writer is ahead by more
+/// than is always taken over.
 #[test]
 fn the_key_that_a_segment_is_sealed_for_is_not_late() {
     let tree = SbTree::<u64>::new();
@@ -82,7 +83,8 @@ fn the_key_that_a_segment_is_sealed_for_is_not_late() {
     assert_eq!(tree.range(400..).count() as u64, ahead + key - 500);
 }
 
-/// Where a segment is divided at a key that it does not have, its keys and those between have a home at every moment.
+/// Where a segment is divided at a key that it does not have, that key and those around it always
+/// have a home.
 #[test]
 fn a_key_between_two_segments_has_a_home() {
     let tree = SbTree::<u64>::new();
@@ -105,8 +107,8 @@ fn a_key_between_two_segments_has_a_home() {
     assert!(tree.range(..).eq(expected.into_iter()));
 }
 
-/// One series whose keys come a little late: a segment takes over what may still be added to, and of a key that is written
-/// again the last value counts.
+/// One series whose keys come a little late: a segment takes over the entries near the end, and the
+/// last value of a rewritten key wins.
 #[test]
 fn disorder_goes_on_from_segment_to_segment() {
     let tree = SbTree::<u64>::new();
@@ -129,8 +131,8 @@ fn disorder_goes_on_from_segment_to_segment() {
     assert!(tree.range(..).eq(expected.into_iter()));
 }
 
-/// Full blocks fill their right neighbours before they split: those that nobody adds to in the middle stay full, the others
-/// are more than two thirds full after as many random keys as there were in order.
+/// Full blocks fill their right neighbours before they split: untouched blocks in the middle stay
+/// full, the others are more than two thirds full after as many random keys as there were in order.
 #[test]
 fn random_keys_fill_neighbours() {
     let tree = SbTree::<u64>::new();
@@ -147,13 +149,13 @@ fn random_keys_fill_neighbours() {
     assert!(fill > 0.72, "{fill}");
 }
 
-/// A few blocks that fill, split, empty and merge under everyone's hands.
+/// A few blocks that fill, split, empty and merge concurrently.
 #[test]
 fn crowded_merges_lose_nothing() {
     const THREADS: u64 = 4;
     const KEYS_PER_THREAD: usize = 16;
     let tree = SbTree::<u64>::new();
-    // All that follows is late.
+    // All later keys are late.
     tree.insert(1_000, 0);
     assert_eq!(tree.remove(1_000), Some(0));
     std::thread::scope(|scope| {
@@ -165,7 +167,7 @@ fn crowded_merges_lose_nothing() {
                 for round in 0..if cfg!(miri) { 70 } else { 60_000 } {
                     let own = rng.index(expected.len());
                     let key = own as u64 * THREADS + thread;
-                    // Seasons of growth and of decay.
+                    // Phases of growth and of decay alternate.
                     if rng.percent(if round / 64 % 2 == 0 { 80.0 } else { 20.0 }) {
                         tree.insert(key, round);
                         expected[own] = Some(round);
@@ -191,7 +193,7 @@ fn ascending_keys_fill_blocks_and_leave_one_segment() {
     let work = tree.work();
     assert!(work.pending <= LOG_CAP, "{work:?}");
     assert_eq!((work.walks, work.walked), (0, 0));
-    // A step takes all that it may, or fills a block, or finds the end of a segment.
+    // A step takes its maximum, or fills a block, or reaches the end of a segment.
     let whole = (KEYS - work.pending).div_ceil(STEP) as u64;
     assert!(
         work.steps <= whole + 2 * work.seals,
@@ -202,7 +204,8 @@ fn ascending_keys_fill_blocks_and_leave_one_segment() {
     assert!(memory.entries_unoccupied < 16 * BLOCK_CAP, "{memory:?}");
 }
 
-/// Who splits a block off tells the search layer: ways along blocks are short, and there are none where nobody inserts.
+/// A thread that splits a block off updates the search layer: walks along blocks are short, and
+/// there are none without inserts.
 #[test]
 fn ways_along_blocks_are_short_and_end_with_the_splits() {
     const KEYS: u64 = if cfg!(miri) { 60 } else { 20_000 };
@@ -215,7 +218,7 @@ fn ways_along_blocks_are_short_and_end_with_the_splits() {
             scope.spawn(move || {
                 let mut rng = Rng::new(thread);
                 for number in 0..KEYS {
-                    // Near one another, so that blocks are split beside those that were just split.
+                    // Close together, so that blocks are split next to those that were just split.
                     let key = 100 * (number / 8 + rng.below(4)) + 1 + thread;
                     tree.insert(key, key);
                     assert_eq!(tree.get(key), Some(key));
@@ -232,7 +235,8 @@ fn ways_along_blocks_are_short_and_end_with_the_splits() {
     assert_eq!(tree.work().walks, work.walks, "all blocks are known");
 }
 
-/// What is in no block yet is at most a log of this size for each writer, and what they took over.
+/// Unconverted entries are at most a log of this size per writer, plus those that segments took
+/// over.
 #[test]
 fn shorter_logs_are_sealed_sooner() {
     let seals = [8, LOG_CAP].map(|entries| {
@@ -250,7 +254,7 @@ fn shorter_logs_are_sealed_sooner() {
     assert!(seals[0] > 2 * seals[1], "{seals:?}");
 }
 
-/// What was removed makes room for what comes.
+/// Blocks emptied by removals are reused.
 #[test]
 fn emptied_blocks_are_used_again() {
     let tree = SbTree::<u64>::new();
@@ -269,7 +273,7 @@ fn emptied_blocks_are_used_again() {
     assert!(bytes[3] <= bytes[0] + bytes[0] / 4, "{bytes:?}");
 }
 
-/// Keys in disorder above the floor are sorted by the conversion; the last value of a key counts.
+/// Disordered keys above the floor are sorted by the conversion; the last value of a key wins.
 #[test]
 fn disorder_within_a_segment_is_sorted() {
     let tree = SbTree::<u64>::new();
@@ -290,7 +294,7 @@ fn disorder_within_a_segment_is_sorted() {
     assert_eq!(tree.check_structure(), Ok(()));
 }
 
-/// More threads than have a log of their own.
+/// More threads than logs.
 #[test]
 fn threads_without_a_log_share_one() {
     let tree = SbTree::<u64>::new();
@@ -315,7 +319,7 @@ fn threads_without_a_log_share_one() {
     assert_eq!(tree.check_structure(), Ok(()));
 }
 
-/// The way to the greatest key goes by the last child of each node, however many there are.
+/// The descent to the greatest key takes the last child of each node, however many there are.
 #[test]
 fn the_greatest_key_is_found_while_the_search_layer_grows() {
     let tree = SbTree::<u64>::new();
@@ -323,7 +327,7 @@ fn the_greatest_key_is_found_while_the_search_layer_grows() {
     assert_eq!(tree.remove(u64::MAX), Some(0), "all that follows goes to blocks");
     let keys: u64 = if cfg!(miri) { 100 } else { 2_000 };
     for key in 1..=keys {
-        // A late key, and at every second time a split.
+        // A late key, and every second time a split.
         tree.insert(key << 40, key);
         tree.insert(u64::MAX, key);
         assert_eq!(tree.get(u64::MAX), Some(key));
@@ -374,7 +378,8 @@ fn tree_in_blocks(keys: u64) -> SbTree<u64> {
     tree
 }
 
-/// Late keys of a thread's own class go to blocks a lane at a time, and are there for everybody at once.
+/// Late keys of a thread's own class go to blocks a lane at a time, and are visible to all threads
+/// at once.
 #[test]
 fn late_keys_wait_with_their_thread_and_are_found() {
     let keys = if cfg!(miri) { 80 } else { 4_000 };
@@ -388,7 +393,7 @@ fn late_keys_wait_with_their_thread_and_are_found() {
     assert_eq!(drains, (late.len() - 1) as u64 / LANE_CAP as u64);
     let waiting = tree.lanes.entries();
     assert!((1..=LANE_CAP).contains(&waiting), "{waiting} wait");
-    // One lookup after another passes what waits, until one of them puts it into blocks.
+    // Lookups pass the waiting entries until one of them drains the lane.
     assert!(late.iter().rev().all(|&key| tree.get(key) == Some(!key)));
     assert_eq!((tree.lanes.entries(), tree.get(keys + 1)), (0, None));
     let expected = |key: u64| match key % 4 {
@@ -400,7 +405,7 @@ fn late_keys_wait_with_their_thread_and_are_found() {
     tree.check_structure().expect("sound");
 }
 
-/// A range reads what waits, wherever it begins and ends, and leaves what it does not touch.
+/// A range drains the lanes it overlaps, at any bounds, and leaves the others.
 #[test]
 fn ranges_read_what_waits_in_lanes() {
     let tree = tree_in_blocks(200);
@@ -424,8 +429,9 @@ fn ranges_read_what_waits_in_lanes() {
     tree.check_structure().expect("sound");
 }
 
-/// Writers take classes from one another until they have no credit left, and again when they have earned it: each key has the
-/// value that was inserted last, wherever it waits, and is removed once.
+/// Writers take classes from one another until they are out of credit, and again when they have
+/// earned some: each key has the value inserted last, in whichever lane it waits, and is removed
+/// once.
 #[test]
 fn a_class_changes_hands_with_what_waits() {
     let tree = tree_in_blocks(64);
@@ -434,7 +440,7 @@ fn a_class_changes_hands_with_what_waits() {
         (0..64).step_by(2).map(|key| (key, key)).collect();
     let rounds = if cfg!(miri) { 200 } else { 20_000 };
     for value in 100..100 + rounds {
-        // In some seasons each class has a writer of its own.
+        // In some phases each class has one writer.
         let key = rng.below(62);
         let writer = if value / 500 % 2 == 0 {
             rng.index(3)

@@ -13,7 +13,7 @@ use crate::map::memory_use::MemoryUse;
 use crate::map::shared_map::shared_map;
 use crate::sync::primitive::{Backoff, Mutex};
 
-/// The writer that all threads share for which there is no log of their own.
+/// The writer number shared by all threads without a log of their own.
 const SHARED_WRITER: usize = WRITERS - 1;
 
 /// Where an entry was appended.
@@ -26,16 +26,19 @@ pub(crate) enum Appended {
     Nowhere,
 }
 
-/// A concurrent ordered map from fixed-size keys to 8-byte values, made for keys that arrive nearly in order.
+/// A concurrent ordered map from fixed-size keys to 8-byte values, for keys that arrive nearly in
+/// order.
 ///
-/// A key above all that came before is appended to a log of the calling thread, in O(1), without touching anything that
-/// other threads write. Logs are merged into sorted blocks in small steps, which the inserting threads share. A late key
-/// takes O(log n); up to 32 of a thread wait in a lane of its own, where others find them, and go to blocks together. A lookup
-/// takes O(log n) and writes no shared memory, but where late keys wait: there it counts, and in the end puts them into blocks. A
-/// range takes O(log n) to begin with, and O(1) for each entry; late keys in its way it puts into blocks, and in order, first. A
-/// removal of a key that is not in a block yet has the logs converted first.
+/// A key above all earlier ones is appended to a log of the calling thread, in O(1), without
+/// touching memory that other threads write. Logs are merged into sorted blocks in small steps,
+/// which the inserting threads share. A late key takes O(log n); up to 32 per thread wait in a
+/// lane, where other threads find them, and go to blocks together. A lookup takes O(log n) and
+/// writes no shared memory, except where late keys wait: there it counts, and eventually drains
+/// them into blocks. A range takes O(log n) to begin with, and O(1) for each entry; it first drains
+/// late keys in its range into blocks, and sorts them. Removing a key that is not in a block yet
+/// first converts the logs.
 ///
-/// Memory of removed entries is used again, and returns to the system with the index.
+/// Memory of removed entries is reused, and returns to the system with the index.
 ///
 /// ```
 /// use bedload_memory::SbTree;
@@ -63,13 +66,13 @@ pub struct SbTree<K: Key> {
 }
 
 impl<K: Key> SbTree<K> {
-    /// An empty index with the default options.
+    /// Creates an empty index with the default options.
     #[must_use]
     pub fn new() -> Self {
         Self::with_options(SbTreeOptions::new())
     }
 
-    /// An empty index.
+    /// Creates an empty index.
     #[must_use]
     pub fn with_options(options: SbTreeOptions) -> Self {
         Self {
@@ -82,13 +85,13 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// Sets memory aside for so many entries that arrive in order, and touches it, so that inserts do not wait for the
-    /// system to provide it.
+    /// Reserves and touches memory for `entries` entries that arrive in order, so that inserts do
+    /// not wait for page faults.
     pub fn reserve(&self, entries: usize) {
         self.blocks.reserve(entries);
     }
 
-    /// Puts `value` in place for `key`, whether or not the key was there.
+    /// Inserts `key`, or replaces its value.
     #[inline]
     pub fn insert(&self, key: K, value: u64) {
         let key = key.to_words();
@@ -107,7 +110,7 @@ impl<K: Key> SbTree<K> {
         self.insert_as(SHARED_WRITER, key, value);
     }
 
-    /// Inserts as the writer of this number, which only one thread is at a time.
+    /// Inserts as the given writer, a number that one thread at a time uses.
     #[inline]
     pub(crate) fn insert_as(&self, writer: usize, key: K::Words, value: u64) {
         if self.append_as(writer, (key, value), || true) == Appended::Nowhere {
@@ -115,8 +118,8 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// Appends an entry to the writer's log or to its lane, if it belongs to one of them, this takes no more than that, and
-    /// `may` says so after log or lane was found to be open: if it is closed before the entry is counted, it is refused.
+    /// Appends an entry to the writer's log or lane on the fast path, if `may` agrees after log or
+    /// lane was found open: if it is closed before the entry is counted, the entry is refused.
     #[inline]
     pub(crate) fn append_as(
         &self,
@@ -159,24 +162,24 @@ impl<K: Key> SbTree<K> {
         })
     }
 
-    /// Seals the open segment and drains the lanes: an append that has found its log or its lane open is counted before, or
-    /// refused.
+    /// Seals the open segment and drains the lanes: an append that has found its log or its lane
+    /// open is counted before, or refused.
     pub(crate) fn seal(&self) {
         let mut role = self.segments.role();
         self.segments.seal(&mut role, &self.blocks, None);
         self.lanes.drain_all(&self.blocks);
     }
 
-    /// How many late keys this writer's lane has taken so far. The writer calls it: while somebody drains the lane it may say
-    /// too many, by what is drained.
+    /// Returns how many late keys this writer's lane has taken. The writer calls it; during a
+    /// drain, the drained entries may be counted twice.
     pub(crate) fn taken_by_lane(&self, writer: usize) -> u64 {
         self.lanes.taken(writer)
     }
 
-    /// Inserts what the writer's log has refused.
+    /// Inserts an entry that the writer's log has refused.
     #[cold]
     pub(crate) fn insert_refused(&self, writer: usize, key: K::Words, value: u64) {
-        // What a block covers is at home there: that tells more quickly than segments and edge.
+        // A key that a block covers belongs there: that is faster to find than segment and edge.
         let is_late = self.own_logs[writer].get().is_some_and(|log| log.is_late(&key));
         if is_late && self.insert_late(writer, key, value) {
             return;
@@ -206,14 +209,14 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// Inserts a key that belongs to blocks; false if it does not.
+    /// Inserts a key that belongs to blocks; `false` if it does not.
     #[inline]
     fn insert_late(&self, writer: usize, key: K::Words, value: u64) -> bool {
         self.lanes
             .insert(writer, (key, value), &self.segments.edge, &self.blocks)
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[must_use]
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
@@ -229,7 +232,7 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// The value of a key that was in no block.
+    /// Returns the value of a key that was in no block.
     fn get_newest(&self, key: &K::Words) -> Option<u64> {
         let mut backoff = Backoff::default();
         loop {
@@ -246,7 +249,7 @@ impl<K: Key> SbTree<K> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is present.
     #[must_use]
     pub fn contains_key(&self, key: K) -> bool {
         self.get(key).is_some()
@@ -262,14 +265,15 @@ impl<K: Key> SbTree<K> {
             if let Some(removed) = removed {
                 return removed;
             }
-            // Only blocks remove. A key that is not there has nothing to be converted for.
+            // Only blocks support removal. An absent key needs no conversion.
             self.get_newest(&words)?;
             self.segments.convert_up_to(&words, &self.blocks);
         }
     }
 
-    /// Converts all that is sealed: then only the open segment's entries are not in blocks, and the search layer knows
-    /// all blocks. Inserts do this bit by bit; it is for those who measure, or who insert no more.
+    /// Converts all sealed entries: then only those of the open segment are not in blocks, and the
+    /// search layer knows all blocks. Inserts do this bit by bit; call it before measurements, or
+    /// when no more inserts are to come.
     pub fn settle(&self) {
         let mut role = self.segments.role();
         self.segments.convert(&mut role, &self.blocks);

@@ -1,4 +1,4 @@
-//! Buckets: a few dozen entries in no order, found by one-byte fingerprints.
+//! Buckets: a few dozen unordered entries, found by one-byte fingerprints.
 
 use super::fingerprints::{BUCKET_CAP, Fingerprint, Fingerprints};
 use crate::search::bytes::{SeenSlots, Slots};
@@ -7,7 +7,7 @@ use crate::search::prefetch::prefetch;
 use crate::sync::primitive::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::version_latch::{VersionLatch, Writer};
 
-/// Slots whose entries share a cache line, if they are of 16 bytes.
+/// Slots that share a cache line, for entries of 16 bytes.
 const LINE_SLOTS: usize = 4;
 
 /// See the [module](self). All zeros is an empty bucket that was never written.
@@ -15,23 +15,23 @@ const LINE_SLOTS: usize = 4;
 #[repr(C, align(64))]
 pub(super) struct Bucket<W: Words> {
     pub(super) latch: VersionLatch,
-    /// How many splits of its leaf this bucket has followed; see [`settle`](super::settle).
+    /// Number of splits of its leaf that this bucket has followed; see [`settle`](super::settle).
     settled: AtomicU32,
     /// The slots whose entries are in an [`OrderedView`](super::ordered_view).
     viewed: AtomicU32,
-    /// Which probes of keys at home here ended in another bucket: bit `i` for the `i`-th; above them, the generation
-    /// of the leaf since which that is noted.
+    /// Bit `i` is set if the `i`-th probe of a key whose home is this bucket ended in another
+    /// bucket; the upper half is the leaf's generation since which this is noted.
     strays: AtomicU64,
     fingerprints: Fingerprints,
     entries: Entries<W>,
 }
 
-/// They begin with a cache line, so that entries of 16 bytes lie in one each.
+/// Aligned to a cache line, so that no entry of 16 bytes crosses lines.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Entries<W: Words>([BucketEntry<W>; BUCKET_CAP]);
 
-/// A key beside its value: who finds the one has the other in the same cache line.
+/// A key beside its value, in the same cache line.
 #[derive(Debug)]
 struct BucketEntry<W: Words> {
     key: W::KeyColumns<1>,
@@ -61,16 +61,17 @@ impl<W: Words> Bucket<W> {
         self.settled.store(generation, Ordering::Release);
     }
 
-    /// Which probes of keys at home here ended elsewhere, of notes that are kept since this generation of the leaf.
+    /// Returns the stray probes of keys whose home is this bucket, as noted since this generation
+    /// of the leaf.
     #[inline]
     pub(super) fn strays(&self, since: u32) -> u32 {
         let [noted_since, probes] = halves(self.strays.load(Ordering::Relaxed));
         if noted_since == since { probes } else { 0 }
     }
 
-    /// Notes that a key at home here was put where its `probe`-th probe led. Notes of older generations are dropped; and
-    /// this one, if there are notes of a newer one: then the entry is in a bucket that has yet to settle, and is noted
-    /// when it does. Needs no latch.
+    /// Notes that a key whose home is this bucket was put where its `probe`-th probe led. Drops
+    /// notes of older generations; drops this note if there are notes of a newer generation: the
+    /// entry is then in a bucket that has yet to settle, and is noted when it does. Needs no latch.
     pub(super) fn add_stray(&self, probe: usize, since: u32) {
         let mut before = self.strays.load(Ordering::Relaxed);
         loop {
@@ -90,33 +91,33 @@ impl<W: Words> Bucket<W> {
         }
     }
 
-    /// What the fingerprints tell of a key.
+    /// Returns the slots whose fingerprints match, and the occupied ones.
     #[inline]
     pub(super) fn look(&self, fingerprint: Fingerprint) -> SeenSlots {
         self.fingerprints.look(fingerprint)
     }
 
-    /// The slot of a key, one of those that may be its.
+    /// Returns the slot of a key among those whose fingerprint matches.
     #[inline]
     pub(super) fn find(&self, key: &W, seen: SeenSlots) -> Option<usize> {
         Bits::of(seen.matching).find(|&slot| self.key(slot) == *key)
     }
 
-    /// A slot that holds no entry, in this line if there is one.
+    /// Returns a free slot, in this line if it has one.
     #[inline]
     pub(super) fn free_slot(&self, line: Line) -> Option<usize> {
         free_slot(self.fingerprints.occupied(), line)
     }
 
-    /// Asks for what a lookup of a key of this line is going to read: the fingerprints, and not only when they have come
-    /// the entry.
+    /// Prefetches for a lookup of a key of this line: the fingerprints, and the entries in
+    /// parallel.
     #[inline]
     pub(super) fn prefetch(&self, line: Line) {
         prefetch(&self.latch);
         prefetch(&self.entries.0[line.first_slot()]);
     }
 
-    /// Asks for all of it: for whoever moves entries.
+    /// Prefetches the complete bucket, before entries are moved.
     #[inline]
     pub(super) fn prefetch_all(&self) {
         prefetch(&self.latch);
@@ -155,7 +156,7 @@ impl<W: Words> Bucket<W> {
         self.viewed.load(Ordering::Relaxed) & 1 << slot != 0
     }
 
-    /// The slots whose entries are in no view.
+    /// Returns the slots whose entries are in no view.
     pub(super) fn unviewed(&self) -> Bits {
         Bits::of(self.fingerprints.occupied() & !self.viewed.load(Ordering::Relaxed))
     }
@@ -164,7 +165,8 @@ impl<W: Words> Bucket<W> {
         self.viewed.store(self.fingerprints.occupied(), Ordering::Relaxed);
     }
 
-    /// Moves the entry in `slot` to a free slot of another bucket; it stays in the view it is in. Both are latched.
+    /// Moves the entry in `slot` to a free slot of another bucket; it stays in its view. Both are
+    /// latched.
     pub(super) fn move_to(&self, slot: usize, other: &Self, writer: Writer<'_>) {
         if let Some(free) = other.free_slot(Line::of_slot(slot)) {
             let fingerprint = self.fingerprints.get(slot);
@@ -176,14 +178,14 @@ impl<W: Words> Bucket<W> {
         }
     }
 
-    /// The slots that hold an entry, one after another.
+    /// Returns the occupied slots, in order.
     pub(super) fn entries(&self) -> Bits {
         Bits::of(self.fingerprints.occupied())
     }
 }
 
-/// The line of a bucket's entries that a key should be in: its hash tells, so it can be asked for together with the
-/// fingerprints.
+/// The line of a bucket in which a key is preferably put. It depends on the hash alone, so it can
+/// be prefetched together with the fingerprints.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line(usize);
 
@@ -201,7 +203,7 @@ impl Line {
     }
 }
 
-/// A slot of those that are not occupied, in this line if there is one.
+/// Returns a slot that is not occupied, in this line if there is one.
 #[inline]
 pub(super) fn free_slot(occupied: Slots, line: Line) -> Option<usize> {
     let free = !occupied & Slots::MAX >> (Slots::BITS as usize - BUCKET_CAP);
@@ -210,7 +212,7 @@ pub(super) fn free_slot(occupied: Slots, line: Line) -> Option<usize> {
     (slot < BUCKET_CAP).then_some(slot)
 }
 
-/// The upper and the lower half of a word.
+/// Returns the upper and the lower half of a word.
 #[inline]
 fn halves(word: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = word.to_be_bytes();

@@ -13,15 +13,15 @@ use crate::sync::primitive::Backoff;
 use crate::sync::version_latch::Version;
 
 impl<W: Words> HashLeaf<W> {
-    /// Brings the view up to date: then it has every entry that the leaf covered before. False if the leaf has changed
-    /// since `version`.
+    /// Updates the view with every entry that the leaf covered before the call. `false` if the leaf
+    /// has changed since `version`.
     pub(super) fn catch_up(&self, view: &mut Entries<W>, version: Version, guard: &Guard) -> bool {
-        // Alive as long as something has yet to come from there.
+        // Alive while entries have yet to move from it.
         let is_new_half = self.generation() == 1 && !self.all_settled();
         let left = if is_new_half { self.left(guard) } else { None };
         if let Some(left) = left.and_then(|left| left.downcast::<Self>()) {
-            // What has yet to come is marked on the left, and marked here before its bucket counts as settled: so this
-            // is looked at first.
+            // Entries that have yet to move are marked on the left, and are marked here before
+            // their bucket counts as settled: so the left is checked first.
             let to_come = buckets_of(left.view().marks()).filter(|&bucket| !self.is_settled(bucket));
             if !self.take_from(to_come, view, version, guard) {
                 return false;
@@ -30,14 +30,15 @@ impl<W: Words> HashLeaf<W> {
         self.take_from(buckets_of(self.view().marks()), view, version, guard)
     }
 
-    /// Begins the view of a leaf that nobody else can reach, with its part of the view of the leaf it is split from.
+    /// Initialises the view of an unpublished leaf with its part of the view of the leaf it is
+    /// split from.
     pub(super) fn begin_view(&self, entries: &[(W, u64)]) {
         if !entries.is_empty() {
             self.view().lock().extend_from_slice(entries);
         }
     }
 
-    /// Takes what these buckets have and the view has not.
+    /// Adds the entries of these buckets that the view lacks.
     pub(super) fn take_from(
         &self,
         mut buckets: impl Iterator<Item = usize>,
@@ -77,7 +78,7 @@ impl<W: Words> HashLeaf<W> {
     }
 }
 
-/// The buckets that have a bit set.
+/// Returns the buckets whose bit is set.
 fn buckets_of(marks: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
     let words = marks.zip((0..).step_by(u64::BITS as usize));
     words.flat_map(|(word, first)| Bits(word).map(move |bit| first + bit))

@@ -1,4 +1,4 @@
-//! Whether the invariants hold.
+//! Checks of the invariants.
 
 use crossbeam_epoch as epoch;
 
@@ -10,13 +10,13 @@ use crate::map::key::Key;
 use crate::search::columns::Words;
 
 impl<K: Key> BlinkHash<K> {
-    /// Checks the index's invariants: order, fences, links, reachability, and that every entry is where its key is
-    /// looked for. Takes O(n), and settles what splits have left to do. No other operation may be under way, or it
-    /// may find fault with an index that has none.
+    /// Checks the index's invariants: order, fences, links, reachability, and that every entry is
+    /// in a bucket where its key is searched. Takes O(n), and settles all buckets. No other
+    /// operation may be under way, or it may report errors in a sound index.
     ///
     /// # Errors
     ///
-    /// The invariant that does not hold, and where.
+    /// Returns the first violated invariant and its location.
     pub fn check_structure(&self) -> Result<(), String> {
         let guard = &epoch::pin();
         for leaf in self.trunk.check(guard)? {
@@ -54,7 +54,7 @@ impl<K: Key> BlinkHash<K> {
     }
 }
 
-/// The entries of a hash leaf, ascending, each found where it is looked for.
+/// Returns the entries of a hash leaf, ascending, after checking that each is found.
 fn hash_entries<W: Words>(leaf: &HashLeaf<W>) -> Result<Vec<(W, u64)>, String> {
     let mut entries = Vec::new();
     for bucket in leaf.buckets() {

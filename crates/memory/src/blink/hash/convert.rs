@@ -1,9 +1,9 @@
-//! Structure adaptation: sorted leaves in the place of a hash leaf (§4.3 of the paper).
+//! Structure adaptation: replaces a hash leaf by sorted leaves (§4.3 of the paper).
 //!
-//! The leaf is frozen, which keeps writers out and readers not; its buckets are latched one after another to complete
-//! its ordered view, so that a writer who was in the middle of one is waited for; the view is copied into sorted leaves;
-//! and these are linked in under three latches. Readers that were in the leaf go on reading it, and then find it
-//! obsolete.
+//! The leaf is frozen, which excludes writers but not readers; its buckets are latched one after
+//! another to complete its ordered view, which waits for writers that are in the middle of one; the
+//! view is copied into sorted leaves; and these are linked in under three latches. Readers of the
+//! leaf continue, and then find it obsolete.
 
 use crossbeam_epoch::{self as epoch, Guard};
 
@@ -20,8 +20,8 @@ use crate::sync::primitive::{Backoff, interleave};
 use crate::sync::version_latch::Writer;
 
 impl<K: Key> BlinkHash<K> {
-    /// Converts every hash leaf but the right-most to sorted leaves; returns how many there were. Others may go on
-    /// reading and writing.
+    /// Converts every hash leaf but the right-most to sorted leaves; returns how many. Concurrent
+    /// reads and writes are allowed.
     ///
     /// ```
     /// use bedload_memory::{BlinkHash, BlinkHashOptions};
@@ -35,7 +35,7 @@ impl<K: Key> BlinkHash<K> {
         let mut converted = 0;
         let mut low = None;
         loop {
-            // Pinned anew for each leaf, so that those already replaced can be freed.
+            // Pins again for each leaf, so that replaced leaves can be freed.
             let guard = &epoch::pin();
             let aim = Aim::At(low.unwrap_or(K::Words::MIN));
             let Some(found) = self.trunk.find_leaf(&aim, guard) else {
@@ -55,8 +55,8 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
-    /// Converts the hash leaf whose low fence is `low`. False if there is none, it is the right-most, or somebody is
-    /// splitting or converting it.
+    /// Converts the hash leaf whose low fence is `low`. `false` if there is none, it is the
+    /// right-most, or another thread is splitting or converting it.
     pub(super) fn convert(&self, low: Option<K::Words>, guard: &Guard) -> bool {
         let aim = Aim::At(low.unwrap_or(K::Words::MIN));
         let Some(found) = self.trunk.find_leaf(&aim, guard) else {
@@ -86,12 +86,13 @@ impl<K: Key> BlinkHash<K> {
         }
         interleave();
         self.trunk.insert_separators(&leaves[1..], guard);
-        // What has just been retired is large, and few retire anything else while keys ascend.
+        // The retired leaf is large, and little else is retired while keys ascend.
         guard.flush();
         true
     }
 
-    /// Leaves of what a frozen leaf holds, filled as the options ask, linked left to right, each with its least key.
+    /// Creates sorted leaves of a frozen leaf's entries, filled as the options ask, linked left to
+    /// right, each with its least key.
     fn sorted_leaves(&self, leaf: &HashLeaf<K::Words>) -> Vec<(K::Words, NodePtr<'static, K::Words>)> {
         let percent = if leaf.is_left_behind() {
             self.options.append_fill_percent
@@ -101,7 +102,8 @@ impl<K: Key> BlinkHash<K> {
         let fill = (LEAF_CAP * usize::from(percent) / 100).max(1);
         let mut leaves: Vec<(K::Words, NodePtr<'static, K::Words>)> = Vec::new();
         loop {
-            // Locked anew for each leaf, so that readers come in between; nothing else changes the view any more.
+            // Locks again for each leaf, to let readers in; nothing else changes the view of a
+            // frozen leaf.
             let view = leaf.view().lock();
             let Some(chunk) = view.chunks(fill).nth(leaves.len()) else {
                 break;
@@ -118,7 +120,7 @@ impl<K: Key> BlinkHash<K> {
     }
 }
 
-/// Keeps writers out of a leaf that is not the right-most, once all its buckets are settled.
+/// Excludes writers from a leaf that is not the right-most, once all its buckets are settled.
 pub(super) fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) -> bool {
     loop {
         let Some(version) = node.latch.optimistic() else {
@@ -138,8 +140,8 @@ pub(super) fn freeze<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: 
     }
 }
 
-/// Brings the view of a frozen leaf up to date, with what writers put there who were at it when it was frozen: each
-/// bucket is latched once, and a writer that takes the latch later sees the leaf frozen.
+/// Completes the view of a frozen leaf with the entries of writers that were active when it was
+/// frozen: each bucket is latched once, and a later holder of its latch sees the leaf frozen.
 pub(super) fn complete_view<W: Words>(node: NodePtr<'_, W>, leaf: &HashLeaf<W>, guard: &Guard) {
     let mut view = leaf.view().lock();
     while let Some(version) = node.latch.optimistic()

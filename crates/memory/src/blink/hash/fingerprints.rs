@@ -26,29 +26,29 @@ impl Fingerprints {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// The slots that hold an entry.
+    /// Returns the occupied slots.
     #[inline]
     pub(super) fn occupied(&self) -> Slots {
         look_for(&self.0, 0).occupied
     }
 
-    /// Looks for a fingerprint.
+    /// Searches for a fingerprint.
     #[inline]
     pub(super) fn look(&self, fingerprint: Fingerprint) -> SeenSlots {
         look_for(&self.0, fingerprint.0)
     }
 
-    /// The fingerprint in a slot that holds an entry.
+    /// Returns the fingerprint in an occupied slot.
     pub(super) fn get(&self, slot: usize) -> Fingerprint {
         let lanes = self.0[slot / LANES].load(Ordering::Relaxed).to_le_bytes();
         Fingerprint(lanes[slot % LANES])
     }
 
-    /// Fills a slot, or frees it.
+    /// Fills or frees a slot.
     #[inline]
     pub(super) fn set(&self, slot: usize, fingerprint: Option<Fingerprint>, _writer: Writer<'_>) {
         let word = &self.0[slot / LANES];
-        // By shifts: a byte put into an array in memory would have the processor wait for it before it loads the word again.
+        // Uses shifts: a byte stored to an array in memory would delay the next load of the word.
         let shift = 8 * (slot % LANES);
         let others = word.load(Ordering::Relaxed) & !(0xff << shift);
         let lane = u64::from(fingerprint.map_or(0, |fingerprint| fingerprint.0));

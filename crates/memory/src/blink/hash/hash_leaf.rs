@@ -24,17 +24,19 @@ use crate::sync::version_latch::{Latched, Version, Writer};
 #[repr(C, align(64))]
 pub(super) struct HashLeaf<W: Words> {
     header: Header<W>,
-    /// Low fence; none for the left-most leaf. Never changes.
+    /// Low fence; `None` for the left-most leaf. Never changes.
     low: Option<W>,
-    /// The leaf this one was split from; alive as long as a bucket here has not settled.
+    /// The leaf from which this one was split; alive until all buckets here have settled.
     left: AtomicPtr<Header<W>>,
-    /// Splits this leaf has been part of. Written under the leaf's latch.
+    /// Number of splits of this leaf. Written under the leaf's latch.
     generation: AtomicU32,
-    /// The generation from which on notes of strays are kept. Written under the leaf's latch.
+    /// The first generation whose stray notes are kept. Written under the leaf's latch.
     noted_since: AtomicU32,
-    /// 1 if the last split left the keys that ascend on the right. Written under the leaf's latch.
+    /// 1 if the last split moved the insert point of ascending keys to the right half. Written
+    /// under the leaf's latch.
     left_behind: AtomicU32,
-    /// 1 while a conversion reads the leaf: writers wait for what replaces it. Written under the leaf's latch.
+    /// 1 while a conversion reads the leaf: writers wait for the leaves that replace it. Written
+    /// under the leaf's latch.
     frozen: AtomicU32,
     probes: u32,
     buckets: Box<[Bucket<W>]>,
@@ -42,15 +44,15 @@ pub(super) struct HashLeaf<W: Words> {
     progress: Progress,
 }
 
-/// What changes while a leaf is worked on, away from what every operation reads.
+/// Counters of maintenance, apart from the fields that every operation reads.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Progress {
     /// Buckets that have not followed the leaf's last split.
     unsettled: AtomicU32,
-    /// 1 while somebody splits or converts the leaf.
+    /// 1 while a thread splits or converts the leaf.
     maintained: AtomicU32,
-    /// Scans of this leaf since it is not the right-most.
+    /// Scans of this leaf since it stopped being the right-most.
     scans: AtomicU32,
 }
 
@@ -59,15 +61,15 @@ unsafe impl<W: Words> Node<W> for HashLeaf<W> {
     const KIND: Kind = Kind::HashLeaf;
 }
 
-/// How an insert went.
+/// Outcome of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Insert {
     Done,
-    /// No bucket that may hold the key has room.
+    /// The buckets that may hold the key are full.
     Full,
 }
 
-/// Where a key may be.
+/// The buckets in which a key may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HashPlace {
     first: usize,
@@ -76,7 +78,7 @@ pub(super) struct HashPlace {
     line: Line,
 }
 
-/// An entry that was found.
+/// Position of an entry.
 #[derive(Debug, Clone, Copy)]
 struct HashEntry {
     bucket: usize,
@@ -84,7 +86,7 @@ struct HashEntry {
     value: u64,
 }
 
-/// The bucket where a key is looked for first, latched.
+/// The home bucket of a key, latched.
 #[derive(Debug)]
 struct Home<'l, W: Words> {
     index: usize,
@@ -92,11 +94,11 @@ struct Home<'l, W: Words> {
     latched: Latched<'l>,
 }
 
-/// What a look at a key's home, or another bucket, told.
+/// Result of a search in one bucket.
 #[derive(Debug, Clone, Copy)]
 struct LookedUp {
     entry: Option<HashEntry>,
-    /// The probes that may lead to keys at home in the bucket.
+    /// The probes that may lead to keys whose home is this bucket.
     strays: u32,
 }
 
@@ -112,7 +114,7 @@ impl Drop for Maintenance<'_> {
 }
 
 impl<W: Words> HashLeaf<W> {
-    /// The first leaf of an index: it has no left sibling, and nothing to settle.
+    /// Creates the first leaf of an index: it has no left sibling, and all buckets are settled.
     pub(super) fn new(options: &BlinkHashOptions) -> Box<Self> {
         let buckets = (0..bucket_count::<W>(options)).map(|_| Bucket::new()).collect();
         let leaf = Self::with_buckets(options, buckets, None, std::ptr::null_mut());
@@ -123,7 +125,8 @@ impl<W: Words> HashLeaf<W> {
         leaf
     }
 
-    /// The right half of `left`, whose entries from `low` on follow later into these buckets, which are new.
+    /// Creates the right half of `left`, with new buckets, to which the entries from `low` on move
+    /// later.
     pub(super) fn right_of(
         options: &BlinkHashOptions,
         buckets: Box<[Bucket<W>]>,
@@ -182,8 +185,8 @@ impl<W: Words> HashLeaf<W> {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Begins a generation, in which no bucket has settled yet; `keys_ascend` if they have left this leaf behind, with most
-    /// of its entries.
+    /// Begins a generation, in which no bucket has settled; `keys_ascend` if ascending keys leave
+    /// this leaf, with most of its entries, behind.
     pub(super) fn begin_generation(&self, keys_ascend: bool, _writer: Writer<'_>) {
         let buckets = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
         self.progress.unsettled.store(buckets, Ordering::Relaxed);
@@ -195,12 +198,12 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// The generation from which on notes of strays are kept.
+    /// Returns the first generation whose stray notes are kept.
     fn noted_since(&self) -> u32 {
         self.noted_since.load(Ordering::Relaxed)
     }
 
-    /// Whether notes of strays outlive the last split.
+    /// Returns whether stray notes survived the last split.
     pub(super) fn keeps_notes(&self) -> bool {
         self.noted_since() != self.generation()
     }
@@ -209,18 +212,18 @@ impl<W: Words> HashLeaf<W> {
         self.buckets[bucket].settled() == self.generation()
     }
 
-    /// Whether every bucket has followed every split.
+    /// Returns whether every bucket has followed every split.
     pub(super) fn all_settled(&self) -> bool {
         self.progress.unsettled.load(Ordering::Acquire) == 0
     }
 
-    /// Notes that one more bucket has followed the last split; it is latched.
+    /// Notes that a bucket, which is latched, has followed the last split.
     pub(super) fn note_settled(&self, bucket: usize, writer: Writer<'_>) {
         self.buckets[bucket].set_settled(self.generation(), writer);
         self.progress.unsettled.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether keys ascend, and have left this leaf behind.
+    /// Returns whether ascending keys have left this leaf behind.
     pub(super) fn is_left_behind(&self) -> bool {
         self.left_behind.load(Ordering::Relaxed) != 0
     }
@@ -233,7 +236,7 @@ impl<W: Words> HashLeaf<W> {
         self.frozen.store(1, Ordering::Relaxed);
     }
 
-    /// The right to split or convert this leaf, unless somebody has it.
+    /// Takes the right to split or convert this leaf; `None` if another thread has it.
     pub(super) fn try_maintain(&self) -> Option<Maintenance<'_>> {
         let taken = self
             .progress
@@ -242,7 +245,7 @@ impl<W: Words> HashLeaf<W> {
         taken.ok().map(|_| Maintenance(&self.progress.maintained))
     }
 
-    /// Counts a scan of this leaf; returns how many there were.
+    /// Counts a scan of this leaf; returns the number of scans.
     pub(super) fn note_scan(&self) -> u32 {
         self.progress.scans.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -258,19 +261,19 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// A bucket for a 32-bit hash.
+    /// Maps a 32-bit hash to a bucket.
     #[inline]
     fn scale(&self, hash: u64) -> usize {
         let scaled = (hash * self.buckets.len() as u64) >> 32;
         usize::try_from(scaled).unwrap_or(0)
     }
 
-    /// Probes for each key: the 0th leads to its home.
+    /// Returns the number of probes per key; probe 0 leads to its home.
     fn probe_count(&self) -> usize {
         2 * self.probes as usize
     }
 
-    /// The bucket of the `probe`-th probe: neighbours of the first hash, then of the second.
+    /// Returns the bucket of a probe: neighbours of the first hash, then of the second.
     #[inline]
     pub(super) fn probe(&self, place: &HashPlace, probe: usize) -> usize {
         let probes = self.probes as usize;
@@ -285,8 +288,8 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// The probes, besides the 0th, that may lead to a key at home in this bucket. As long as entries have yet to follow
-    /// a split, and what is noted is incomplete, it is all of them.
+    /// Returns the probes, except the 0th, that may lead to a key whose home is this bucket: all of
+    /// them while entries have yet to follow a split and notes are incomplete.
     #[inline]
     fn stray_probes(&self, home: &Bucket<W>) -> u32 {
         if self.keeps_notes() || self.all_settled() {
@@ -296,7 +299,7 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// Notes where an entry is that stays in, or has come to, a bucket, if that is not its home.
+    /// Notes the bucket of an entry that stays in it or has moved to it, if that is not its home.
     pub(super) fn note_place(&self, key: &W, bucket: usize) {
         let place = self.place_of(key);
         let home = self.probe(&place, 0);
@@ -308,8 +311,8 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// The value of a key that this leaf covers, if `version` stands. A bucket that has yet to receive its entries is
-    /// named in the error, to be settled first.
+    /// Returns the value of a key that this leaf covers, if `version` is current. The error names a
+    /// bucket that must be settled first.
     pub(super) fn get(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
         let place = self.place_of(key);
         let home = self.probe(&place, 0);
@@ -331,7 +334,7 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// Looks for a key in one bucket; waits for its latch.
+    /// Searches one bucket for a key; waits for its latch.
     fn look_up(&self, index: usize, key: &W, place: &HashPlace) -> Result<LookedUp, Unsettled> {
         let bucket = &self.buckets[index];
         loop {
@@ -342,7 +345,7 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// Looks for a key in one bucket. `None` if the bucket has changed since `version`.
+    /// Searches one bucket for a key. `None` if the bucket has changed since `version`.
     fn look_up_at(
         &self,
         index: usize,
@@ -367,7 +370,7 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// Latches the home bucket of a key, which has followed every split.
+    /// Latches the home bucket of a key, which must have followed every split.
     #[inline]
     fn latch_home(&self, place: &HashPlace) -> Result<Home<'_, W>, Unsettled> {
         let index = self.probe(place, 0);
@@ -383,7 +386,7 @@ impl<W: Words> HashLeaf<W> {
         })
     }
 
-    /// Finds a key at home, in what was seen there, or elsewhere. It stays where it is as long as its home is latched:
+    /// Finds a key in its home or elsewhere. The latch of the home keeps it in its bucket:
     /// operations on one key exclude each other wherever the key is (rule 3).
     #[inline]
     fn find(
@@ -406,7 +409,7 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// Finds a key that is not at home.
+    /// Finds a key outside its home bucket.
     fn find_away(
         &self,
         key: &W,
@@ -419,7 +422,7 @@ impl<W: Words> HashLeaf<W> {
             if index == home {
                 continue;
             }
-            // Whoever holds that bucket may be waiting for this one (rule 4).
+            // The holder of that bucket's latch may be waiting for this one (rule 4).
             let version = self.buckets[index]
                 .latch
                 .optimistic_now()
@@ -434,8 +437,8 @@ impl<W: Words> HashLeaf<W> {
         Ok(None)
     }
 
-    /// Gives an entry that was found another value, or removes it, under the latch of its bucket and of its home, if
-    /// `version` stands.
+    /// Changes the value of an entry, or removes it, under the latches of its bucket and its home,
+    /// if `version` is current.
     fn change(
         &self,
         key: &W,
@@ -467,7 +470,7 @@ impl<W: Words> HashLeaf<W> {
         Ok(())
     }
 
-    /// Puts a value in place for a key that this leaf covers, if `version` stands.
+    /// Inserts or replaces the value of a key that this leaf covers, if `version` is current.
     pub(super) fn insert(&self, key: W, value: u64, version: Version) -> Result<Insert, Unsettled> {
         let place = self.place_of(&key);
         let home = self.latch_home(&place)?;
@@ -486,7 +489,7 @@ impl<W: Words> HashLeaf<W> {
         self.insert_away(key, value, version, &place, &home)
     }
 
-    /// Puts a value in place for a key that is not there, and for which there is no room at home.
+    /// Inserts a key that is absent and whose home is full.
     fn insert_away(
         &self,
         key: W,
@@ -514,7 +517,7 @@ impl<W: Words> HashLeaf<W> {
         Ok(Insert::Full)
     }
 
-    /// Removes a key that this leaf covers, if `version` stands; returns the value it had.
+    /// Removes a key that this leaf covers, if `version` is current; returns its value.
     pub(super) fn remove(&self, key: &W, version: Version) -> Result<Option<u64>, Unsettled> {
         let place = self.place_of(key);
         let home = self.latch_home(&place)?;
@@ -527,7 +530,7 @@ impl<W: Words> HashLeaf<W> {
         Ok(Some(entry.value))
     }
 
-    /// Adds this leaf to what others use.
+    /// Adds this leaf's memory to the totals.
     pub(super) fn add_memory_use(&self, memory: &mut MemoryUse) {
         memory.metadata += size_of::<Self>() + self.view.lock().capacity() * size_of::<(W, u64)>();
         for bucket in &self.buckets {
@@ -546,7 +549,8 @@ impl<W: Words> HashLeaf<W> {
         }
     }
 
-    /// That the leaf has not been split, frozen or replaced since. A writer asks with all its latches held.
+    /// Checks that the leaf has not been split, frozen or replaced. Writers call it with all their
+    /// latches held.
     #[inline]
     fn expect_version(&self, version: Version) -> Result<(), Unsettled> {
         if self.header.latch.validate(version) && !self.is_frozen() {
@@ -558,16 +562,16 @@ impl<W: Words> HashLeaf<W> {
     }
 }
 
-/// How many buckets a leaf has.
+/// Returns the number of buckets of a leaf.
 pub(super) fn bucket_count<W: Words>(options: &BlinkHashOptions) -> usize {
     (options.node_bytes / size_of::<Bucket<W>>()).max(2)
 }
 
-/// Why an operation has to look again.
+/// The reason for which an operation must be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsettled {
     /// This bucket has yet to follow a split.
     Bucket(usize),
-    /// The leaf has changed, or somebody was in the way.
+    /// The leaf has changed, or another thread was in the way.
     Leaf,
 }

@@ -1,6 +1,6 @@
-//! The hand-over between a lazy split, a conversion, and those who read and write meanwhile.
+//! The hand-over between a lazy split, a conversion, and concurrent readers and writers.
 //!
-//! Up to two preemptions are explored: with more, the models of whole operations do not end.
+//! Up to two preemptions are explored: with more, models of complete operations do not finish.
 
 use crossbeam_epoch::Guard;
 use loom::sync::Arc;
@@ -77,7 +77,7 @@ fn loom_a_removal_during_a_split_is_not_undone() {
     });
 }
 
-/// What was inserted before is in the scan, wherever a split has it at that time.
+/// A scan finds every earlier insert, wherever a split has moved it meanwhile.
 #[test]
 fn loom_a_scan_during_a_split_misses_nothing() {
     explore(2, || {
@@ -99,7 +99,7 @@ fn loom_a_scan_during_a_split_misses_nothing() {
     });
 }
 
-/// An insert marks its bucket after a scan unmarked it, or the scan has it.
+/// Either the scan has the entry, or the insert marks its bucket after the scan unmarked it.
 #[test]
 fn loom_an_insert_during_a_scan_is_in_the_next() {
     explore(2, || {
@@ -116,7 +116,7 @@ fn loom_an_insert_during_a_scan_is_in_the_next() {
     });
 }
 
-/// A writer that began before a leaf was frozen is either waited for or turned away.
+/// A writer that began before a leaf was frozen is waited for or turned away.
 #[test]
 fn loom_an_insert_during_a_conversion_is_not_lost() {
     explore(2, || {

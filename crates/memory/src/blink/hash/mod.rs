@@ -1,37 +1,41 @@
-//! Blink-hash: a B-link tree with hash leaves (Cha, Hao, Wang, Zhang, Akella, Yu, "Blink-hash: An Adaptive Hybrid Index
-//! for In-Memory Time-Series Databases", PVLDB 16(6), 2023).
+//! Blink-hash: a B-link tree with hash leaves (Cha, Hao, Wang, Zhang, Akella, Yu, "Blink-hash: An
+//! Adaptive Hybrid Index for In-Memory Time-Series Databases", PVLDB 16(6), 2023).
 //!
-//! Keys that ascend all go to the right-most leaf. Here it is a hash table of many buckets with a latch each, so
-//! writers rarely meet; it is split lazily ([`settle`]), and leaves that are scanned are converted to sorted ones
-//! ([`convert`]).
+//! Ascending keys all go to the right-most leaf. Here it is a hash table of many buckets with a
+//! latch each, so writers rarely meet; it is split lazily ([`settle`]), and scanned leaves are
+//! converted to sorted ones ([`convert`]).
 //!
 //! # Rules
 //!
 //! 1. The right-most leaf is a hash leaf, and is never converted.
-//! 2. A leaf's latch protects its fences, links, generation and whether it is frozen; a bucket's latch its entries. Who
-//!    writes entries validates the leaf's version with all latches in hand; a split in between moves what was
-//!    written when the bucket settles.
-//! 3. Operations on a key hold the latch of its home bucket, so they exclude each other wherever the entry is.
-//! 4. Nobody waits for a latch while holding one, nor for a leaf's ordered view ([`ordered_view`]), whose lock comes
-//!    before latches.
+//! 2. A leaf's latch protects its fences, links, generation and frozen flag; a bucket's latch its
+//!    entries. A writer of entries validates the leaf's version while it holds all its latches;
+//!    after a later split, its entries move when their bucket settles.
+//! 3. Operations on a key hold the latch of its home bucket, so they exclude each other wherever
+//!    the entry is.
+//! 4. No thread waits for a latch while it holds one, nor for a leaf's ordered view
+//!    ([`ordered_view`]), whose lock comes before latches.
 //!
 //! # Departures from the paper, and why
 //!
-//! - *A split latches no bucket*: it moves the leaf's generation on, which unsettles all of them at once. The paper
-//!   latches every bucket; writers then wait for the whole leaf.
-//! - *An insert looks for its key* wherever it may be, so a key is there once. That would cost a look at every probed
-//!   bucket; but the home bucket knows which probes ever ended elsewhere, and mostly none did. Lookups gain by it too.
-//! - *A split at the right end keeps most entries* where keys ascend, as B+-trees do; elsewhere it halves a leaf.
-//! - *Readers settle a bucket only if it lacks entries*: that of a right half. In a left half they ignore what lies
-//!   beyond the fence.
-//! - *A hash leaf that is scanned keeps its entries in order too* ([`ordered_view`]), so that the newest are scanned as
-//!   quickly as old ones.
-//! - *Conversion waits for a writer*: a scan of a hash leaf that is not the right-most asks for it to be converted at the
-//!   next split; only where none comes does a later scan convert. A leaf that is being converted stays readable.
-//! - *Leaves that ascending keys have left behind* are converted to fuller sorted leaves than others, as full as a B-link
-//!   tree's are.
-//! - *Left siblings* are found by a descent when they are needed, at conversion. The left pointer names the leaf that
-//!   a leaf was split from, for settling. So sorted leaves need not maintain it.
+//! - *A split latches no bucket*: it increments the leaf's generation, which unsettles all of them
+//!   at once. The paper latches every bucket; writers then wait for the complete leaf.
+//! - *An insert searches for its key* in every bucket where it may be, so a key is stored once.
+//!   Instead of all probed buckets it searches those that the home bucket notes as strays of
+//!   earlier probes, usually none. Lookups use the notes too.
+//! - *A split at the right end keeps most entries* where keys ascend, as in B+-trees; elsewhere it
+//!   halves a leaf.
+//! - *Readers settle a bucket only if it lacks entries*: one of a right half. In a left half they
+//!   ignore entries beyond the fence.
+//! - *A scanned hash leaf also keeps its entries in order* ([`ordered_view`]), so that scans of the
+//!   newest entries are as fast as those of old ones.
+//! - *Conversion is left to writers*: a scan of a hash leaf that is not the right-most requests its
+//!   conversion at the next split; only if none follows does a later scan convert it. A leaf stays
+//!   readable during conversion.
+//! - *Leaves that ascending keys have left behind* are converted to fuller sorted leaves than
+//!   others, as full as a B-link tree's are.
+//! - *Left siblings* are found by a descent when conversion needs them. The left pointer names the
+//!   leaf from which a leaf was split, for settling. So sorted leaves need not maintain it.
 
 mod bucket;
 mod catch_up;

@@ -1,18 +1,20 @@
-//! A hash leaf's entries in order, for those who scan it.
+//! A sorted copy of a hash leaf's entries, for scans.
 //!
-//! The paper looks through a hash leaf whole each time it is scanned, which makes scans of the newest entries, those of
-//! the right-most leaf, a hundred times slower than scans of old ones (§3.3). Here a leaf keeps a sorted copy that
-//! only scans bring up to date: each entry is put in order once, by the first scan that needs it, and an insert does no
-//! more than mark its bucket if the mark is not there.
+//! The paper searches a hash leaf completely at each scan, which makes scans of the newest entries,
+//! those of the right-most leaf, a hundred times slower than scans of old ones (§3.3). Here a leaf
+//! keeps a sorted copy that only scans update: each entry is sorted once, by the first scan that
+//! needs it, and an insert only marks its bucket if it is not marked yet.
 //!
 //! # Rules
 //!
-//! 1. A slot is *viewed* if and only if its entry, with its value, is in the view of the leaf that covers its key. While
-//!    entries have yet to follow a split, that may be another leaf than the one the slot is in.
-//! 2. A bucket with entries that are not viewed is marked. Marks, and which slots are viewed, change under the bucket's
-//!    latch.
-//! 3. The view is locked before latches: who holds its lock may wait for buckets, and who holds a latch only tries to
-//!    lock it. A split holds the lock, so the fences stand as long as somebody reads.
+//! 1. A slot is *viewed* if and only if its entry, with its value, is in the view of the leaf that
+//!    covers its key. While entries have yet to follow a split, that may be a leaf other than the
+//!    slot's.
+//! 2. A bucket with entries that are not viewed is marked. Marks, and which slots are viewed,
+//!    change under the bucket's latch.
+//! 3. The view is locked before latches are taken: a holder of its lock may wait for buckets, a
+//!    holder of a latch only tries to lock it. A split holds the lock, so the fences are fixed
+//!    while a reader has it.
 
 use std::sync::TryLockError;
 
@@ -30,7 +32,7 @@ pub(super) struct OrderedView<W: Words> {
     marks: Box<[Marks]>,
 }
 
-/// A bit for each of several buckets, in a cache line of their own.
+/// One bit for each of several buckets, in a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Marks([AtomicU64; Marks::WORDS]);
@@ -41,7 +43,7 @@ impl Marks {
 }
 
 impl<W: Words> OrderedView<W> {
-    /// A view of no entries, of a leaf of so many buckets, none of them marked.
+    /// Creates an empty view, for a leaf of `buckets` buckets, none of them marked.
     pub(super) fn new(buckets: usize) -> Self {
         let marks = || Marks(std::array::from_fn(|_| AtomicU64::new(0)));
         Self {
@@ -50,11 +52,11 @@ impl<W: Words> OrderedView<W> {
         }
     }
 
-    /// The entries, as of when they were last brought up to date.
+    /// Locks the entries, as of the last update.
     pub(super) fn lock(&self) -> MutexGuard<'_, Entries<W>> {
         let mut backoff = Backoff::default();
         loop {
-            // They are given back within a microsecond or two, sooner than a thread that sleeps is woken.
+            // The lock is held for a microsecond or two, less than waking a sleeping thread takes.
             match self.entries.try_lock() {
                 Ok(entries) => return entries,
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
@@ -63,12 +65,12 @@ impl<W: Words> OrderedView<W> {
         }
     }
 
-    /// The same, unless somebody has them.
+    /// The same; `None` if another thread has the lock.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Entries<W>>> {
         self.entries.try_lock().ok()
     }
 
-    /// Marks a bucket that was given an entry.
+    /// Marks a bucket that received an entry.
     #[inline]
     pub(super) fn mark(&self, bucket: usize, _writer: Writer<'_>) {
         let (word, bit) = self.mark_of(bucket);
@@ -82,7 +84,7 @@ impl<W: Words> OrderedView<W> {
         word.fetch_and(!bit, Ordering::Release);
     }
 
-    /// The marked buckets, as a bit each: 64 of them in a word.
+    /// Returns the marks as words of 64 bits, one bit per bucket.
     pub(super) fn marks(&self) -> impl Iterator<Item = u64> {
         let words = self.marks.iter().flat_map(|marks| &marks.0);
         words.map(|word| word.load(Ordering::Acquire))
@@ -95,7 +97,7 @@ impl<W: Words> OrderedView<W> {
     }
 }
 
-/// Gives a viewed entry another value, or removes it.
+/// Changes the value of a viewed entry, or removes it.
 pub(super) fn change<W: Words>(entries: &mut Entries<W>, key: &W, value: Option<u64>) {
     if let Ok(place) = entries.binary_search_by_key(key, |entry| entry.0) {
         match value {

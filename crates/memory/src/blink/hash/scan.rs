@@ -1,4 +1,4 @@
-//! Reading many entries, sorted or not.
+//! Reading many entries, from hash leaves and sorted ones.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -19,8 +19,8 @@ use crate::sync::primitive::interleave;
 /// Entries that an iterator takes from a hash leaf at once.
 const CHUNK: usize = 512;
 
-/// Hands the entries of a hash leaf between the bounds, ascending, to `take`. None, and what it took does not count, if
-/// the leaf has changed.
+/// Passes the entries of a hash leaf between the bounds, ascending, to `take`. `None` if the leaf
+/// has changed; the entries passed are then invalid.
 fn read_hash<W: Words, R>(
     found: &FoundNode<'_, W>,
     leaf: &HashLeaf<W>,
@@ -48,10 +48,11 @@ fn read_hash<W: Words, R>(
 }
 
 impl<K: Key> BlinkHash<K> {
-    /// Copies the least entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and `values`; returns
-    /// how many. It stops where the range or the shorter slice ends: to go on, begin behind the last key.
+    /// Copies the first entries whose keys lie in `bounds`, ascending, to the beginning of `keys`
+    /// and `values`; returns how many. It stops at the end of the range or of the shorter slice: to
+    /// continue, begin after the last key.
     ///
-    /// It takes O(1) for each entry. In a hash leaf, what was inserted since the leaf was last scanned is put in order
+    /// Takes O(1) for each entry. Entries inserted into a hash leaf since its last scan are sorted
     /// first.
     pub fn scan(&self, bounds: impl RangeBounds<K>, keys: &mut [K], values: &mut [u64]) -> usize {
         let (mut lower, upper) = words_of(bounds);
@@ -85,7 +86,7 @@ impl<K: Key> BlinkHash<K> {
         output.filled()
     }
 
-    /// Has a leaf that is scanned, and no longer the right-most, converted sooner or later.
+    /// Arranges for a scanned leaf to be converted, unless it is the right-most.
     fn note_scan(&self, node: NodePtr<'_, K::Words>, leaf: &HashLeaf<K::Words>, guard: &Guard) {
         if node.is_rightmost() {
             return;

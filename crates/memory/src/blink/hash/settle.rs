@@ -1,9 +1,9 @@
-//! Lazy split: how entries follow, bucket by bucket, a split that has already happened (§4.2 of the paper).
+//! Lazy split: after a split, entries move bucket by bucket (§4.2 of the paper).
 //!
 //! # States
 //!
-//! A split latches no bucket. It only moves the leaf's *generation* on, and that unsettles all buckets at once: a
-//! bucket is what the paper calls
+//! A split latches no bucket. It only increments the leaf's *generation*, which unsettles all
+//! buckets at once. The paper's states of a bucket are:
 //!
 //! ```text
 //! STABLE         if it has followed as many splits as its leaf:       settled == generation
@@ -11,17 +11,20 @@
 //! LINKED_RIGHT   in the left half of the last split, from 2 on:       settled == generation - 1
 //! ```
 //!
-//! and unsettled buckets come in pairs of the same index, LINKED_RIGHT on the left and LINKED_LEFT on the right. A
-//! pair settles under both latches: what lies at or above the fence moves right, and both become STABLE.
+//! Unsettled buckets come in pairs of the same index, LINKED_RIGHT on the left and LINKED_LEFT on
+//! the right. A pair settles under both latches: entries at or above the fence move right, and both
+//! become STABLE.
 //!
 //! # Rules
 //!
-//! 1. A leaf whose buckets are not all settled is neither split nor converted. So a pair's partner is alive, the fence
-//!    between them stands, and no bucket lags by more than one split.
-//! 2. A LINKED_LEFT bucket is empty: nobody writes into it before it settles. So there is always room.
-//! 3. Where entries are that are not at home is noted anew as buckets settle. Until all have, a key is looked for
-//!    wherever it may be, which settles most buckets within a hundred operations. But a left half that keys which ascend
-//!    leave behind keeps its notes with most of its entries: they name no place too few.
+//! 1. A leaf with unsettled buckets is neither split nor converted. So a pair's partner is alive,
+//!    the fence between them is fixed, and no bucket lags by more than one split.
+//! 2. A LINKED_LEFT bucket is empty: no thread writes to it before it settles. So there is always
+//!    room.
+//! 3. Stray entries are noted again as buckets settle. Until all have, a key is searched in every
+//!    bucket where it may be, which settles most buckets within a hundred operations. But a left
+//!    half that ascending keys leave behind keeps its notes together with most of its entries: they
+//!    may list too many buckets, never too few.
 //! 4. The left latch of a pair is waited for, the right one tried.
 
 use crossbeam_epoch::Guard;
@@ -38,7 +41,8 @@ struct Pair<'g, W: Words> {
     fence: W,
 }
 
-/// The leaves that the unsettled bucket of a leaf links. `None` if the leaf has changed since `version`.
+/// Returns the two leaves that an unsettled bucket links. `None` if the leaf has changed since
+/// `version`.
 fn pair_of<'g, W: Words>(leaf: &'g HashLeaf<W>, version: Version, guard: &'g Guard) -> Option<Pair<'g, W>> {
     if leaf.generation() == 1 {
         let left = leaf.left(guard)?.downcast()?;
@@ -50,7 +54,7 @@ fn pair_of<'g, W: Words>(leaf: &'g HashLeaf<W>, version: Version, guard: &'g Gua
         });
     }
     let (fence, right) = leaf.header().right(guard)?;
-    // Valid before it is looked at: only then is the sibling alive.
+    // Validate before reading the sibling: only then is it alive.
     if !leaf.header().latch.validate(version) {
         return None;
     }
@@ -62,7 +66,8 @@ fn pair_of<'g, W: Words>(leaf: &'g HashLeaf<W>, version: Version, guard: &'g Gua
     })
 }
 
-/// Lets one bucket follow its leaf's last split, if it has not. False if somebody was in the way.
+/// Makes one bucket follow its leaf's last split, if it has not. `false` if another thread was in
+/// the way.
 pub(super) fn settle<W: Words>(leaf: &HashLeaf<W>, bucket: usize, version: Version, guard: &Guard) -> bool {
     if leaf.is_settled(bucket) {
         return leaf.header().latch.validate(version);
@@ -79,7 +84,7 @@ pub(super) fn settle<W: Words>(leaf: &HashLeaf<W>, bucket: usize, version: Versi
     let Some(to_latched) = to.latch.try_latch_now() else {
         return false;
     };
-    // While unsettled, the pair cannot change (rule 1); once settled by another, it is not ours to move.
+    // While unsettled, the pair cannot change (rule 1); once settled, there is nothing to move.
     if to.settled() != 0 {
         return true;
     }
@@ -100,7 +105,8 @@ pub(super) fn settle<W: Words>(leaf: &HashLeaf<W>, bucket: usize, version: Versi
     true
 }
 
-/// Lets every bucket of a leaf follow its last split. False if the leaf has changed since `version`.
+/// Makes every bucket of a leaf follow its last split. `false` if the leaf has changed since
+/// `version`.
 pub(super) fn settle_all<W: Words>(leaf: &HashLeaf<W>, version: Version, guard: &Guard) -> bool {
     let mut backoff = Backoff::default();
     while !leaf.all_settled() {

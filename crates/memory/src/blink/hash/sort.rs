@@ -1,16 +1,17 @@
-//! Sorting the entries of a hash leaf, of which most often thousands are put in order at once.
+//! Sorts the entries of a hash leaf, usually thousands at once.
 //!
-//! Time stamps lie about evenly between the least and the greatest. So each entry goes to the part of that range in which its
-//! key lies, and what is left to be sorted by comparisons are a few entries a part; or many, where keys lie unevenly.
+//! Time stamps are spread about evenly between the least and the greatest. So entries are first
+//! distributed over equal parts of that range; comparisons then sort the few entries of each part,
+//! or many where keys are spread unevenly.
 
 use crate::search::columns::Words;
 
-/// Fewer entries are sorted by comparisons alone.
+/// Fewer entries than this are sorted by comparisons alone.
 const ENTRIES_MIN: usize = if cfg!(miri) { 24 } else { 256 };
-/// Entries in a part, if they lie evenly.
+/// Entries per part if they are spread evenly.
 const PART_ENTRIES: usize = 4;
 
-/// Puts entries in ascending order of their keys, which differ.
+/// Sorts entries by their keys, which are distinct.
 pub(super) fn sort<W: Words>(entries: &mut [(W, u64)]) {
     let words = || entries.iter().map(|entry| entry.0.first_word());
     let (Some(least), Some(greatest)) = (words().min(), words().max()) else {
@@ -26,7 +27,7 @@ pub(super) fn sort<W: Words>(entries: &mut [(W, u64)]) {
         let part = (entry.0.first_word() - least) >> shift;
         usize::try_from(part).unwrap_or(usize::MAX)
     };
-    // Where each part begins; while it is filled, where its next entry goes.
+    // The start of each part; while it is filled, the position of its next entry.
     let mut next = vec![0; (1 << parts_log) + 1];
     for entry in &*entries {
         next[part_of(entry) + 1] += 1;

@@ -1,8 +1,8 @@
-//! The buckets of the next leaf, made one at a time while the present one fills.
+//! The buckets of the next leaf, made one at a time while the current one fills.
 //!
-//! A new leaf is 256 KiB of memory that nobody has touched. Made in one go, it is a pause of tens of microseconds for
-//! the insert that splits a leaf. But between two splits each bucket settles once: whoever settles one makes one, or, where
-//! another is at it, leaves it to the next.
+//! A new leaf is 256 KiB of untouched memory. Making it at once would pause the insert that splits
+//! a leaf for tens of microseconds. Each bucket settles once between two splits: the thread that
+//! settles one also makes one, or leaves it to the next if another thread is at it.
 
 use super::BlinkHashOptions;
 use super::bucket::Bucket;
@@ -15,12 +15,12 @@ use crate::sync::primitive::{AtomicU32, Mutex, Ordering};
 pub(super) struct SpareBuckets<W: Words> {
     count: usize,
     made: Mutex<Vec<Bucket<W>>>,
-    /// Buckets that somebody should have made while another had the lock.
+    /// Buckets left unmade because another thread had the lock.
     owed: AtomicU32,
 }
 
 impl<W: Words> SpareBuckets<W> {
-    /// None are made yet.
+    /// Creates an empty reserve.
     pub(super) fn new(options: &BlinkHashOptions) -> Self {
         Self {
             count: bucket_count::<W>(options),
@@ -29,7 +29,7 @@ impl<W: Words> SpareBuckets<W> {
         }
     }
 
-    /// Makes one more, unless there are enough; and those that others owe.
+    /// Makes one more bucket, unless there are enough, and those that other threads left unmade.
     pub(super) fn prepare_one(&self) {
         let Ok(mut made) = self.made.try_lock() else {
             self.owed.fetch_add(1, Ordering::Relaxed);
@@ -43,9 +43,9 @@ impl<W: Words> SpareBuckets<W> {
         made.resize_with(len, Bucket::new);
     }
 
-    /// Buckets for a leaf: those that are made, and the rest.
+    /// Returns the buckets for a leaf: those already made, and the rest.
     pub(super) fn take(&self) -> Box<[Bucket<W>]> {
-        // Whoever has the lock makes a few and gives it back.
+        // The lock is held while a few buckets are made, at most.
         let mut buckets = match self.made.lock() {
             Ok(mut made) => std::mem::take(&mut *made),
             Err(poisoned) => std::mem::take(&mut *poisoned.into_inner()),
@@ -55,7 +55,7 @@ impl<W: Words> SpareBuckets<W> {
         buckets.into_boxed_slice()
     }
 
-    /// Bytes that are set aside.
+    /// Returns the bytes reserved.
     pub(super) fn bytes(&self) -> usize {
         let made = self.made.try_lock().map(|made| made.capacity());
         made.unwrap_or_default() * size_of::<Bucket<W>>()

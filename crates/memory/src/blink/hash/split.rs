@@ -1,4 +1,4 @@
-//! Splitting a hash leaf: a few stores under its latch, whatever its size.
+//! Splitting a hash leaf: a few stores under its latch, for any size.
 
 use crossbeam_epoch::Guard;
 
@@ -11,12 +11,12 @@ use crate::map::key::Key;
 use crate::sync::primitive::{Backoff, interleave};
 use crate::sync::version_latch::Writer;
 
-/// Fewest keys from which a percentile is taken.
+/// Minimum number of keys from which a percentile is taken.
 const SAMPLE_MIN: usize = 8;
 
 impl<K: Key> BlinkHash<K> {
-    /// Splits a leaf in which an insert found no room for `key`, unless somebody else is at it; the caller then looks
-    /// again.
+    /// Splits a leaf in which an insert found no room for `key`, unless another thread is at it;
+    /// the caller then retries.
     pub(super) fn split(
         &self,
         node: NodePtr<'_, K::Words>,
@@ -64,9 +64,9 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
-    /// A key that divides the leaf's entries about as the options ask, from a sample: hashing has put the keys into
-    /// random buckets, so the first buckets are a random sample (§4.1); and whether keys ascend. None if the leaf is nearly
-    /// empty.
+    /// Returns a key that divides the leaf's entries about as the options ask, and whether keys
+    /// ascend. It is taken from a sample: hashing has put the keys into random buckets, so the
+    /// first buckets are a random sample (§4.1). `None` if the leaf is nearly empty.
     fn fence(&self, leaf: &HashLeaf<K::Words>, key: K::Words) -> Option<(K::Words, bool)> {
         let mut sample = self.sample(leaf)?;
         let last = sample.len().checked_sub(1).filter(|&last| last >= 1)?;
@@ -83,7 +83,7 @@ impl<K: Key> BlinkHash<K> {
         Some((divide_at(self.options.split_percentile), false))
     }
 
-    /// Some of a leaf's keys. None if somebody is in the way.
+    /// Returns some of a leaf's keys. `None` if another thread is in the way.
     fn sample(&self, leaf: &HashLeaf<K::Words>) -> Option<Vec<K::Words>> {
         let capacity = leaf.buckets().len() * BUCKET_CAP;
         let wanted = (capacity * usize::from(self.options.sample_percent) / 100).max(SAMPLE_MIN);

@@ -1,4 +1,4 @@
-//! The contract, over leaves and buckets so small that splits, settling and conversions are common.
+//! The contract, with leaves and buckets so small that splits, settling and conversions are common.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +29,7 @@ fn subject<K: Keys<Key: Key>>(keys: K) -> Subject<BlinkHash<K::Key>, K> {
 
 keeps_the_contract!(subject);
 
-/// How many leaves are hashed, and how many sorted.
+/// Counts hash leaves and sorted leaves.
 fn leaves(index: &BlinkHash<u64>) -> (usize, usize) {
     let guard = &crossbeam_epoch::pin();
     let leaves = index.trunk.check(guard).expect("sound");
@@ -103,7 +103,7 @@ fn convert_all_leaves_the_rightmost_alone() {
     (0..KEYS).for_each(|key| assert_eq!(index.get(key), Some(key)));
 }
 
-/// How many levels there are, that of the leaves included.
+/// Returns the number of levels, including the leaves.
 fn levels(index: &BlinkHash<u64>) -> u8 {
     let guard = &crossbeam_epoch::pin();
     let level_is_there = |level: &u8| index.trunk.find(&Aim::Last, *level, guard).is_some();
@@ -114,11 +114,11 @@ fn levels(index: &BlinkHash<u64>) -> u8 {
         .expect("a few")
 }
 
-/// A leaf of so many bytes is converted to more sorted ones than one parent takes, several times over.
+/// A leaf of this size converts to several times more sorted leaves than fit one parent.
 const LARGE_LEAF_BYTES: usize = if cfg!(miri) { 12 << 10 } else { 16 << 10 };
 
-/// A conversion brings more leaves than one parent takes: it overflows, and the root above it, which was one node, as often
-/// as it takes.
+/// A conversion adds more leaves than fit one parent: the parent, and the single-node root above
+/// it, split repeatedly.
 #[test]
 fn a_conversion_overflows_parents_and_the_root() {
     let index = BlinkHash::<u64>::with_options(
@@ -149,7 +149,8 @@ fn a_conversion_overflows_parents_and_the_root() {
     assert!(index.range(..).rev().map(|(key, _)| key).eq((0..keys).rev()));
 }
 
-/// The same while others insert, look up and scan: two conversions at a time, whose parents, and roots, are the same.
+/// The same with concurrent inserts, lookups and scans: two conversions at a time share parents and
+/// roots.
 #[test]
 fn roots_overflow_under_everyones_hands() {
     const ROUNDS: u64 = if cfg!(miri) { 1 } else { 40 };
@@ -195,7 +196,8 @@ fn roots_overflow_under_everyones_hands() {
     );
 }
 
-/// What ascending keys have left behind is packed as a B-link tree's leaves are; elsewhere room is left for more.
+/// Leaves that ascending keys have left behind are packed as a B-link tree's leaves are; others
+/// leave room for more.
 #[test]
 fn conversion_packs_what_ascending_keys_left_behind() {
     let entries_a_leaf = |index: &BlinkHash<u64>| {
@@ -224,7 +226,7 @@ fn an_existing_key_is_replaced_and_not_stored_twice() {
     }
 }
 
-/// A split is a few stores; the entries follow when their buckets are next looked at.
+/// A split is a few stores; entries move when their buckets are next accessed.
 #[test]
 fn splits_move_nothing_by_themselves() {
     let index = BlinkHash::<u64>::with_options(options());
@@ -251,7 +253,7 @@ fn splits_move_nothing_by_themselves() {
     assert!(left.all_settled() && right.all_settled());
 }
 
-/// Who holds a bucket that is not sampled holds up no split.
+/// A latched bucket that is not sampled does not delay a split.
 #[test]
 fn a_split_latches_no_bucket() {
     let index = BlinkHash::<u64>::with_options(options());
@@ -271,7 +273,7 @@ fn a_split_latches_no_bucket() {
     assert_eq!(index.check_structure(), Ok(()));
 }
 
-/// From when writers are kept out of a leaf until others have taken its place, readers find in it what was there.
+/// While writers are kept out of a leaf, until it is replaced, readers find its entries.
 #[test]
 fn a_leaf_that_is_being_converted_is_read() {
     let index = ascending();
@@ -293,7 +295,7 @@ fn a_leaf_that_is_being_converted_is_read() {
     assert_eq!(index.check_structure(), Ok(()));
 }
 
-/// A few leaves that fill, split, are scanned and converted under everyone's hands.
+/// A few leaves that fill, split, are scanned and converted concurrently.
 #[test]
 fn crowded_conversions_lose_nothing() {
     const THREADS: u64 = 4;
@@ -305,7 +307,7 @@ fn crowded_conversions_lose_nothing() {
             scope.spawn(move || {
                 let mut rng = Rng::stream(4, thread);
                 let mut expected = [None; KEYS_PER_THREAD];
-                // The keys wander upwards, so that there are always hash leaves.
+                // The key range moves upwards, so that there are always hash leaves.
                 for round in 0..if cfg!(miri) { 30 } else { 30_000 } {
                     let base = round / 2_000 * 1_000;
                     let own = rng.index(KEYS_PER_THREAD);
@@ -344,7 +346,8 @@ fn crowded_conversions_lose_nothing() {
     assert_eq!(index.check_structure(), Ok(()));
 }
 
-/// Keys that leave and come back, to whichever of two buckets has room, while ranges read one bucket after the other.
+/// Keys that leave and come back, to whichever of two buckets has room, while ranges read one
+/// bucket after the other.
 #[test]
 fn a_key_that_moves_during_a_scan_is_yielded_once() {
     let index = BlinkHash::<u64>::with_options(BlinkHashOptions::new().node_bytes(1).probes(1));

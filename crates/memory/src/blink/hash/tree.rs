@@ -19,15 +19,17 @@ use crate::map::shared_map::shared_map;
 use crate::search::columns::Words;
 use crate::sync::primitive::Backoff;
 
-/// Conversions that a writer does on the occasion of a split: more than one, so that a backlog shrinks.
+/// Conversions that a writer performs at a split: more than one, so that a backlog shrinks.
 const CONVERSIONS_PER_SPLIT: usize = 2;
 
-/// A concurrent ordered map from fixed-size keys to 8-byte values, made for many threads that insert ascending keys.
+/// A concurrent ordered map from fixed-size keys to 8-byte values, for many threads that insert
+/// ascending keys.
 ///
-/// Where a B-link tree has one right-most leaf that everyone writes to, this has a hash leaf of 256 KiB, whose buckets
-/// are latched one by one: writers meet rarely. Leaves that are scanned are converted to sorted ones. Inserts and
-/// lookups take O(log n), with fewer levels than a B-link tree; a range O(log n) to begin with and O(1) for each entry
-/// in sorted leaves, while a leaf that is still hashed is looked through whole.
+/// Where all writers of a B-link tree share one right-most leaf, this map has a hash leaf of 256
+/// KiB, whose buckets are latched one by one: writers rarely meet. Scanned leaves are converted to
+/// sorted ones. Inserts and lookups take O(log n), with fewer levels than a B-link tree; a range
+/// takes O(log n) to begin with and O(1) for each entry in sorted leaves, while a hash leaf is
+/// searched completely.
 ///
 /// ```
 /// use bedload_memory::BlinkHash;
@@ -48,18 +50,18 @@ pub struct BlinkHash<K: Key> {
     pub(super) trunk: Trunk<K::Words>,
     pub(super) options: BlinkHashOptions,
     pub(super) spare: SpareBuckets<K::Words>,
-    /// Low fences of leaves that were scanned, and wait for a writer to convert them.
+    /// Low fences of scanned leaves that a writer is to convert.
     to_convert: Mutex<VecDeque<Option<K::Words>>>,
 }
 
 impl<K: Key> BlinkHash<K> {
-    /// An empty index with the default options.
+    /// Creates an empty index with the default options.
     #[must_use]
     pub fn new() -> Self {
         Self::with_options(BlinkHashOptions::new())
     }
 
-    /// An empty index.
+    /// Creates an empty index.
     #[must_use]
     pub fn with_options(options: BlinkHashOptions) -> Self {
         Self {
@@ -70,7 +72,7 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
-    /// Puts `value` in place for `key`, whether or not the key was there.
+    /// Inserts `key`, or replaces its value.
     pub fn insert(&self, key: K, value: u64) {
         let key = key.to_words();
         let guard = &epoch::pin();
@@ -102,7 +104,7 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[must_use]
     pub fn get(&self, key: K) -> Option<u64> {
         let key = key.to_words();
@@ -125,7 +127,7 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is present.
     #[must_use]
     pub fn contains_key(&self, key: K) -> bool {
         self.get(key).is_some()
@@ -153,8 +155,8 @@ impl<K: Key> BlinkHash<K> {
         }
     }
 
-    /// The keys at which the index is divided into leaves, ascending: each is the least that its leaf may hold. While others
-    /// write, some may be missed. Takes O(log n) for each leaf.
+    /// Returns the low fences of the leaves, ascending, except the first. Concurrent splits may be
+    /// missed. Takes O(log n) for each leaf.
     ///
     /// ```
     /// use bedload_memory::{BlinkHash, BlinkHashOptions};
@@ -181,7 +183,7 @@ impl<K: Key> BlinkHash<K> {
         fences
     }
 
-    /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
+    /// Returns the memory use by purpose; approximate during concurrent writes. Takes O(n).
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
         let mut memory = self.trunk.memory_use(&epoch::pin(), |node, memory| {
@@ -193,7 +195,7 @@ impl<K: Key> BlinkHash<K> {
         memory
     }
 
-    /// The right-most leaf, if the key belongs there.
+    /// Returns the right-most leaf, if the key belongs there.
     fn rightmost_for<'g>(&self, key: &K::Words, guard: &'g Guard) -> Option<FoundNode<'g, K::Words>> {
         let node = self.trunk.rightmost(guard)?;
         let low = node.downcast::<HashLeaf<K::Words>>()?.low();
@@ -202,14 +204,15 @@ impl<K: Key> BlinkHash<K> {
         covers.then_some(FoundNode { node, version, low })
     }
 
-    /// Has a writer convert the leaf with this low fence. Whoever asks does not wait to be heard.
+    /// Requests that a writer converts the leaf with this low fence. Does not wait; the request is
+    /// dropped if the queue is locked.
     pub(super) fn ask_for_conversion(&self, low: Option<K::Words>) {
         if let Some(mut to_convert) = self.to_convert.try_lock() {
             to_convert.push_back(low);
         }
     }
 
-    /// Converts a few of the leaves that were asked for.
+    /// Converts a few of the requested leaves.
     fn convert_some(&self, guard: &Guard) {
         for _ in 0..CONVERSIONS_PER_SPLIT {
             let Some(next) = self
@@ -224,7 +227,7 @@ impl<K: Key> BlinkHash<K> {
     }
 }
 
-/// Does what an operation found undone, or waits for who was in the way.
+/// Performs the missing work that an operation reported, or backs off.
 fn look_again<W: Words>(
     why: Unsettled,
     found: &FoundNode<'_, W>,

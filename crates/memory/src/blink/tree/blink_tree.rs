@@ -12,11 +12,11 @@ use crate::map::shared_map::shared_map;
 
 /// A concurrent ordered map from fixed-size keys to 8-byte values.
 ///
-/// Every operation takes `&self`. Lookups and scans write no shared memory; inserts and removals latch one leaf, and
-/// now and then a node above it. Lookups, inserts and removals take O(log n), a range O(log n) to begin with and
-/// O(1) for each entry; an ascending insert takes O(1).
+/// Every operation takes `&self`. Lookups and scans write no shared memory; inserts and removals
+/// latch one leaf, and occasionally a node above it. Lookups, inserts and removals take O(log n), a
+/// range O(log n) to begin with and O(1) for each entry; an ascending insert takes O(1).
 ///
-/// A panic in one thread cannot leave it damaged; memory of merged nodes is reclaimed by epochs.
+/// A panic in one thread cannot corrupt the tree; memory of merged nodes is reclaimed by epochs.
 ///
 /// ```
 /// use bedload_memory::BlinkTree;
@@ -37,7 +37,7 @@ pub struct BlinkTree<K: Key> {
 }
 
 impl<K: Key> BlinkTree<K> {
-    /// An empty tree.
+    /// Creates an empty tree.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -45,7 +45,7 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// Puts `value` in place for `key`, whether or not the key was there.
+    /// Inserts `key`, or replaces its value.
     pub fn insert(&self, key: K, value: u64) {
         let key = key.to_words();
         let guard = &epoch::pin();
@@ -61,7 +61,7 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[must_use]
     pub fn get(&self, key: K) -> Option<u64> {
         let key = key.to_words();
@@ -76,7 +76,7 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is present.
     #[must_use]
     pub fn contains_key(&self, key: K) -> bool {
         self.get(key).is_some()
@@ -96,18 +96,18 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// Where the memory goes. While others write, some of it may be missed. Takes O(n).
+    /// Returns the memory use by purpose; approximate during concurrent writes. Takes O(n).
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
         self.trunk.memory_use(&epoch::pin(), |_, _| ())
     }
 
-    /// Checks the tree's invariants: order, fences, links, reachability. Takes O(n). No other operation may be under
-    /// way, or it may find fault with a tree that has none.
+    /// Checks the tree's invariants: order, fences, links, reachability. Takes O(n). No other
+    /// operation may be under way, or it may report errors in a sound tree.
     ///
     /// # Errors
     ///
-    /// The invariant that does not hold, and where.
+    /// Returns the first violated invariant and its location.
     pub fn check_structure(&self) -> Result<(), String> {
         let guard = &epoch::pin();
         for leaf in self.trunk.check(guard)? {
@@ -133,7 +133,7 @@ impl<K: Key> BlinkTree<K> {
         Some((found, leaf))
     }
 
-    /// A leaf of which many entries are going to be read.
+    /// Returns a leaf, prefetched for reading many of its entries.
     pub(super) fn leaf_at<'g>(
         &self,
         aim: &Aim<K::Words>,
@@ -144,7 +144,8 @@ impl<K: Key> BlinkTree<K> {
         Some((found, leaf))
     }
 
-    /// The right-most leaf, if the key belongs there: its low fence is at most its first key.
+    /// Returns the right-most leaf, if the key belongs there: its low fence is at most its first
+    /// key.
     fn rightmost_for<'g>(&self, key: &K::Words, guard: &'g Guard) -> Option<LeafFound<'g, K::Words>> {
         let node = self.trunk.rightmost(guard)?;
         let leaf = node.downcast::<SortedLeaf<K::Words>>()?;

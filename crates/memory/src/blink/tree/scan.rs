@@ -12,10 +12,12 @@ use crate::map::output::Output;
 use crate::map::range::{End, Leaves, is_empty, words_of};
 
 impl<K: Key> BlinkTree<K> {
-    /// Copies the least entries whose keys lie in `bounds`, ascending, to the beginning of `keys` and `values`;
-    /// returns how many. It stops where the range or the shorter slice ends: to go on, begin behind the last key.
+    /// Copies the first entries whose keys lie in `bounds`, ascending, to the beginning of `keys`
+    /// and `values`; returns how many. It stops at the end of the range or of the shorter slice: to
+    /// continue, begin after the last key.
     ///
-    /// The quickest way to read a range: keys and values are copied leaf by leaf to where the caller wants them.
+    /// This is the fastest way to read a range: keys and values are copied leaf by leaf into the
+    /// caller's slices.
     ///
     /// ```
     /// use bedload_memory::BlinkTree;

@@ -1,4 +1,4 @@
-//! The contract, over nodes so small that splits and merges are common.
+//! The contract, with nodes so small that splits and merges are common.
 
 use bedload_testkit::contract::Keys;
 
@@ -43,7 +43,7 @@ fn ascending_keys_fill_leaves() {
     assert_eq!(leaves as u64, LEAVES, "leaves of 8 entries");
 }
 
-/// A few leaves that fill, split, empty and merge under everyone's hands.
+/// A few leaves that fill, split, empty and merge concurrently.
 #[test]
 fn crowded_merges_lose_nothing() {
     const THREADS: u64 = 4;
@@ -58,7 +58,7 @@ fn crowded_merges_lose_nothing() {
                 for round in 0..if cfg!(miri) { 60 } else { 60_000 } {
                     let own = rng.index(expected.len());
                     let key = own as u64 * THREADS + thread;
-                    // Seasons of growth and of decay.
+                    // Phases of growth and of decay alternate.
                     if rng.percent(if round / 64 % 2 == 0 { 80.0 } else { 20.0 }) {
                         tree.insert(key, round);
                         expected[own] = Some(round);
@@ -78,7 +78,8 @@ fn crowded_merges_lose_nothing() {
     assert_eq!(tree.check_structure(), Ok(()));
 }
 
-/// Between the two steps of a split the new leaf is reachable by its left sibling alone; that one empties meanwhile.
+/// Between the two steps of a split, the new leaf is reachable only through its left sibling, which
+/// is emptied meanwhile.
 #[test]
 fn a_split_half_done_survives_an_attempt_to_merge() {
     let tree = BlinkTree::<u64>::new();

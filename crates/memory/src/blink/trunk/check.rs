@@ -1,4 +1,4 @@
-//! Whether the invariants hold, looked at while nothing else happens.
+//! Checks of the invariants of a tree without concurrent operations.
 
 use crossbeam_epoch::Guard;
 
@@ -8,7 +8,7 @@ use crate::blink::node::NodePtr;
 use crate::search::columns::Words;
 use crate::sync::primitive::Ordering;
 
-/// What a check of the leaves needs to know of one.
+/// Summary of a node, for the check of the leaves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeafSummary<'g, W: Words> {
     pub(crate) node: NodePtr<'g, W>,
@@ -17,7 +17,8 @@ pub(crate) struct LeafSummary<'g, W: Words> {
 }
 
 impl<W: Words> Trunk<W> {
-    /// Checks every level; returns the leaves from left to right. No other operation may be under way.
+    /// Checks every level; returns the leaves from left to right. No other operation may be under
+    /// way.
     pub(crate) fn check<'g>(&self, guard: &'g Guard) -> Result<Vec<LeafSummary<'g, W>>, String> {
         let mut leftmost = self.root(guard).ok_or("there is no root")?;
         let mut expected = vec![(None, leftmost)];
@@ -88,7 +89,7 @@ fn check_node<W: Words>(summary: &LeafSummary<'_, W>, level: u8) -> Result<(), S
 /// Nodes with their low fences.
 type Children<'g, W> = Vec<(Option<W>, NodePtr<'g, W>)>;
 
-/// The children of a node with their low fences.
+/// Returns the children of a node with their low fences.
 fn children<'g, W: Words>(
     summary: &LeafSummary<'g, W>,
     inner: &Inner<W>,

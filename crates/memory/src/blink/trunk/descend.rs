@@ -1,4 +1,4 @@
-//! From the root to a node.
+//! Descents from the root to a node.
 
 use crossbeam_epoch::Guard;
 
@@ -11,18 +11,18 @@ use crate::search::columns::Words;
 use crate::sync::primitive::interleave;
 
 impl<W: Words> Trunk<W> {
-    /// The node of `level` that `aim` leads to; `None` if the tree is not so high. Takes no latch; waits for holders
-    /// of latches on the way, never while holding one.
+    /// Returns the node of `level` that `aim` leads to; `None` if the tree has fewer levels. Takes
+    /// no latch; may wait for holders of latches, never while holding one.
     pub(crate) fn find<'g>(&self, aim: &Aim<W>, level: u8, guard: &'g Guard) -> Option<FoundNode<'g, W>> {
         self.descend(aim, level, NodePtr::prefetch, guard)
     }
 
-    /// The leaf that `aim` leads to.
+    /// Returns the leaf that `aim` leads to.
     pub(crate) fn find_leaf<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<FoundNode<'g, W>> {
         self.find(aim, 0, guard)
     }
 
-    /// The same, where many of the leaf's entries are going to be read: all of them are asked for together.
+    /// The same, prefetching all entries of the leaf, for reading many of them.
     pub(crate) fn find_leaf_to_scan<'g>(&self, aim: &Aim<W>, guard: &'g Guard) -> Option<FoundNode<'g, W>> {
         self.descend(aim, 0, |leaf| SortedLeaf::prefetch_first(leaf, LEAF_CAP), guard)
     }

@@ -12,8 +12,8 @@ use crate::search::columns::Words;
 use crate::sync::primitive::{Ordering, interleave};
 
 impl<W: Words> Trunk<W> {
-    /// Tells the levels above of a node that was linked to the right of the one it was split from. The caller holds
-    /// no latch (rule 2).
+    /// Inserts the separator of a node that was linked to the right of the one it was split from
+    /// into the levels above. The caller holds no latch (rule 2).
     pub(crate) fn insert_separator(&self, separator: W, node: NodePtr<'_, W>, guard: &Guard) {
         let (mut separator, mut node) = (separator, node);
         loop {
@@ -39,7 +39,8 @@ impl<W: Words> Trunk<W> {
             if separator < fence {
                 parent.insert(separator, node, latched.writer());
             } else if let Some(right) = right.downcast::<Inner<W>>() {
-                // The latch of the left half keeps everyone else from the right one.
+                // The latch of the left half also keeps other threads from the right one, which is
+                // not yet reachable otherwise.
                 right.insert(separator, node, latched.writer());
             }
             drop(latched);
@@ -47,7 +48,8 @@ impl<W: Words> Trunk<W> {
         }
     }
 
-    /// Tells the levels above of several new nodes of one level, left to right: as many at a time as one parent takes.
+    /// Inserts the separators of several new nodes of one level, left to right: as many at a time
+    /// as fit one parent.
     pub(crate) fn insert_separators(&self, separators: &[(W, NodePtr<'_, W>)], guard: &Guard) {
         let mut rest = separators;
         while let Some(&(separator, node)) = rest.first() {
@@ -82,7 +84,7 @@ impl<W: Words> Trunk<W> {
         }
     }
 
-    /// Puts a root above the root, unless the tree is high enough by now.
+    /// Adds a root above the root, unless the tree is already high enough.
     fn add_level(&self, separator: W, node: NodePtr<'_, W>, guard: &Guard) -> bool {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         match self.root(guard) {

@@ -1,4 +1,4 @@
-//! Where the memory of a tree goes.
+//! Memory use of a tree.
 
 use crossbeam_epoch::Guard;
 
@@ -10,8 +10,8 @@ use crate::map::memory_use::MemoryUse;
 use crate::search::columns::Words;
 
 impl<W: Words> Trunk<W> {
-    /// Adds up the nodes, level by level; `other_leaf` those that are not sorted leaves. While others write, some may
-    /// be missed.
+    /// Sums up the nodes, level by level; `other_leaf` adds those that are not sorted leaves.
+    /// Approximate during concurrent writes.
     pub(crate) fn memory_use(
         &self,
         guard: &Guard,

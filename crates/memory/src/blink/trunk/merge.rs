@@ -1,4 +1,4 @@
-//! Nodes that have become nearly empty, and their neighbours.
+//! Merging nearly empty nodes with their neighbours.
 
 use crossbeam_epoch::Guard;
 
@@ -11,22 +11,22 @@ use crate::search::columns::Words;
 use crate::sync::primitive::{Backoff, interleave};
 use crate::sync::version_latch::Writer;
 
-/// How an attempt to merge went.
+/// Outcome of an attempt to merge.
 enum Outcome {
     /// Merged; the parent may have become nearly empty in turn.
     Merged { parent_is_underfull: bool },
-    /// There is nothing to merge with.
+    /// No neighbour to merge with.
     Useless,
-    /// Somebody else was at work there.
+    /// Another thread was at work there.
     Contended,
 }
 
-/// Attempts against others at work. A node that stays nearly empty costs memory and nothing else.
+/// Attempts under contention. A node that stays nearly empty only costs memory.
 const ATTEMPTS: u32 = 8;
 
 impl<W: Words> Trunk<W> {
-    /// Merges the leaf that covers `key` with a neighbour if little is left in both, and the nodes above it likewise.
-    /// The caller holds no latch.
+    /// Merges the leaf that covers `key` with a neighbour if both are nearly empty, and likewise
+    /// the nodes above it. The caller holds no latch.
     pub(crate) fn merge_around(&self, key: W, guard: &Guard) {
         let mut level = 0;
         let mut backoff = Backoff::default();

@@ -1,18 +1,20 @@
-//! The levels above the leaves: a B-link tree's inner nodes (Lehman, Yao, "Efficient locking for concurrent
-//! operations on B-trees", TODS 1981), with optimistic latches, and merges as Sagiv has them ("Concurrent operations
-//! on B*-trees with overtaking", 1986).
+//! The levels above the leaves: a B-link tree's inner nodes (Lehman, Yao, "Efficient locking for
+//! concurrent operations on B-trees", TODS 1981), with optimistic latches, and merges as by Sagiv
+//! ("Concurrent operations on B*-trees with overtaking", 1986).
 //!
 //! # Rules
 //!
-//! 1. A node splits to the right: its new sibling is linked before its separator reaches the parent. Whoever finds
-//!    the key beyond a node's high fence goes right.
-//! 2. A split latches one node at a time: the child's latch is released before the parent's is taken.
-//! 3. A merge moves everything of a node into its left sibling, both children of one parent, and makes the right one
-//!    obsolete. It holds the latches of the siblings and the parent, the second and third by trying. Whoever finds a
-//!    node obsolete descends again from the root.
-//! 4. Nodes of a level are linked from the left-most to the right-most; the root is the left-most of its level, and
-//!    the tree never loses a level.
-//! 5. `rightmost` is the right-most leaf. Only who holds that leaf's latch changes it, and before the leaf retires.
+//! 1. A node splits to the right: its new sibling is linked before its separator reaches the
+//!    parent. A thread that finds the key beyond a node's high fence goes right.
+//! 2. A split latches one node at a time: the child's latch is released before the parent's is
+//!    taken.
+//! 3. A merge moves the contents of a node into its left sibling, both children of one parent, and
+//!    makes the right one obsolete. It holds the latches of the siblings and the parent, the second
+//!    and third by trying. A thread that finds a node obsolete descends again from the root.
+//! 4. Nodes of a level are linked from the left-most to the right-most; the root is the left-most
+//!    of its level, and the tree never loses a level.
+//! 5. `rightmost` is the right-most leaf. Only the holder of that leaf's latch changes it, before
+//!    the leaf retires.
 
 #![expect(unsafe_code, reason = "frees the nodes of a tree that is going away")]
 
@@ -37,13 +39,12 @@ use crate::sync::version_latch::{Version, Writer};
 pub(crate) use replace::Chain;
 pub(crate) use sorted::{Scanned, get_sorted, read_sorted, scan_sorted};
 
-/// A node found by a descent. That its fences enclose what was aimed at is not validated yet: it holds if the
-/// version does.
+/// A node found by a descent. Its fences enclose the aim only if its version is still valid.
 #[derive(Debug)]
 pub(crate) struct FoundNode<'g, W: Words> {
     pub(crate) node: NodePtr<'g, W>,
     pub(crate) version: Version,
-    /// The node's low fence; none for the left-most.
+    /// The node's low fence; `None` for the left-most.
     pub(crate) low: Option<W>,
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct Trunk<W: Words> {
 }
 
 impl<W: Words> Trunk<W> {
-    /// A tree of one leaf.
+    /// Creates a tree of one leaf.
     pub(crate) fn new(leaf: NodePtr<'static, W>) -> Self {
         Self {
             root: AtomicPtr::new(leaf.as_raw()),
@@ -70,12 +71,12 @@ impl<W: Words> Trunk<W> {
         NodePtr::from_raw(self.root.load(Ordering::Acquire))
     }
 
-    /// The right-most leaf.
+    /// Returns the right-most leaf.
     pub(crate) fn rightmost<'g>(&self, _guard: &'g Guard) -> Option<NodePtr<'g, W>> {
         NodePtr::from_raw(self.rightmost.load(Ordering::Acquire))
     }
 
-    /// Declares the right-most leaf; the right to write is that to the leaf that was right-most (rule 5).
+    /// Sets the right-most leaf; the writer is that of the leaf that was right-most (rule 5).
     pub(crate) fn set_rightmost(&self, leaf: NodePtr<'_, W>, _writer: Writer<'_>) {
         self.rightmost.store(leaf.as_raw(), Ordering::Release);
     }
@@ -83,7 +84,7 @@ impl<W: Words> Trunk<W> {
 
 impl<W: Words> Drop for Trunk<W> {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the tree, so nothing reachable from it is freed by anyone else.
+        // SAFETY: the tree has no other user, so no other thread frees nodes reachable from it.
         let guard = unsafe { crossbeam_epoch::unprotected() };
         let mut leftmost = self.root(guard);
         while let Some(first) = leftmost {
@@ -94,7 +95,8 @@ impl<W: Words> Drop for Trunk<W> {
             let mut next = Some(first);
             while let Some(node) = next {
                 next = node.right(guard).map(|(_, right)| right);
-                // SAFETY: each node of a level is met once (rule 4), and its children were noted before.
+                // SAFETY: each node of a level is visited once (rule 4), and its children were
+                // recorded before.
                 unsafe { node.free() };
             }
         }

@@ -1,4 +1,4 @@
-//! Other nodes in the place of a leaf.
+//! Replacing a leaf by other nodes.
 
 use crossbeam_epoch::Guard;
 
@@ -18,12 +18,12 @@ pub(crate) struct Chain<'g, W: Words> {
 }
 
 impl<W: Words> Trunk<W> {
-    /// Puts a chain in the place of a leaf that covers the same keys from `low` on, and retires the leaf, which its
-    /// caller keeps everyone else from changing. False if somebody was in the way, or the leaf's own separator has
-    /// not reached its parent yet.
+    /// Replaces a leaf by a chain that covers the same keys, from `low` on, and retires the leaf,
+    /// which the caller protects from changes. `false` if another thread was in the way, or the
+    /// leaf's own separator has not reached its parent yet.
     ///
-    /// Holds three latches: the left sibling's, the leaf's and the parent's, the latter two by trying. The caller
-    /// tells the levels above of the chain's other leaves.
+    /// Holds three latches: the left sibling's, the leaf's and the parent's, the latter two by
+    /// trying. The caller inserts the separators of the chain's other leaves.
     pub(crate) fn try_replace(
         &self,
         leaf: NodePtr<'_, W>,

@@ -1,4 +1,5 @@
-//! Operations on sorted leaves. Each answers `None`, or false, if the leaf has changed since it was found.
+//! Operations on sorted leaves. Each returns `None`, or `false`, if the leaf has changed since it
+//! was found.
 
 use std::ops::Bound;
 
@@ -12,7 +13,7 @@ use crate::map::range::{End, is_empty};
 use crate::search::columns::Words;
 use crate::sync::primitive::interleave;
 
-/// The value of a key.
+/// Returns the value of a key.
 pub(crate) fn get_sorted<W: Words>(
     found: &FoundNode<'_, W>,
     leaf: &SortedLeaf<W>,
@@ -23,7 +24,7 @@ pub(crate) fn get_sorted<W: Words>(
     found.node.latch.validate(found.version).then_some(value)
 }
 
-/// Appends the entries between the bounds; answers with the leaf's fences.
+/// Appends the entries between the bounds; returns the leaf's fences.
 pub(crate) fn read_sorted<W: Words>(
     found: &FoundNode<'_, W>,
     leaf: &SortedLeaf<W>,
@@ -42,16 +43,16 @@ pub(crate) fn read_sorted<W: Words>(
     None
 }
 
-/// How far a scan came.
+/// How far a scan has come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scanned<W> {
-    /// To the end of the range, or of the room.
+    /// To the end of the range or of the output.
     ToTheEnd,
     /// Up to this bound, where a leaf has changed or is of another type.
     UpTo(Bound<W>),
 }
 
-/// Copies entries between the bounds, from the leaf that was found and those to its right.
+/// Copies entries between the bounds, from the leaf found and those to its right.
 pub(crate) fn scan_sorted<'g, K: Key>(
     found: &FoundNode<'g, K::Words>,
     leaf: &'g SortedLeaf<K::Words>,
@@ -88,7 +89,7 @@ pub(crate) fn scan_sorted<'g, K: Key>(
     }
 }
 
-/// What a leaf covers.
+/// The fences of a leaf.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fences<W> {
     pub(crate) low: Option<W>,
@@ -96,7 +97,7 @@ pub(crate) struct Fences<W> {
 }
 
 impl<W> Fences<W> {
-    /// Where to read on for who comes from this end.
+    /// Returns the fence at which a reader that comes from this end continues.
     pub(crate) fn behind(self, from: End) -> Option<W> {
         match from {
             End::Least => self.high,
@@ -106,7 +107,7 @@ impl<W> Fences<W> {
 }
 
 impl<W: Words> Trunk<W> {
-    /// Puts an entry into the leaf that was found for it.
+    /// Inserts an entry into the leaf found for it.
     pub(crate) fn insert_sorted(
         &self,
         found: &FoundNode<'_, W>,
@@ -136,7 +137,7 @@ impl<W: Words> Trunk<W> {
         true
     }
 
-    /// Removes a key from the leaf that was found for it; answers with the value it had.
+    /// Removes a key from the leaf found for it; returns its value.
     pub(crate) fn remove_sorted(
         &self,
         found: &FoundNode<'_, W>,

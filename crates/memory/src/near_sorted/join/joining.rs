@@ -1,8 +1,9 @@
-//! Joining the entries of a leaf with those that come late.
+//! Joining the entries of a leaf with late ones.
 //!
-//! Where the processor has vectors of 512 bits, what waits for a leaf, and the few entries that are newer still, are
-//! [joined](crate::search::join) with it in the order in which they came. Otherwise, and where entries replace others, they are
-//! sorted, and what lies between two late entries is copied as a whole.
+//! Where the processor has 512-bit vectors, a leaf's pending entries, and the few newer ones, are
+//! [joined](crate::search::join) with it in their order of arrival. Otherwise, and where entries
+//! replace others, late entries are sorted first, and the stretch between two of them is copied as
+//! one.
 
 use std::ops::Range;
 
@@ -18,11 +19,11 @@ use crate::search::dispatch::Wide;
 use crate::search::join::{Lines, join_waiting, late_between};
 use crate::search::keys::{EntryColumns, EntryColumnsMut};
 
-/// Late entries that are joined at once.
+/// Maximum number of late entries joined at once.
 const LATE: usize = 64;
-/// Entries copied at once, more than needed: what is between two late entries is seldom longer.
+/// Minimum number of entries copied: the stretch between two late entries is seldom longer.
 const COPIED: usize = 32;
-/// Room for a leaf, what is late, and what is copied too much.
+/// Room for a leaf, late entries, and the surplus of copies.
 const JOINED: usize = LEAF_ENTRIES + LATE + COPIED;
 
 const _: () = assert!(
@@ -30,35 +31,35 @@ const _: () = assert!(
     "joined columns are written eight entries at a time"
 );
 
-/// Late entries of a leaf: those that wait for it, in order of arrival, and newer ones, which ascend.
+/// Late entries of a leaf: pending ones in order of arrival, and newer ones in ascending order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LateEntries<'l> {
     pub(crate) waiting: Option<Waiting<'l>>,
     pub(crate) newer: EntryColumns<'l>,
 }
 
-/// Joins leaves with what is late for them.
+/// Joins leaves with their late entries.
 #[derive(Debug)]
 pub(crate) struct Joining {
     late: SortedLate,
     joined: Option<Box<Joined>>,
 }
 
-/// A stretch of a leaf joined with what is late.
+/// A stretch of a leaf joined with late entries.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Joined {
     keys: [u64; JOINED],
     values: [u64; JOINED],
-    /// Room for what is late within the bounds.
+    /// Buffer for late entries within the bounds.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     within: WaitingRoom,
 }
 
-/// Where late entries stand among those of a stretch.
+/// Ranks of late entries among those of a stretch.
 struct LatePlaces {
     ranks: [usize; LATE],
-    /// Whether a late entry takes the place of one in the leaf.
+    /// Whether a late entry replaces one in the leaf.
     replaces: bool,
 }
 
@@ -81,9 +82,9 @@ impl Joining {
         }
     }
 
-    /// Calls `visit` with the entries of a leaf between the bounds, of which neither is the greatest key, joined with late ones, of
-    /// which the newer lie between the bounds. Meanwhile the next leaf is asked for, if it is to be
-    /// joined.
+    /// Calls `visit` with the entries of a leaf between the bounds, neither of which is the
+    /// greatest possible key, joined with late ones; the newer of these lie between the bounds.
+    /// Prefetches the next leaf meanwhile, if it is to be joined.
     #[inline(always)]
     pub(crate) fn visit(
         &mut self,
@@ -131,8 +132,8 @@ impl Joining {
         visit_sorted(&mut self.joined, leaf, stretch, late, visit);
     }
 
-    /// Writes the entries of a leaf and those that wait for it to the beginnings of columns; returns how many there are. Meanwhile
-    /// the next leaf is asked for, if it is to be joined.
+    /// Writes the entries of a leaf joined with its pending ones to the beginnings of columns;
+    /// returns how many. Prefetches the next leaf meanwhile, if it is to be joined.
     #[inline(always)]
     pub(crate) fn join(
         &mut self,
@@ -161,14 +162,14 @@ impl Joining {
     }
 }
 
-/// The lines of the next leaf, to be asked for meanwhile.
+/// Returns the lines of the next leaf, to be prefetched during the join.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn lines_of(next: Option<&Leaf>) -> Lines<'_> {
     next.map_or((&[], &[]), Leaf::lines)
 }
 
-/// Asks for all of the next leaf at once, where no join goes on meanwhile.
+/// Prefetches all of the next leaf, where no join runs meanwhile.
 #[inline(always)]
 fn prefetch_columns(next: Option<&Leaf>) {
     if let Some(next) = next {
@@ -176,7 +177,8 @@ fn prefetch_columns(next: Option<&Leaf>) {
     }
 }
 
-/// As [`Joining::visit`], of a stretch of a leaf; late entries ascend and belong between the neighbours of the stretch.
+/// As [`Joining::visit`], for a stretch of a leaf; late entries ascend and lie between the
+/// neighbours of the stretch.
 #[inline(always)]
 fn visit_sorted(
     joined: &mut Option<Box<Joined>>,
@@ -202,7 +204,7 @@ fn visit_sorted(
     visit(&joined.keys[..len], &joined.values[..len]);
 }
 
-/// Visits a stretch of a leaf for which nothing is late.
+/// Visits a stretch of a leaf that has no late entries.
 #[inline(always)]
 fn visit_stored(leaf: &Leaf, stretch: Range<usize>, visit: &mut impl FnMut(&[u64], &[u64])) {
     if !stretch.is_empty() {
@@ -226,8 +228,8 @@ impl Joined {
     }
 }
 
-/// Writes the entries of a stretch of a leaf, and those that are late, which ascend and win, to the beginnings of columns; returns
-/// how many there are.
+/// Writes the entries of a stretch of a leaf joined with late ones, which ascend and win, to the
+/// beginnings of columns; returns how many.
 #[inline(always)]
 fn join_sorted(
     leaf: &Leaf,
@@ -239,7 +241,7 @@ fn join_sorted(
     copy_between(leaf, stretch, late, &places, target)
 }
 
-/// Copies what lies between late entries.
+/// Copies the stretches between late entries.
 #[inline(always)]
 fn copy_between(
     leaf: &Leaf,
@@ -260,8 +262,8 @@ fn copy_between(
     copy(leaf, from..stretch.end, len, (keys, values))
 }
 
-/// Copies a stretch of a leaf behind the entries there are, whole groups of it, so that the length decides nothing; returns
-/// how many there are then.
+/// Appends a stretch of a leaf in full groups, so that no branch depends on its length; returns the
+/// new length.
 #[inline(always)]
 fn copy(leaf: &Leaf, stretch: Range<usize>, len: usize, (keys, values): EntryColumnsMut<'_>) -> usize {
     let end = len + stretch.len();
@@ -313,7 +315,7 @@ mod tests {
     use crate::near_sorted::options::LEAF_WAITING;
     use crate::near_sorted::tree::leaf_pages::PagePool;
 
-    /// As many keys below `end`, ascending, of this residue modulo 2.
+    /// Returns `count` ascending keys below `end`, congruent to `residue` modulo 2.
     fn keys(rng: &mut Rng, count: usize, end: u64, residue: u64) -> Vec<u64> {
         let mut keys = BTreeMap::new();
         while keys.len() < count {
@@ -322,14 +324,14 @@ mod tests {
         keys.into_keys().collect()
     }
 
-    /// A leaf of these keys, and what waits for it.
+    /// A leaf of these keys, and its pending entries.
     fn leaf_and_room(stored: &[u64], late: &[(u64, u64)]) -> (Leaf, WaitingRoom) {
         let mut leaf = Leaf::new(PagePool::new().take());
         for &key in stored {
             leaf.push(key, key + 1);
         }
         let (mut room, mut fingerprints) = (WaitingRoom::EMPTY, Fingerprints::NONE);
-        // What was there before is left behind the last entry.
+        // Fills the slots after the last entry with stale data.
         for place in 0..LEAF_WAITING {
             room.push(&mut fingerprints, place, (place as u64 * 101, 0));
         }
@@ -343,7 +345,7 @@ mod tests {
     fn joining_is_merging_between_any_bounds() {
         let mut rng = Rng::new(7);
         for round in 0..if cfg!(miri) { 30 } else { 6_000 } {
-            // Keys near to one another, or far apart, or most of them at one end.
+            // Keys that are close, far apart, or mostly at one end.
             let end = [600, 4_000, 1 << 40, u64::MAX - 9][round % 4];
             let key = |rng: &mut Rng| {
                 let is_near = round % 5 == 0 && rng.below(2) == 0;
@@ -352,7 +354,7 @@ mod tests {
             let mut stored: Vec<u64> = (0..rng.index(LEAF_ENTRIES + 1)).map(|_| key(&mut rng)).collect();
             stored.sort_unstable();
             stored.dedup();
-            // Every third time some late keys are there already, or come twice.
+            // In every third round some late keys are present already, or come twice.
             let late: Vec<(u64, u64)> = (0..rng.index(LEAF_WAITING + 1))
                 .map(|place| match rng.below(2) {
                     0 if round % 3 == 0 && !stored.is_empty() => {
@@ -415,7 +417,7 @@ mod tests {
         for round in 0..if cfg!(miri) { 10 } else { 2_000 } {
             let stored = keys(&mut rng, round % LEAF_ENTRIES, 4_000, 0);
             let (leaf, _) = leaf_and_room(&stored, &[]);
-            // Every other time some late keys are there already, and replaced.
+            // In every other round some late keys are present already, and are replaced.
             let late_keys = keys(&mut rng, 1 + round % LATE, 4_000, (round % 2) as u64);
             let late_values: Vec<u64> = late_keys.iter().map(|key| key + 2).collect();
             let mut from = rng.index(stored.len() + 1);
@@ -423,7 +425,7 @@ mod tests {
             if from > to {
                 (from, to) = (to, from);
             }
-            // Late keys belong between the neighbours of the stretch.
+            // Late keys lie between the neighbours of the stretch.
             let lower = if from > 0 { stored[from - 1] + 1 } else { 0 };
             let upper = stored.get(to).copied().unwrap_or(u64::MAX);
             let here =

@@ -1,4 +1,4 @@
-//! What waits for a leaf, sorted.
+//! The pending entries of a leaf, sorted.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri)),
@@ -16,7 +16,7 @@ use crate::search::keys::{EntryColumns, GROUP, NO_KEY, count_below};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::search::wide::count_below_with_vectors;
 
-/// So many are sorted by counting.
+/// Maximum number of entries sorted by counting.
 const COUNTED: usize = 64;
 
 const _: () = assert!(
@@ -26,12 +26,12 @@ const _: () = assert!(
 
 type Column = [u64; COUNTED];
 
-/// Room to sort what waits for a leaf.
+/// Buffers to sort the pending entries of a leaf.
 #[derive(Debug)]
 pub(crate) struct SortedLate {
     keys: Column,
     values: Column,
-    /// For more than that.
+    /// Used for more than [`COUNTED`] entries.
     many: SortedRun,
 }
 
@@ -44,7 +44,8 @@ impl SortedLate {
         }
     }
 
-    /// What waits for a leaf, and newer entries of its range, ascending; of equal keys the newest.
+    /// Returns a leaf's pending entries and newer ones of its range, ascending; of equal keys the
+    /// newest.
     #[inline(always)]
     pub(crate) fn of_leaf<'l>(
         &'l mut self,
@@ -75,8 +76,8 @@ impl SortedLate {
         self.sort(&keys, &values, len)
     }
 
-    /// Sorts the first `len` entries by counting how many keys lie below each: of equal ones the last is written over the
-    /// others, and what is left free then is closed up.
+    /// Sorts the first `len` entries by counting how many keys lie below each: of equal keys the
+    /// last overwrites the others, and the resulting gaps are closed.
     #[inline(always)]
     fn sort(&mut self, keys: &Column, values: &Column, len: usize) -> EntryColumns<'_> {
         let taken = self.put_in_place(keys, values, len);
@@ -88,7 +89,7 @@ impl SortedLate {
         (&self.keys[..len], &self.values[..len])
     }
 
-    /// Says which places were taken, by their bits.
+    /// Writes entries to their ranks; returns the ranks taken, as bits.
     #[inline(always)]
     fn put_in_place(&mut self, keys: &Column, values: &Column, len: usize) -> u64 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

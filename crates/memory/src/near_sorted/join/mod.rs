@@ -1,4 +1,4 @@
-//! Joining a leaf with the entries that wait for it.
+//! Joining a leaf with its pending entries.
 
 pub(crate) mod joining;
 mod late;

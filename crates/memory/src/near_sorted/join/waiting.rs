@@ -1,4 +1,4 @@
-//! Late entries that wait to be merged into a leaf.
+//! Late entries that are pending for a leaf.
 
 use crate::near_sorted::hash::hash;
 use crate::near_sorted::options::LEAF_WAITING;
@@ -7,13 +7,13 @@ use crate::search::join::Unsorted;
 use crate::search::keys::{EntryColumns, LANES, Vectors};
 use crate::search::prefetch::prefetch;
 
-/// Room for what waits for one leaf, in order of arrival.
+/// Slots for the entries pending for one leaf, in order of arrival.
 ///
-/// How many entries wait, and fingerprints of their keys, stand apart from them, with those of all leaves of the branch: few
-/// enough for the caches, so that a lookup, which compares with the fingerprints and seldom needs more, does not wait for
-/// memory. To add an entry, two other lines are written to, one of each column; whoever reads the leaf sorts what waits for
-/// it. What waits for the leaves of a branch stands together and apart from the leaves, so that the processor needs few pages
-/// to add to it.
+/// Their number and the fingerprints of their keys are stored apart from them, with those of all
+/// leaves of the branch: small enough to stay cached, so that a lookup, which compares fingerprints
+/// and seldom needs more, does not wait for memory. Adding an entry writes two other lines, one of
+/// each column; readers of the leaf sort the entries. The pending entries of all leaves of a branch
+/// are adjacent and apart from the leaves, so that adding to them touches few pages.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct WaitingRoom {
@@ -21,19 +21,19 @@ pub(crate) struct WaitingRoom {
     values: [u64; LEAF_WAITING],
 }
 
-/// Fingerprints of what waits for one leaf, and 0, which none is, behind them.
+/// Fingerprints of the entries pending for one leaf, followed by 0, which is no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(crate) struct Fingerprints([u16; LEAF_WAITING]);
 
-/// What waits for one leaf, in order of arrival.
+/// The entries pending for one leaf, in order of arrival.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting<'b> {
     room: &'b WaitingRoom,
     len: usize,
 }
 
-/// What is compared before keys are.
+/// Returns the fingerprint of a key, compared before the key itself.
 #[inline(always)]
 pub(crate) fn fingerprint(key: u64) -> u16 {
     let [.., low, high] = hash(key).to_le_bytes();
@@ -43,13 +43,13 @@ pub(crate) fn fingerprint(key: u64) -> u16 {
 impl Fingerprints {
     pub(crate) const NONE: Self = Self([0; LEAF_WAITING]);
 
-    /// Bits of those that are this one, the lowest that of the oldest entry.
+    /// Returns a bit for each fingerprint equal to this one, the lowest for the oldest entry.
     #[inline(always)]
     pub(crate) fn matching(&self, fingerprint: u16, vectors: impl Vectors) -> u32 {
         vectors.matching(&self.0, fingerprint)
     }
 
-    /// Asks for them.
+    /// Prefetches the fingerprints.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         prefetch(&self.0);
@@ -62,7 +62,7 @@ impl WaitingRoom {
         values: [0; LEAF_WAITING],
     };
 
-    /// Adds an entry behind so many, over older ones of the same key. There must be room.
+    /// Appends an entry after `len` others, hiding older ones of the same key. There must be room.
     #[inline(always)]
     pub(crate) fn push(&mut self, fingerprints: &mut Fingerprints, len: usize, (key, value): (u64, u64)) {
         fingerprints.0[len] = fingerprint(key);
@@ -70,19 +70,19 @@ impl WaitingRoom {
         self.values[len] = value;
     }
 
-    /// So many entries.
+    /// Returns the first `len` entries.
     #[inline(always)]
     pub(crate) fn waiting(&self, len: usize) -> Waiting<'_> {
         Waiting { room: self, len }
     }
 
-    /// Both columns.
+    /// Returns both columns.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     pub(crate) fn columns_mut(&mut self) -> (&mut [u64; LEAF_WAITING], &mut [u64; LEAF_WAITING]) {
         (&mut self.keys, &mut self.values)
     }
 
-    /// The value of a key, if one of these entries has it: that of the newest.
+    /// Returns the value of the newest of these entries that has the key, if any.
     #[inline(always)]
     pub(crate) fn newest(&self, key: u64, mut entries: u32) -> Option<u64> {
         while let Some(place) = entries.checked_ilog2() {
@@ -94,14 +94,14 @@ impl WaitingRoom {
         None
     }
 
-    /// Asks for the place of an entry behind so many.
+    /// Prefetches the slot after `len` entries.
     #[inline(always)]
     pub(crate) fn prefetch_room(&self, len: usize) {
         prefetch(&self.keys[len.min(LEAF_WAITING - 1)]);
         prefetch(&self.values[len.min(LEAF_WAITING - 1)]);
     }
 
-    /// Asks for so many entries.
+    /// Prefetches the first `count` entries.
     #[inline(always)]
     pub(crate) fn prefetch_entries(&self, count: usize) {
         let lines = self
@@ -118,25 +118,25 @@ impl WaitingRoom {
 }
 
 impl<'b> Waiting<'b> {
-    /// How many wait; one that arrived again is counted again.
+    /// Returns the number of entries; keys that arrived twice count twice.
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
         self.len
     }
 
-    /// The oldest first.
+    /// Returns the columns, oldest entry first.
     #[inline(always)]
     pub(crate) fn columns(self) -> EntryColumns<'b> {
         (&self.room.keys[..self.len], &self.room.values[..self.len])
     }
 
-    /// The whole columns, with whatever stands behind the last entry.
+    /// Returns the complete columns, including the slots after the last entry.
     #[inline(always)]
     pub(crate) fn all(self) -> (&'b [u64; LEAF_WAITING], &'b [u64; LEAF_WAITING]) {
         (&self.room.keys, &self.room.values)
     }
 
-    /// The whole columns, as they are joined with a leaf.
+    /// Returns the complete columns, in the form that joins take.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     pub(crate) fn unsorted(self) -> Unsorted<'b> {
@@ -147,7 +147,7 @@ impl<'b> Waiting<'b> {
         }
     }
 
-    /// What does not hold of the fingerprints.
+    /// Checks the fingerprints.
     pub(crate) fn check(self, fingerprints: &Fingerprints) -> Result<(), String> {
         let (keys, _) = self.columns();
         let mut expected = Fingerprints::NONE;
@@ -193,7 +193,7 @@ mod tests {
                 let matching = fingerprints.matching(fingerprint, Compiled);
                 assert_eq!(matching & bits, bits, "each that has the key has its fingerprint");
                 assert_eq!(room.newest(key, matching), newest);
-                // One that has the fingerprint of another key is not taken for it.
+                // An entry with another key's fingerprint does not match.
                 let all = (1_u64 << count) - 1;
                 assert_eq!(room.newest(key, u32::try_from(all).expect("32 bits")), newest);
                 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,4 +1,4 @@
-//! Entries that wait for the leaves of a branch, and what a branch does with them.
+//! Pending entries of the leaves of a branch, and the operations of a branch on them.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -10,20 +10,22 @@ use crate::near_sorted::tree::leaf::Leaf;
 use crate::search::keys::{Compiled, LANES, NO_KEY, Vectors};
 use crate::search::prefetch::prefetch;
 
-/// The layer of pending entries. Invariants: `late[slots[place]]` waits for the leaf at that place, each slot is there once, and
-/// what belongs to none is empty; `waiting` is how many wait in all; `passes` is 0 where nothing waits.
+/// The layer of pending entries. Invariants: `late[slots[place]]` holds the entries pending for the
+/// leaf at `place`; each slot occurs once, and slots without a leaf are empty; `waiting` is the
+/// total number of pending entries; `passes` is 0 for leaves without pending entries.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PendingByLeaf {
     slots: [u8; BRANCH_LEAVES],
-    /// How many entries wait, by slot.
+    /// Number of pending entries, by slot.
     counts: [u8; BRANCH_LEAVES],
-    /// How many scans have joined what waits since something does, by slot.
+    /// Number of scans that have joined the pending entries since the first arrived, by slot.
     passes: [u8; BRANCH_LEAVES],
     waiting: usize,
-    /// Of what waits, by slot.
+    /// Fingerprints of the pending entries, by slot.
     fingerprints: Vec<Fingerprints>,
-    /// Entries that hide those of the same key in the leaves, by slot; nothing until there are some.
+    /// Pending entries, which hide those of the same key in the leaves, by slot; empty until there
+    /// are some.
     late: Vec<WaitingRoom>,
 }
 
@@ -49,7 +51,7 @@ impl PendingByLeaf {
         usize::from(self.counts[slot])
     }
 
-    /// What waits for a leaf, if anything does.
+    /// Returns the entries pending for a leaf, if any.
     #[inline(always)]
     fn waiting_for(&self, place: usize) -> Option<Waiting<'_>> {
         match self.count(self.slot(place)) {
@@ -142,8 +144,8 @@ impl Branch<PendingByLeaf> {
     #[inline(always)]
     pub(crate) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
         let place = self.find_with(key, vectors)?;
-        // Mostly nothing is found here. The processor expects that, and asks for the leaf meanwhile; where it has seen that
-        // much is found, it does not.
+        // Usually nothing matches. The branch predictor expects that, and the leaf is fetched
+        // speculatively; where matches are frequent it is not.
         if self.layer.waiting > 0 {
             let matching =
                 self.layer.fingerprints[self.layer.slot(place)].matching(fingerprint(key), vectors);
@@ -154,27 +156,29 @@ impl Branch<PendingByLeaf> {
         self.leaves.get(place)?.get(key, vectors)
     }
 
-    /// Looks a key up that seems to be that of one of these entries that wait for its leaf. Of the newest keys most do: so which
-    /// entry it is tells the fingerprint, and no search whose end nobody can predict.
+    /// Looks up a key whose fingerprint matches these pending entries. Lookups of the newest keys
+    /// usually succeed here, so the fingerprint selects the entry, instead of a search of
+    /// unpredictable length.
     #[inline(never)]
     fn get_waiting(&self, place: usize, key: u64, matching: u32) -> Option<u64> {
         let waiting = self.layer.late[self.layer.slot(place)].newest(key, matching);
         waiting.or_else(|| self.leaves.get(place)?.get(key, Compiled))
     }
 
-    /// How many entries wait for all leaves.
+    /// Returns the number of entries pending for all leaves.
     #[inline(always)]
     pub(crate) fn waiting(&self) -> usize {
         self.layer.waiting
     }
 
-    /// What waits for a leaf, if anything does.
+    /// Returns the entries pending for a leaf, if any.
     #[inline(always)]
     pub(crate) fn waiting_for(&self, place: usize) -> Option<Waiting<'_>> {
         self.layer.waiting_for(place)
     }
 
-    /// A scan passes a leaf for which something waits; returns how many have done so before, since something does.
+    /// Counts a scan of a leaf with pending entries; returns how many came before it since the
+    /// first entry arrived.
     #[inline(always)]
     pub(crate) fn pass(&mut self, place: usize) -> u8 {
         let slot = self.layer.slot(place);
@@ -183,7 +187,8 @@ impl Branch<PendingByLeaf> {
         before
     }
 
-    /// Lets an entry wait for its leaf, over older ones of the same key; says whether there was room.
+    /// Adds a pending entry for a leaf, hiding older ones of the same key; returns whether there
+    /// was room.
     #[inline(always)]
     pub(crate) fn push_late(&mut self, place: usize, entry: (u64, u64), options: &TreeOptions) -> bool {
         if self.layer.late.is_empty() {
@@ -203,7 +208,7 @@ impl Branch<PendingByLeaf> {
         has_room
     }
 
-    /// What waits for these leaves has been merged.
+    /// Drops the pending entries of these leaves after they were merged.
     #[inline(always)]
     pub(crate) fn forget_waiting(&mut self, places: Range<usize>) {
         if self.layer.waiting == 0 {
@@ -218,7 +223,7 @@ impl Branch<PendingByLeaf> {
         }
     }
 
-    /// Gives back the room of what waits, if nothing does.
+    /// Frees the memory for pending entries if there are none.
     pub(crate) fn shrink(&mut self) {
         if self.layer.waiting == 0 {
             self.layer.late = Vec::new();
@@ -226,7 +231,7 @@ impl Branch<PendingByLeaf> {
         }
     }
 
-    /// What is needed to merge what waits for a leaf with it, and the next leaf.
+    /// Returns a leaf, its pending entries, and the next leaf, for a merge.
     #[inline(always)]
     pub(crate) fn leaf_to_merge(&mut self, place: usize) -> (&mut Leaf, Option<Waiting<'_>>, Option<&Leaf>) {
         let slot = self.layer.slot(place);
@@ -236,7 +241,7 @@ impl Branch<PendingByLeaf> {
         (&mut before[place], waiting, behind.first())
     }
 
-    /// Asks for the fences, and how many entries wait.
+    /// Prefetches the fences and the counts of pending entries.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         prefetch(&self.layer.slots);
@@ -248,7 +253,7 @@ impl Branch<PendingByLeaf> {
         }
     }
 
-    /// Asks for the fingerprints of what waits for a leaf.
+    /// Prefetches the fingerprints of a leaf's pending entries.
     #[inline(always)]
     pub(crate) fn prefetch_waiting(&self, place: usize) {
         if let Some(fingerprints) = self.layer.fingerprints.get(self.layer.slot(place)) {
@@ -256,7 +261,7 @@ impl Branch<PendingByLeaf> {
         }
     }
 
-    /// Asks for where the next entry goes that is to wait for a leaf.
+    /// Prefetches the slot of a leaf's next pending entry.
     #[inline(always)]
     pub(crate) fn prefetch_room(&self, place: usize) {
         let slot = self.layer.slot(place);
@@ -265,7 +270,7 @@ impl Branch<PendingByLeaf> {
         }
     }
 
-    /// Asks for the page of a leaf, and for what waits for it.
+    /// Prefetches the page of a leaf, and its pending entries.
     #[inline(always)]
     pub(crate) fn prefetch_outline(&self, place: usize) {
         if let Some(leaf) = self.leaves.get(place) {
@@ -277,8 +282,8 @@ impl Branch<PendingByLeaf> {
         }
     }
 
-    /// A leaf, if something waits for it: to join them its keys are needed in no order. What is read in order the processor asks
-    /// for itself, and better.
+    /// Returns a leaf if it has pending entries: joining needs its keys in no order. Sequential
+    /// reads are prefetched better by the hardware.
     #[inline(always)]
     fn leaf_to_join(&self, place: usize) -> Option<&Leaf> {
         self.leaves
@@ -286,7 +291,7 @@ impl Branch<PendingByLeaf> {
             .filter(|_| self.layer.count(self.layer.slot(place)) > 0)
     }
 
-    /// Asks for what is between the bounds in a leaf for which something waits.
+    /// Prefetches the part of a leaf between the bounds, if the leaf has pending entries.
     #[inline(always)]
     pub(crate) fn prefetch_joined(&self, place: usize, (lower, upper): (u64, u64)) {
         if let Some(leaf) = self.leaf_to_join(place) {
@@ -294,10 +299,11 @@ impl Branch<PendingByLeaf> {
         }
     }
 
-    /// Asks for what is needed next by whoever reads the leaves up to the last one, and of that the keys up to a bound: for the
-    /// pages of a few at once, which the processor looks for together, and for the next one if something waits for it. If all of
-    /// that one is needed it is not asked for, but returned: who joins this leaf asks for it meanwhile. To be called at each
-    /// leaf from the first on.
+    /// Prefetches for a reader of the leaves up to the last one, with keys up to a bound: the pages
+    /// of a few leaves at once, whose addresses the processor translates together, and the next
+    /// leaf if it has pending entries. If all of the next leaf is needed it is returned instead:
+    /// the join of this leaf prefetches it meanwhile. Call it at each leaf, starting with the
+    /// first.
     #[inline(always)]
     pub(crate) fn prefetch_behind(
         &self,

@@ -1,5 +1,6 @@
-//! Where late entries go: from the stage to the branches in which they wait for their leaves, and from there into these. If a
-//! leaf has no room for them, some of its neighbours are merged too, and divide all that they have.
+//! Moves late entries from the stage to the branches, where they are pending for their leaves, and
+//! from there into the leaves. If a leaf has no room for them, some of its neighbours are merged
+//! too, and all share their entries.
 
 use super::scratch::Route;
 use super::tree::PendingTree;
@@ -7,12 +8,12 @@ use crate::near_sorted::run::SortedRun;
 use crate::search::dispatch::{Searching, vectorised};
 use crate::search::keys::{EntryColumns, NO_KEY};
 
-/// Late entries that are put in their places at a time: what the next ones need comes from memory meanwhile.
+/// Number of late entries routed at a time: memory for the next ones is fetched meanwhile.
 const ROUTED_AT_ONCE: usize = 64;
 
 impl PendingTree {
-    /// Lets an entry wait to be merged into its leaf; it hides older ones of the same key. Amortised time O(1), and
-    /// O(log n) for finding its leaf.
+    /// Adds an entry that is pending for its leaf; it hides older ones of the same key. Amortised
+    /// time O(1), plus O(log n) to find its leaf.
     #[inline]
     pub(crate) fn insert_late(&mut self, key: u64, value: u64) {
         if !self.stage.push(key, value) {
@@ -20,7 +21,7 @@ impl PendingTree {
         }
     }
 
-    /// Lets what is staged wait in the branches. Time O(staged · log n).
+    /// Moves the staged entries to the branches. Time O(staged · log n).
     #[cold]
     pub(crate) fn clear_stage(&mut self) {
         let mut run = std::mem::take(&mut self.scratch.run);
@@ -29,7 +30,7 @@ impl PendingTree {
         self.scratch.run = run;
     }
 
-    /// Lets entries with ascending keys wait in the branches.
+    /// Moves entries with ascending keys to the branches.
     pub(crate) fn insert_run(&mut self, run: EntryColumns<'_>) {
         vectorised(InsertRun { tree: self, run });
     }
@@ -52,7 +53,7 @@ impl PendingTree {
         self.scratch.routes = routes;
     }
 
-    /// The branch of the key at `from`, and up to where there are others of it.
+    /// Returns the branch of the key at `from`, and the end of the run of keys that belong to it.
     #[inline(always)]
     fn same_branch(&self, keys: &[u64], from: usize) -> (usize, usize) {
         let at = self.packed.index.find(keys[from]);
@@ -61,7 +62,8 @@ impl PendingTree {
         (at, from + count)
     }
 
-    /// Lets entries wait where their routes lead. Where there is no room, leaves are written anew, and they with them.
+    /// Adds entries to the leaves that their routes name. Where there is no room, leaves are
+    /// rewritten together with the entries.
     #[inline(always)]
     fn push_routed(&mut self, run: EntryColumns<'_>, routes: &mut Vec<Route>) {
         for route in &mut *routes {
@@ -85,8 +87,8 @@ impl PendingTree {
         }
     }
 
-    /// Makes room where the first of these entries belongs, and merges those of them that belong to leaves that are written
-    /// anew for it; returns how many. Time O(leaves that are written).
+    /// Makes room for the first of these entries, by rewriting the leaves around its leaf and
+    /// merging those of the entries that belong to them; returns how many. Time O(leaves written).
     #[inline(always)]
     fn merge_around(&mut self, newer: EntryColumns<'_>) -> usize {
         let at = self.packed.index.find(newer.0[0]);
@@ -101,7 +103,8 @@ impl PendingTree {
         window.newer
     }
 
-    /// Merges what waits in a branch into its leaves. Time O(entries of leaves for which some wait).
+    /// Merges the pending entries of a branch into its leaves. Time O(entries of leaves that have
+    /// pending ones).
     pub(crate) fn merge_branch(&mut self, at: usize) {
         vectorised(MergeBranch { tree: self, at });
     }
@@ -118,15 +121,16 @@ impl PendingTree {
         self.packed.branches[at].shrink();
     }
 
-    /// Merges what waits for the leaf at this branch and place, if anything does. Leaves around it, and other branches, may
-    /// move if it has no room.
+    /// Merges the pending entries of a leaf, if any. If it has no room, leaves around it, and other
+    /// branches, may move.
     #[inline(always)]
     pub(crate) fn merge_place(&mut self, at: usize, place: usize) {
         self.merge_up_to(at, place, place, false);
     }
 
-    /// The same, and if it has no room, of those up to the last place that are near and have none either. The next leaf may be
-    /// asked for meanwhile. Returns where the leaf behind what was merged is then, if it is still in this branch.
+    /// The same, but if the leaf has no room, those up to `last` that are near and have no room
+    /// either are included. The next leaf may be prefetched meanwhile. Returns the position of the
+    /// leaf after those merged, if it is still in this branch.
     #[inline(always)]
     fn merge_up_to(&mut self, at: usize, place: usize, last: usize, joins_next: bool) -> usize {
         let branch = &self.packed.branches[at];
@@ -142,14 +146,15 @@ impl PendingTree {
         place + 1
     }
 
-    /// Merges what waits for a leaf that has room for it. The next leaf may be asked for meanwhile.
+    /// Merges the pending entries of a leaf that has room for them. The next leaf may be prefetched
+    /// meanwhile.
     #[inline(always)]
     pub(crate) fn merge_within(&mut self, at: usize, place: usize, joins_next: bool) {
         let branch = &mut self.packed.branches[at];
         let (leaf, waiting, next) = branch.leaf_to_merge(place);
         let before = leaf.len();
         let next = next.filter(|_| joins_next);
-        // The leaf is exchanged for a spare one, so that each entry is written once.
+        // Replaces the leaf by a spare one, so that each entry is written once.
         let mut merged = self.packed.spare.leaf_to_fill();
         merged.fill_with(|keys, values| self.scratch.joining.join(leaf, waiting, next, (keys, values)));
         self.packed.spare.keep(std::mem::replace(leaf, merged));
@@ -157,7 +162,8 @@ impl PendingTree {
         branch.forget_waiting(place..place + 1);
     }
 
-    /// Moves the entries of the first branch to the end of `entries`; returns the fence of the next one.
+    /// Moves the entries of the first branch to the end of `entries`; returns the fence of the next
+    /// one.
     pub(crate) fn take_first(&mut self, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         self.clear_stage();
         self.merge_branch(0);
@@ -171,7 +177,7 @@ impl PendingTree {
         next
     }
 
-    /// Merges everything that waits. Time O(n).
+    /// Merges all pending entries. Time O(n).
     pub(crate) fn merge_all(&mut self) {
         self.clear_stage();
         let mut at = 0;

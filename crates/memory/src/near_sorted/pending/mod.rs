@@ -1,4 +1,5 @@
-//! The layer of pending entries: late ones are staged, then wait by the leaf to which they belong, and are merged leaf by leaf.
+//! The layer of pending entries: late entries are staged, then kept per leaf, and merged leaf by
+//! leaf.
 
 mod by_leaf;
 mod merge;

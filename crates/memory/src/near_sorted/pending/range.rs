@@ -1,5 +1,5 @@
-//! Ranges of a tree with pending entries: one leaf at a time from either end, and slices of columns for a reader that wants all
-//! of it.
+//! Ranges of a tree with pending entries: one leaf at a time from either end, and slices of columns
+//! for a reader of the complete range.
 
 use std::cell::Cell;
 
@@ -14,11 +14,12 @@ use crate::search::dispatch::{Searching, vectorised};
 use crate::search::keys::{EntryColumns, NO_KEY};
 
 thread_local! {
-    /// What the last reading of this thread leaves to the next one: to make 8 KiB of it takes as long as to read a leaf.
+    /// Buffers reused by the thread's next read: allocating these 8 KiB takes as long as reading a
+    /// leaf.
     static LEFT: Cell<Option<Box<Reading>>> = const { Cell::new(None) };
 }
 
-/// What is staged between two bounds, and room to join leaves with what is late.
+/// The staged entries between two bounds, and buffers to join leaves with late entries.
 #[derive(Debug)]
 struct Reading {
     staged: SortedRun,
@@ -28,7 +29,7 @@ struct Reading {
 impl Reading {
     #[inline(always)]
     fn begin(stage: &Stage, lower: u64, upper: u64) -> Box<Self> {
-        // There is nothing left in a thread that is about to end.
+        // A thread that is ending has no buffers.
         let left = LEFT.try_with(Cell::take).ok().flatten();
         let mut reading = left.unwrap_or_else(Self::new);
         reading.staged.clear();
@@ -50,7 +51,8 @@ impl Reading {
     }
 }
 
-/// Visits the entries of one leaf of a branch between the bounds; those staged are within them. Asks for the next leaf meanwhile.
+/// Visits the entries of one leaf of a branch between the bounds; the staged ones given lie within
+/// them. Prefetches the next leaf meanwhile.
 #[inline(always)]
 fn visit_place(
     joining: &mut Joining,
@@ -73,7 +75,7 @@ fn visit_place(
 }
 
 impl PendingTree {
-    /// Visits all but the greatest of all keys.
+    /// Visits all entries except the greatest possible key.
     pub(crate) fn visit_between(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
         if lower < NO_KEY {
             vectorised(Visit {
@@ -88,7 +90,7 @@ impl PendingTree {
     fn visit_between_here(&self, (lower, upper): (u64, u64), visit: &mut impl FnMut(&[u64], &[u64])) {
         let first_at = self.packed.index.find(lower);
         let first = self.packed.branches[first_at].find(lower);
-        // What is staged is looked through while the first leaf comes from memory.
+        // Searches the stage while the first leaf comes from memory.
         self.packed.branches[first_at].prefetch_outline(first);
         let mut reading = Reading::begin(&self.stage, lower, upper);
         let Reading { staged, joining } = &mut *reading;

@@ -1,22 +1,25 @@
-//! Ranges that merge what waits in the leaves they pass, as a query of the SWARE paper sorts what it meets unsorted in the
-//! buffer (Raman et al., ICDE 2023, §IV-C): who reads the same keys again finds them in order.
+//! Ranges that merge the pending entries of the leaves they pass, as a query of the SWARE paper
+//! sorts the unsorted part of the buffer that it meets (Raman et al., ICDE 2023, §IV-C): the next
+//! read of the same keys finds them in order.
 //!
-//! To merge costs once, to join costs each time, and how often a leaf will be read nobody knows. So what waits is joined, as if
-//! rented, until that has cost about what merging does, and merged then, as if bought: whatever comes, both cost at most about
-//! twice what they cost who knows it (Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
+//! A merge costs once, a join costs on each read, and the number of reads to come is unknown. So
+//! pending entries are joined ("rented") until that has cost about as much as a merge, then merged
+//! ("bought"): the total is at most about twice the optimum with foresight (Karlin, Manasse,
+//! Rudolph, Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
 
 use super::tree::PendingTree;
 use crate::near_sorted::join::joining::LateEntries;
 use crate::search::dispatch::{Searching, vectorised};
 use crate::search::keys::NO_KEY;
 
-/// So many scans join what waits for a leaf before one merges it. Where it has no room its neighbours are written anew with it,
-/// which takes as long as a few joins; where a scan needs a part of it, merging takes as long as two.
+/// Scans that join a leaf's pending entries before one merges them. Rewriting a leaf without room
+/// together with its neighbours takes as long as a few joins; merging a leaf of which a scan needs
+/// a part takes as long as two.
 pub(crate) const PASSES: u8 = 4;
 
 impl PendingTree {
-    /// Visits all but the greatest of all keys. What waits for a leaf is merged if so many scans have joined it before, and where
-    /// that costs no more than to join it once more.
+    /// Visits all entries except the greatest possible key. Merges a leaf's pending entries after
+    /// `passes` scans have joined them, or where merging costs no more than another join.
     pub(crate) fn scan_between(
         &mut self,
         (lower, upper): (u64, u64),
@@ -40,7 +43,7 @@ impl PendingTree {
         passes: u8,
         visit: &mut impl FnMut(&[u64], &[u64]),
     ) {
-        // What is staged is looked through while the first leaf comes from memory.
+        // Searches the stage while the first leaf comes from memory.
         let first = &self.packed.branches[self.packed.index.find(lower)];
         first.prefetch_outline(first.find(lower));
         self.insert_staged(lower, upper);
@@ -52,8 +55,8 @@ impl PendingTree {
         }
     }
 
-    /// Visits the entries between the bounds, as far as they belong to the branch of the lower one, or part of them; returns
-    /// from where on others may follow.
+    /// Visits the entries between the bounds that belong to the branch of the lower one, or some of
+    /// them; returns the key at which to continue.
     #[inline(always)]
     fn scan_branch(
         &mut self,
@@ -75,7 +78,8 @@ impl PendingTree {
                 let fence = branch.fence(place).unwrap_or(0);
                 let is_whole = lower <= fence && (place < last || next_branch.is_some());
                 if self.has_room(at, place) {
-                    // All of the leaf is read and joined in any case, and it makes no odds where that is written.
+                    // All of the leaf is read and joined anyway: writing the result to a leaf costs
+                    // no more.
                     if is_due || is_whole {
                         self.merge_within(at, place, joins_next);
                         joins_next = false;
@@ -99,7 +103,7 @@ impl PendingTree {
         next_branch
     }
 
-    /// Lets what is staged between the bounds wait for its leaves.
+    /// Moves the staged entries between the bounds to their leaves' pending entries.
     #[inline(always)]
     fn insert_staged(&mut self, lower: u64, upper: u64) {
         let mut run = std::mem::take(&mut self.scratch.run);
@@ -137,8 +141,8 @@ mod tests {
     use crate::near_sorted::options::TreeOptions;
     use crate::near_sorted::run::collecting;
 
-    /// Whatever the bounds, and wherever branches divide meanwhile: what is merged is visited once and in order, and no longer
-    /// waits.
+    /// For any bounds, and while branches split: merged entries are visited once, in order, and are
+    /// pending no more.
     #[test]
     fn what_is_written_anew_is_visited_once() {
         let mut rng = Rng::new(5);

@@ -1,4 +1,4 @@
-//! What merging uses again and again: room to sort and to join.
+//! Buffers that merges reuse.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use crate::near_sorted::join::joining::Joining;
 use crate::near_sorted::run::SortedRun;
 use crate::near_sorted::tree::leaf::Leaf;
 
-/// Leaves that are packed, with their fences; the last one is being filled.
+/// Packed leaves with their fences; the last one is being filled.
 pub(crate) type Packed = VecDeque<(u64, Leaf)>;
 
-/// Room to sort and to join.
+/// Buffers to sort and to join.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub(crate) joining: Joining,
@@ -18,7 +18,7 @@ pub(crate) struct Scratch {
     pub(crate) packed: Packed,
 }
 
-/// To which leaf an entry of a run goes.
+/// The leaf to which an entry of a run goes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) entry: usize,
@@ -36,7 +36,7 @@ impl Scratch {
         }
     }
 
-    /// Bytes of the heap.
+    /// Returns the bytes used on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.run.bytes()
     }

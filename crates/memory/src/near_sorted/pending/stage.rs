@@ -1,4 +1,4 @@
-//! Late entries on their way to the branches of a tree.
+//! The stage: late entries on their way to the branches of a tree.
 
 use std::collections::HashMap;
 
@@ -9,40 +9,41 @@ use crate::search::keys::NO_KEY;
 
 const _: () = assert!(LATE_ENTRIES <= u16::MAX as usize, "a link to each entry");
 
-/// Heads of chains for each entry that there is room for.
+/// Chain heads per entry of capacity.
 const HEADS_EACH: usize = 4;
 
-/// Bits of the keys, below those that all of them have in common, by which they are sorted first.
+/// Number of key bits, below the prefix common to all keys, of the first sorting pass.
 const DIGIT_BITS: u32 = 12;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
-/// Entries in order of arrival, and a hash table with chains over them: to add one, nothing is compared and nothing is
-/// decided. They leave it together, sorted, so that those of one branch or leaf come one after the other, and what the
-/// first ones need can be asked from memory for many of them before it is needed. A filter has a word of bits for each entry
-/// that there is room for: most lookups are for what is not staged, and meet a bit that is not set.
+/// Entries in order of arrival, with a chained hash table over them: adding one compares nothing
+/// and takes no branch. They leave the stage together, sorted, so that those of one branch or leaf
+/// are adjacent, and memory can be prefetched for many of them. A filter has one word of bits per
+/// entry of capacity: most lookups are for keys that are not staged, and meet a zero bit.
 ///
-/// Invariants: the bits of all entries are set in the filter; a head, or a link, is 0 or one more than the place of an entry; each is linked to an earlier one of the
-/// same head, so that of equal keys the newest is met first; an entry that was removed has the key [`NO_KEY`]; all other
-/// keys lie between `least` and `greatest`.
+/// Invariants: the bits of all entries are set in the filter; a head, or a link, is 0 or one more
+/// than the position of an entry; each entry links to an earlier one of the same head, so that of
+/// equal keys the newest is met first; a removed entry has the key [`NO_KEY`]; all other keys lie
+/// between `least` and `greatest`.
 #[derive(Debug)]
 pub(crate) struct Stage {
     keys: Vec<u64>,
     values: Vec<u64>,
     links: Vec<u16>,
-    /// A power of two, or none until something is staged.
+    /// A power of two of heads; empty until an entry is staged.
     heads: Vec<u16>,
-    /// As many bits as the hash has values above the shift, or none.
+    /// One bit per value of the hash above the shift; empty until an entry is staged.
     filter: Vec<u64>,
     filter_shift: u32,
     least: u64,
     greatest: u64,
     room: usize,
-    /// Where entries are sorted.
+    /// Buffer for sorting.
     sorting: Vec<(u64, u64)>,
 }
 
 impl Stage {
-    /// Room for so many entries, at most [`LATE_ENTRIES`].
+    /// Creates a stage of this capacity, at most [`LATE_ENTRIES`].
     pub(crate) const fn new(room: usize) -> Self {
         Self {
             keys: Vec::new(),
@@ -68,19 +69,21 @@ impl Stage {
         self.keys.len()
     }
 
-    /// How many entries there is room for.
+    /// Returns the capacity in entries.
     pub(crate) const fn room(&self) -> usize {
         self.room
     }
 
-    /// Makes room for so many entries, at most [`LATE_ENTRIES`], if it differs by a power of two. Nothing may be staged.
+    /// Changes the capacity, at most [`LATE_ENTRIES`], if it differs by a power of two. The stage
+    /// must be empty.
     pub(crate) fn set_room(&mut self, room: usize) {
         if room.next_power_of_two() != self.room.next_power_of_two() {
             *self = Self::new(room.next_power_of_two().min(LATE_ENTRIES));
         }
     }
 
-    /// Adds an entry, over older ones of the same key; says whether there is room for another. There must be room.
+    /// Adds an entry, hiding older ones of the same key; returns whether there is room for another.
+    /// There must be room.
     #[inline(always)]
     pub(crate) fn push(&mut self, key: u64, value: u64) -> bool {
         if self.heads.is_empty() {
@@ -115,14 +118,15 @@ impl Stage {
         low_bits(hash(key) >> 28) & self.heads.len().wrapping_sub(1)
     }
 
-    /// The word and the bit of a key in the filter: of bits of the hash that a head is not chosen by, but for some.
+    /// Returns the word and the bit of a key in the filter; its hash bits are mostly not those that
+    /// choose the head.
     #[inline(always)]
     fn filter_of(&self, key: u64) -> (usize, u64) {
         let number = hash(key) >> self.filter_shift;
         (low_bits(number >> 6), 1 << (number & 63))
     }
 
-    /// The value of a key, which is not [`NO_KEY`].
+    /// Returns the value of a key, which is not [`NO_KEY`].
     #[inline(always)]
     pub(crate) fn get(&self, key: u64) -> Option<u64> {
         if self.may_have(key) {
@@ -132,7 +136,7 @@ impl Stage {
         }
     }
 
-    /// Whether a key may be staged, which is not [`NO_KEY`].
+    /// Returns whether a key, which is not [`NO_KEY`], may be staged.
     #[inline(always)]
     pub(crate) fn may_have(&self, key: u64) -> bool {
         if self.is_empty() {
@@ -149,7 +153,7 @@ impl Stage {
         self.find(link, key).map(|place| self.values[place])
     }
 
-    /// The newest entry of a key, from this link on.
+    /// Returns the newest entry of a key, starting at this link.
     fn find(&self, mut link: u16, key: u64) -> Option<usize> {
         while let Some(place) = usize::from(link).checked_sub(1) {
             if self.keys[place] == key {
@@ -172,7 +176,7 @@ impl Stage {
         newest
     }
 
-    /// Appends the entries between two bounds, of which neither is [`NO_KEY`], ascending.
+    /// Appends the entries between two bounds, neither of which is [`NO_KEY`], ascending.
     #[inline(always)]
     pub(crate) fn between(&self, lower: u64, upper: u64, run: &mut SortedRun) {
         if lower > self.greatest || upper < self.least || self.is_empty() {
@@ -196,7 +200,7 @@ impl Stage {
         run.extend_sorted(&sorted);
     }
 
-    /// Moves the entries between two bounds, of which neither is [`NO_KEY`], to a run.
+    /// Moves the entries between two bounds, neither of which is [`NO_KEY`], to a run.
     pub(crate) fn take_between(&mut self, lower: u64, upper: u64, run: &mut SortedRun) {
         run.clear();
         self.between(lower, upper, run);
@@ -229,7 +233,7 @@ impl Stage {
         (self.least, self.greatest) = (NO_KEY, 0);
     }
 
-    /// Bytes of the heap.
+    /// Returns the bytes used on the heap.
     pub(crate) fn bytes(&self) -> usize {
         let columns = self.keys.capacity() * (2 * size_of::<u64>() + size_of::<u16>());
         let heads = self.heads.capacity() * size_of::<u16>();
@@ -237,7 +241,7 @@ impl Stage {
         columns + heads + filter + self.sorting.capacity() * size_of::<(u64, u64)>()
     }
 
-    /// What does not hold of the invariants; all keys must lie between the bounds.
+    /// Checks the invariants; all keys must lie between the bounds.
     pub(crate) fn check(&self, lower: u64, upper: u64) -> Result<(), String> {
         if self.keys.len() >= self.room && self.room > 0 {
             return Err(format!("{} entries are staged in a full stage", self.keys.len()));
@@ -259,20 +263,20 @@ impl Stage {
     }
 }
 
-/// Keys of a stage that are compared with bounds at once.
+/// Number of keys compared with bounds at once.
 const LOOKED_THROUGH: usize = 32;
 
-/// Sorts entries with keys from `least` to `greatest` into `sorted`, those of equal keys in the order in which they come, with
-/// keys above behind the others: first by the digit in which most of them differ, then by insertion, unless too many have the
-/// same one.
+/// Sorts entries with keys from `least` to `greatest` into `sorted`, stably, with greater keys
+/// after the others: first by the digit in which most of them differ, then by insertion, unless too
+/// many share a digit.
 fn sort_into(
     sorted: &mut Vec<(u64, u64)>,
     entries: impl ExactSizeIterator<Item = (u64, u64)> + Clone,
     (least, greatest): (u64, u64),
 ) {
-    /// So few are sorted at once.
+    /// At most this many are sorted at once.
     const FEW: usize = 64;
-    /// More of one digit are not inserted one by one.
+    /// A digit shared by more entries is not sorted by insertion.
     const OF_ONE_DIGIT: usize = 16;
 
     sorted.clear();
@@ -312,7 +316,7 @@ fn sort_into(
     insertion_sort(sorted);
 }
 
-/// Sorts entries of which each is near its place.
+/// Sorts entries each of which is near its final position.
 fn insertion_sort(entries: &mut [(u64, u64)]) {
     for unsorted in 1..entries.len() {
         let entry = entries[unsorted];
@@ -331,7 +335,7 @@ const fn low_bits(bits: u64) -> usize {
     bits as usize
 }
 
-/// A link to the last of so many entries.
+/// Returns a link to the last of `len` entries.
 #[inline(always)]
 fn link_to(len: usize) -> u16 {
     let [low, high, ..] = len.to_le_bytes();

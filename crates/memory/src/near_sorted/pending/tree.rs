@@ -1,4 +1,4 @@
-//! A tree of packed leaves with a layer of pending entries: lookups, removing one entry.
+//! A tree of packed leaves with a layer of pending entries: lookups, removal of one entry.
 
 use super::by_leaf::PendingByLeaf;
 use super::scratch::Scratch;
@@ -8,17 +8,18 @@ use crate::near_sorted::tree::layered_tree::LayeredTree;
 use crate::search::dispatch::{LookingUp, look_up};
 use crate::search::keys::{Compiled, NO_KEY, Vectors};
 
-/// Packed leaves, entries that wait for them in the branches, and a stage in which the newest of those are gathered.
+/// Packed leaves, pending entries in the branches, and a stage that gathers the newest late
+/// entries.
 #[derive(Debug)]
 pub(crate) struct PendingTree {
     pub(crate) packed: LayeredTree<PendingByLeaf>,
-    /// Late entries, newer than those that wait in the branches.
+    /// Late entries, newer than those pending in the branches.
     pub(crate) stage: Stage,
     pub(crate) scratch: Scratch,
 }
 
 impl PendingTree {
-    /// An empty tree with these settings.
+    /// Creates an empty tree with these settings.
     pub(crate) fn with_options(options: TreeOptions) -> Self {
         Self {
             packed: LayeredTree::new(options),
@@ -27,7 +28,7 @@ impl PendingTree {
         }
     }
 
-    /// The value of a key. Time O(log n).
+    /// Returns the value of a key. Time O(log n).
     #[inline]
     pub(crate) fn get(&self, key: u64) -> Option<u64> {
         if key == NO_KEY {
@@ -44,7 +45,7 @@ impl PendingTree {
         self.get_unstaged(key, vectors)
     }
 
-    /// Looks a key up that seems to be staged.
+    /// Looks up a key that the filter says may be staged.
     #[cold]
     #[inline(never)]
     fn get_staged(&self, key: u64) -> Option<u64> {
@@ -58,7 +59,8 @@ impl PendingTree {
         self.packed.branches[at].get(key, vectors)
     }
 
-    /// Removes a key; returns its value. Time O(log n), and that of the merge if anything waits for its leaf.
+    /// Removes a key; returns its value. Time O(log n), plus a merge if its leaf has pending
+    /// entries.
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
         if key == NO_KEY {
             return self.packed.greatest.take();
@@ -80,12 +82,12 @@ impl PendingTree {
         Some(stored)
     }
 
-    /// Bytes of the heap.
+    /// Returns the bytes used on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.packed.bytes() + self.stage.bytes() + self.scratch.bytes()
     }
 
-    /// What does not hold of the invariants. Time O(n).
+    /// Checks the invariants. Time O(n).
     pub(crate) fn check(&self) -> Result<(), String> {
         self.stage.check(0, NO_KEY - 1)?;
         self.packed.check()

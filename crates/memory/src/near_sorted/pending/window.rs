@@ -1,9 +1,9 @@
-//! Windows: neighbouring leaves of a branch that are written anew together, with what waits for them, because some have no room
-//! for it.
+//! Windows: neighbouring leaves of a branch that are rewritten together with their pending entries,
+//! because some have no room for them.
 //!
-//! They are read one after the other, joined, and packed into leaves that are filled evenly. What has been read is given back as
-//! soon as a packed leaf takes its place, and packed next: so a window of any length is written to a few pages that are in the
-//! nearest cache.
+//! They are read in order, joined, and packed into evenly filled leaves. Each leaf read is freed as
+//! soon as a packed leaf replaces it, and is packed next: so a window of any length is written to a
+//! few pages that stay in the nearest cache.
 
 use std::ops::Range;
 
@@ -15,19 +15,19 @@ use crate::near_sorted::tree::branch::Branch;
 use crate::near_sorted::tree::spare::SpareLeaves;
 use crate::search::keys::{EntryColumns, NO_KEY};
 
-/// Leaves of a branch that are written anew together.
+/// Leaves of a branch that are rewritten together.
 #[derive(Debug)]
 pub(crate) struct LeafWindow {
     pub(crate) places: Range<usize>,
-    /// How many newer entries belong to them.
+    /// Number of newer entries that belong to them.
     pub(crate) newer: usize,
-    /// How many leaves come of it.
+    /// Number of resulting leaves.
     leaves: usize,
-    /// Entries of each of these; the last may have fewer.
+    /// Entries in each of these; the last may have fewer.
     fill: usize,
 }
 
-/// Fills leaves, from left to right, each as much as the others.
+/// Fills leaves evenly, from left to right.
 struct Packer<'t> {
     packed: &'t mut Packed,
     fill: usize,
@@ -58,7 +58,8 @@ impl Packer<'_> {
         }
     }
 
-    /// Exchanges leaves at these places, which have been read, for packed ones, as far as there are such.
+    /// Replaces the leaves at these positions, which have been read, by packed ones, while there
+    /// are any.
     #[inline(always)]
     fn exchange(&mut self, branch: &mut Branch<PendingByLeaf>, places: &mut Range<usize>) {
         while self.packed.len() > 1
@@ -70,19 +71,19 @@ impl Packer<'_> {
     }
 }
 
-/// Leaves without room are written anew together if they are so near to one another: so long is a window around one, where its
-/// neighbours are as full as leaves are made.
+/// Leaves without room are rewritten together if they are at most this far apart: the length of a
+/// window around one leaf whose neighbours are filled as usual.
 const NEAR: usize = 8;
 
 impl PendingTree {
-    /// Whether a leaf has room for what waits for it.
+    /// Returns whether a leaf has room for its pending entries.
     #[inline(always)]
     pub(crate) fn has_room(&self, at: usize, place: usize) -> bool {
         self.packed.branches[at].held(place) <= self.packed.options.leaf_entries
     }
 
-    /// The leaves from one without room on to the last of those, up to this place, that are so near to one another that their
-    /// windows would meet.
+    /// Returns the leaves from one without room to the last such leaf, at most `last`, whose window
+    /// would meet the previous one's.
     #[inline(always)]
     fn stretch(&self, at: usize, place: usize, last: usize) -> Range<usize> {
         let leaves = self.packed.branches[at].leaves().len().min(last + 1);
@@ -97,8 +98,8 @@ impl PendingTree {
         place..end
     }
 
-    /// So many leaves, these among them, that they either have room enough, or are about as full as leaves are made when there
-    /// are more of them. Newer keys do not belong before the first of these.
+    /// Returns a window around these leaves, wide enough to have room, or for its leaves to be
+    /// filled as usual after one is added. Newer keys do not belong before the first of these.
     #[inline(always)]
     pub(crate) fn window_around(&self, at: usize, mut places: Range<usize>, newer: &[u64]) -> LeafWindow {
         let leaves = self.packed.branches[at].leaves().len();
@@ -109,13 +110,13 @@ impl PendingTree {
             if is_full || window.places.len() == leaves {
                 return window;
             }
-            // By half as many again, as far as there are leaves on either side.
+            // Grows by half, as far as there are leaves on either side.
             let more = places.len().div_ceil(4);
             places = places.start.saturating_sub(more)..(places.end + more).min(leaves);
         }
     }
 
-    /// These leaves of a branch, or all of them if the branch had too many otherwise, and what comes of them.
+    /// Returns a window of these leaves, or of all leaves if the branch would overflow otherwise.
     #[inline(always)]
     fn window(&self, at: usize, places: Range<usize>, newer: &[u64]) -> LeafWindow {
         let branch = &self.packed.branches[at];
@@ -147,16 +148,16 @@ impl PendingTree {
         }
     }
 
-    /// Writes a leaf without room anew, and with it those up to the last place that are near and have none either. Returns where
-    /// the leaf behind them has moved to, if it is still in this branch.
+    /// Rewrites a leaf without room, together with those up to `last` that are near and have no
+    /// room either. Returns the new position of the leaf after them, if it is still in this branch.
     #[inline(always)]
     pub(crate) fn write_stretch(&mut self, at: usize, place: usize, last: usize) -> usize {
         let window = self.window_around(at, self.stretch(at, place, last), &[]);
         self.write_anew(at, &window, (&[], &[]))
     }
 
-    /// Writes leaves anew, with what waits for them and newer entries. Returns where the leaf behind them has moved to, if it is
-    /// still in this branch.
+    /// Rewrites leaves, with their pending entries and newer ones. Returns the new position of the
+    /// leaf after them, if it is still in this branch.
     #[inline(always)]
     pub(crate) fn write_anew(
         &mut self,
@@ -218,7 +219,8 @@ impl PendingTree {
         behind
     }
 
-    /// Gives packed leaves to an empty branch that has no room for them, and to new ones behind it.
+    /// Distributes packed leaves over an empty branch that has no room for all of them, and new
+    /// branches after it.
     #[cold]
     fn divide(&mut self, at: usize) {
         let packed = &mut self.scratch.packed;

@@ -10,10 +10,11 @@ use crate::search::keys::NO_KEY;
 /// Entries that are read at once.
 const STRETCH_ENTRIES: usize = 256;
 
-/// An ordered queue: entries are put in anywhere and taken from the front.
+/// An ordered queue: entries are inserted anywhere and taken from the front.
 ///
-/// Most are put in far from the front and in no order, so they pend in the branches of a tree of their own; the first
-/// branch is merged and moved to the front as a whole when everything before it has been taken.
+/// Most are inserted far from the front and in no order, so they are pending in the branches of a
+/// separate tree; its first branch is merged and moved to the front as a unit when everything
+/// before it has been taken.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     /// Entries up to `near_end`.
@@ -35,7 +36,7 @@ impl Ahead {
         }
     }
 
-    /// The least key; [`NO_KEY`] if there is none.
+    /// Returns the least key; [`NO_KEY`] if there is none.
     #[inline(always)]
     pub(crate) fn first(&self) -> u64 {
         self.first
@@ -73,7 +74,7 @@ impl Ahead {
         removed
     }
 
-    /// Takes the least entry out, if its key is at most this one.
+    /// Removes the least entry, if its key is at most this one.
     pub(crate) fn pop_up_to(&mut self, key: u64) -> Option<(u64, u64)> {
         if self.first > key || self.is_empty() {
             return None;
@@ -125,7 +126,8 @@ impl Ahead {
         }
     }
 
-    /// Reads as [`ExclusiveMap::read_down`](crate::map::exclusive_map::ExclusiveMap::read_down) does.
+    /// Reads as [`ExclusiveMap::read_down`](crate::map::exclusive_map::ExclusiveMap::read_down)
+    /// does.
     pub(crate) fn read_down(&self, lower: u64, upper: u64, entries: &mut Vec<(u64, u64)>) -> Option<u64> {
         if upper > self.near_end {
             let end = lower.max(self.near_end + 1);
@@ -166,7 +168,8 @@ impl Ahead {
         }
     }
 
-    /// Visits all entries between the bounds, ascending, and [merges](PendingTree::scan_between) what waits among them.
+    /// Visits all entries between the bounds, ascending, and [merges](PendingTree::scan_between)
+    /// pending ones among them.
     pub(crate) fn scan(
         &mut self,
         (lower, upper): (u64, u64),
@@ -181,12 +184,12 @@ impl Ahead {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        /// What a `BTreeMap` of 16-byte entries takes for one when it was made of sorted entries.
+        /// Bytes that a `BTreeMap` built of sorted 16-byte entries uses per entry.
         const ENTRY_BYTES: usize = 19;
         self.near.len() * ENTRY_BYTES + self.far.bytes()
     }
 
-    /// What does not hold of the invariants.
+    /// Checks the invariants.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.far.check()?;
         let mut far = Vec::new();

@@ -1,4 +1,4 @@
-//! The end of the order: what keys that are a little late still reach.
+//! The tail: the newest entries, which slightly late keys still reach.
 
 use super::lateness::Lateness;
 use crate::near_sorted::options::{LATE_ENTRIES, TreeOptions};
@@ -6,30 +6,32 @@ use crate::near_sorted::pending::stage::Stage;
 use crate::near_sorted::run::SortedRun;
 use crate::search::keys::EntryColumns;
 
-/// Entries that are joined at once by whoever reads.
+/// Entries that a reader joins at once.
 const JOINED_AT_ONCE: usize = 1024;
 
-/// Entries up to the end of the order, from which leaves are packed when no more late keys are expected among them.
+/// Entries up to the end of the order, from which leaves are packed when no more late keys are
+/// expected among them.
 ///
-/// Keys in order are appended to what is sorted; those late are staged in order of arrival, and sorted and merged when there
-/// are many. So each entry is moved a few times, however many of them are late, as long as they are not later than the tail
-/// is long: that is decided by [how late](Lateness) the last ones were.
+/// Keys in order are appended to the sorted part; late ones are staged in order of arrival, and
+/// sorted and merged when there are many. So each entry is moved a few times, however many are
+/// late, unless they are later than the tail is long. [Recent lateness](Lateness) determines its
+/// length.
 ///
-/// Invariants: all keys lie between `fence` and `end`; what is late hides what is sorted.
+/// Invariants: all keys lie between `fence` and `end`; late entries hide sorted ones.
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) fence: u64,
     pub(crate) end: u64,
     sorted: SortedRun,
     pub(crate) late: Stage,
-    /// So many sorted entries call for packing.
+    /// Number of sorted entries that triggers packing.
     limit: usize,
-    /// So many sorted entries were left by the last packing.
+    /// Number of sorted entries left by the last packing.
     kept: usize,
     pub(crate) lateness: Lateness,
-    /// What is merged is written here.
+    /// Output of merges.
     merged: SortedRun,
-    /// How often an entry was written since it arrived, for all of them.
+    /// Total rewrites of entries since arrival.
     pub(crate) moved: u64,
 }
 
@@ -48,25 +50,26 @@ impl Tail {
         }
     }
 
-    /// What is in order.
+    /// Returns the sorted part.
     #[inline(always)]
     pub(crate) fn sorted(&self) -> EntryColumns<'_> {
         self.sorted.columns()
     }
 
-    /// The last keys in order, so many of them.
+    /// Returns the last `count` keys of the sorted part.
     pub(crate) fn last_keys(&self, count: usize) -> &[u64] {
         let keys = &self.sorted.keys;
         &keys[keys.len() - count..]
     }
 
-    /// Whether there is room for another key in order.
+    /// Returns whether there is room for another key in order.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.sorted.keys.len() < self.limit
     }
 
-    /// Adds an entry above all others, if there is room and none has to move for it; says whether it did.
+    /// Appends an entry above all others, if that neither exceeds the limit nor reallocates;
+    /// returns whether it did.
     #[inline(always)]
     pub(crate) fn push_in_place(&mut self, key: u64, value: u64) -> bool {
         let has_room = self.has_room() && self.sorted.has_room();
@@ -76,14 +79,14 @@ impl Tail {
         has_room
     }
 
-    /// Adds an entry above all others.
+    /// Appends an entry above all others.
     #[inline(always)]
     pub(crate) fn push(&mut self, key: u64, value: u64) {
         self.sorted.push((key, value));
         self.end = key;
     }
 
-    /// The value of a key of the tail.
+    /// Returns the value of a key of the tail.
     pub(crate) fn get(&self, key: u64) -> Option<u64> {
         self.late.get(key).or_else(|| {
             let rank = self.sorted.keys.binary_search(&key).ok()?;
@@ -101,7 +104,7 @@ impl Tail {
         late.or(sorted)
     }
 
-    /// Puts what is late in its place; says whether anything was.
+    /// Merges late entries into the sorted part; returns whether there were any.
     pub(crate) fn merge_late(&mut self, late: &mut SortedRun) -> bool {
         if self.late.is_empty() {
             return false;
@@ -119,8 +122,9 @@ impl Tail {
         true
     }
 
-    /// How many of the first entries may be packed, now that all of them are sorted, if not more than so many may be kept; and
-    /// how far below the end late keys are expected. Room is made for as many as will arrive until then.
+    /// Returns how many of the first entries to pack, given that all are sorted and at most `most`
+    /// may be kept, and how far below the end late keys are expected. Reserves room for the entries
+    /// that arrive until the next packing.
     pub(crate) fn plan(&mut self, most: usize, options: &TreeOptions) -> (usize, u64) {
         let keys = &self.sorted.keys;
         let in_order = keys.len().saturating_sub(self.kept);
@@ -133,7 +137,7 @@ impl Tail {
         (packed, distance)
     }
 
-    /// Forgets so many of the first entries, which have been packed; the first one that is left is the new fence.
+    /// Drops the first `packed` entries; the first remaining one is the new fence.
     pub(crate) fn forget_first(&mut self, packed: usize, options: &TreeOptions) {
         self.sorted.forget_first(packed);
         self.kept = self.sorted.keys.len();
@@ -144,7 +148,7 @@ impl Tail {
         }
     }
 
-    /// Forgets the sorted entries from this place on, and gives them to `each`.
+    /// Removes the sorted entries from this position on, and passes them to `each`.
     pub(crate) fn cut(&mut self, from: usize, mut each: impl FnMut(u64, u64)) {
         for (&key, &value) in self.sorted.keys[from..].iter().zip(&self.sorted.values[from..]) {
             each(key, value);
@@ -153,7 +157,7 @@ impl Tail {
         self.end = self.sorted.keys.last().map_or(self.end, |&last| last);
     }
 
-    /// Visits the entries between the bounds, which the tail's ends need not contain.
+    /// Visits the entries between the bounds, which may extend beyond the tail.
     pub(crate) fn visit(&self, lower: u64, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
         if lower > self.end || upper < self.fence {
             return;
@@ -182,7 +186,8 @@ impl Tail {
         }
     }
 
-    /// The bounds of a part of the tail that has a leaf's worth of sorted entries, from this key up to that one.
+    /// Returns bounds of a part of the tail with about `entries` sorted entries, between these
+    /// keys, from the lower end.
     pub(crate) fn part_up(&self, lower: u64, upper: u64, entries: usize) -> (u64, u64) {
         let keys = &self.sorted.keys;
         let from = keys.partition_point(|&key| key < lower);
@@ -198,12 +203,12 @@ impl Tail {
         (lower.max(start), upper)
     }
 
-    /// Bytes of the heap.
+    /// Returns the bytes used on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.sorted.bytes() + self.merged.bytes() + self.late.bytes()
     }
 
-    /// What does not hold of the invariants.
+    /// Checks the invariants.
     pub(crate) fn check(&self) -> Result<(), String> {
         let keys = &self.sorted.keys;
         if !keys.is_sorted_by(|a, b| a < b) || keys.len() != self.sorted.values.len() {
@@ -217,20 +222,20 @@ impl Tail {
     }
 }
 
-/// Two sorted runs on the way to become one.
+/// A merge of two sorted runs.
 struct TailMerge<'r> {
     older: EntryColumns<'r>,
     newer: EntryColumns<'r>,
 }
 
 impl<'r> TailMerge<'r> {
-    /// Of equal keys the newer entry counts.
+    /// Starts a merge; for equal keys the newer entry wins.
     const fn new(older: EntryColumns<'r>, newer: EntryColumns<'r>) -> Self {
         Self { older, newer }
     }
 
-    /// Writes the next entries of both, as many as there is room for; returns how many. While both have some nothing is
-    /// decided by a branch, as which of them comes next cannot be predicted.
+    /// Writes the next entries of both runs, as many as fit; returns how many. The main loop has no
+    /// data-dependent branch, as the order of the two runs is unpredictable.
     fn fill(&mut self, keys: &mut [u64], values: &mut [u64]) -> usize {
         let room = keys.len().min(values.len());
         let (older, newer) = (self.older, self.newer);
@@ -246,7 +251,7 @@ impl<'r> TailMerge<'r> {
         }
         self.older = (&older.0[from_older..], &older.1[from_older..]);
         self.newer = (&newer.0[from_newer..], &newer.1[from_newer..]);
-        // One of them has none left, or there is no room.
+        // One run is exhausted, or the output is full.
         for rest in [&mut self.older, &mut self.newer] {
             let count = rest.0.len().min(room - len);
             keys[len..len + count].copy_from_slice(&rest.0[..count]);

@@ -1,14 +1,14 @@
-//! By how much keys are late.
+//! Statistics of how late keys are.
 
-/// A distance counts that so many of all keys, one in this number, are late by, or by up to twice as much.
+/// A power-of-two distance counts only if at least one in this many keys is that late.
 const ONE_IN: u64 = 48;
-/// One in so many of all that was counted is forgotten each time.
+/// One in this many of the counts decays at each query.
 const FORGOTTEN: u64 = 8;
 
-/// How far below the greatest key late ones lay lately, told apart by powers of two.
+/// How far below the greatest key recent late keys lay, by powers of two.
 #[derive(Debug)]
 pub(crate) struct Lateness {
-    /// Late keys, by the bits of that distance.
+    /// Late keys, by the bit length of that distance.
     late: [u64; u64::BITS as usize + 1],
     in_order: u64,
 }
@@ -21,14 +21,15 @@ impl Lateness {
         }
     }
 
-    /// A key lies so far below the greatest one.
+    /// Counts a key at this distance below the greatest one.
     #[inline(always)]
     pub(crate) const fn note(&mut self, distance: u64) {
         self.late[(u64::BITS - distance.leading_zeros()) as usize] += 1;
     }
 
-    /// The distance within which late keys will lie, but for few of them; 0 if most lie further away than so many entries. So
-    /// many keys were in order since it was asked the last time; the entries up to the end of the order have these keys.
+    /// Returns the greatest distance by which enough keys are late (see [`ONE_IN`]) and within
+    /// which at most `most` entries lie; 0 if there is none. `in_order` keys were in order since
+    /// the last call; `keys` are those up to the end of the order.
     pub(crate) fn reached(&mut self, keys: &[u64], in_order: usize, most: usize) -> u64 {
         self.in_order += in_order as u64;
         let all = self.in_order + self.late.iter().sum::<u64>();
@@ -46,7 +47,8 @@ impl Lateness {
     }
 }
 
-/// How many of these ascending keys lie within a distance of the last one, or would if they were continued downwards.
+/// Estimates how many of these ascending keys lie within a distance of the last one, extrapolating
+/// below the first.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -74,7 +76,7 @@ mod tests {
         (0..100).for_each(|late| lateness.note(late * 10));
         lateness.note(1 << 40);
         assert_eq!(lateness.reached(&keys, 1000, 500), 1023);
-        // Forgotten by and by.
+        // Counts decay step by step.
         assert_eq!(lateness.reached(&keys, 100, 500), 1023);
         (0..8).for_each(|_| {
             lateness.reached(&keys, 1000, 500);

@@ -1,4 +1,4 @@
-//! The tail of the newest keys, and what is ahead of it.
+//! The tail of the newest keys, and the entries ahead of it.
 
 pub(crate) mod ahead;
 pub(crate) mod entries;

@@ -1,10 +1,10 @@
-//! Adding entries in order behind all others, by packing leaves.
+//! Appending entries in order, by packing leaves.
 
 use super::packed_tree::PackedTree;
 use crate::search::keys::NO_KEY;
 
 impl PackedTree {
-    /// The greatest key.
+    /// Returns the greatest key.
     pub(crate) fn max_key(&self) -> Option<u64> {
         if self.packed.greatest.is_some() {
             return Some(NO_KEY);
@@ -18,7 +18,7 @@ impl PackedTree {
         leaves.and_then(|leaf| leaf.keys().last().copied())
     }
 
-    /// Adds entries with ascending keys, which lie above all others.
+    /// Appends entries with ascending keys, all above those present.
     pub(crate) fn append(&mut self, entries: &[(u64, u64)]) {
         let fill = self.packed.options.filled_leaf();
         let last = self.packed.branches.len() - 1;

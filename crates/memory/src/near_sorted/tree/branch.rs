@@ -1,4 +1,4 @@
-//! Branches: the fences of up to 64 leaves, the leaves, and what a layer keeps beside them.
+//! Branches: the fences of up to 64 leaves, the leaves, and the state of a layer.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,11 +8,12 @@ use super::leaf::Leaf;
 use crate::near_sorted::options::BRANCH_LEAVES;
 use crate::search::keys::{Compiled, LANES, NO_KEY, Vectors};
 
-/// Leaves whose pages are prefetched at once by a reader that goes from one to the next.
+/// Number of leaves whose pages a sequential reader prefetches at once.
 pub(crate) const ASKED_AT_ONCE: usize = 4;
 
-/// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf are at least its fence and below the next; the
-/// first fence is that of the branch; a leaf is empty only while the layer holds entries for it.
+/// Invariants: a fence for each leaf, then [`NO_KEY`]; the keys of a leaf are at least its fence
+/// and below the next; the first fence is that of the branch; a leaf is empty only while the layer
+/// holds entries for it.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Branch<L> {
@@ -33,7 +34,7 @@ impl<L: Layer> Branch<L> {
         }
     }
 
-    /// A branch of these leaves and their fences.
+    /// Creates a branch of these leaves and their fences.
     pub(crate) fn of(fenced: impl IntoIterator<Item = (u64, Leaf)>) -> Self {
         let mut branch = Self::new();
         for (fence, leaf) in fenced {
@@ -56,13 +57,13 @@ impl<L: Layer> Branch<L> {
         self.fences[..self.leaves.len()].get(place).copied()
     }
 
-    /// Which leaf a key belongs to; 0 of a branch without leaves.
+    /// Returns the leaf to which a key belongs; 0 for a branch without leaves.
     #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> usize {
         self.find_with(key, Compiled).unwrap_or(0)
     }
 
-    /// Which leaf a key belongs to, if there are any.
+    /// Returns the leaf to which a key belongs; `None` for a branch without leaves.
     #[inline(always)]
     pub(crate) fn find_with(&self, key: u64, vectors: impl Vectors) -> Option<usize> {
         let group = vectors.count_up_to(&self.samples, key).checked_sub(1)?;
@@ -70,21 +71,23 @@ impl<L: Layer> Branch<L> {
         Some(group * LANES + vectors.count_up_to(&groups[group], key) - 1)
     }
 
-    /// How many entries are in a leaf and held for it.
+    /// Returns the number of entries of a leaf, including those that the layer holds for it.
     #[inline(always)]
     pub(crate) fn held(&self, place: usize) -> usize {
         self.leaves[place].len() + self.layer.held(place)
     }
 
-    /// Puts another leaf in the place of one that is written anew; returns that one. Until the whole window has been
-    /// [replaced](Self::replace), the fences are those of both, and nothing can be found by them.
+    /// Replaces a leaf by its rewritten form; returns the old one. Until the complete window is
+    /// [replaced](Self::replace), the fences are a mix of old and new, and nothing can be found by
+    /// them.
     #[inline(always)]
     pub(crate) fn exchange(&mut self, place: usize, fence: u64, leaf: Leaf) -> Leaf {
         self.fences[place] = fence;
         std::mem::replace(&mut self.leaves[place], leaf)
     }
 
-    /// Puts other leaves in the place of some for which nothing is held, and which belong to the same range. There must be room.
+    /// Replaces leaves, for which the layer holds nothing, by others of the same range. There must
+    /// be room.
     pub(crate) fn replace(
         &mut self,
         places: Range<usize>,
@@ -104,14 +107,14 @@ impl<L: Layer> Branch<L> {
         self.sample_fences();
     }
 
-    /// Adds a leaf behind all others.
+    /// Appends a leaf.
     pub(crate) fn push(&mut self, fence: u64, leaf: Leaf) {
         self.fences[self.leaves.len()] = fence;
         self.leaves.push(leaf);
         self.sample_fences();
     }
 
-    /// Puts a leaf at its place.
+    /// Inserts a leaf at a position.
     pub(crate) fn insert(&mut self, place: usize, fence: u64, leaf: Leaf) {
         self.layer.insert(place, self.leaves.len());
         self.fences.copy_within(place..self.leaves.len(), place + 1);
@@ -120,8 +123,8 @@ impl<L: Layer> Branch<L> {
         self.sample_fences();
     }
 
-    /// Takes the leaf at this place away, for which nothing is held; the one before it, or if there
-    /// is none the one behind it, gets its range.
+    /// Removes the leaf at this position, for which the layer holds nothing; its left neighbour
+    /// gets its range, or, if it is the first, its right neighbour.
     pub(crate) fn remove(&mut self, place: usize) -> Leaf {
         let fences_from = place.max(1);
         if fences_from < self.leaves.len() {
@@ -133,7 +136,7 @@ impl<L: Layer> Branch<L> {
         self.leaves.remove(place)
     }
 
-    /// Takes all leaves away, with their fences. Nothing is held for them.
+    /// Removes all leaves, with their fences. The layer holds nothing for them.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (u64, Leaf)> + use<L> {
         let fences = std::mem::replace(&mut self.fences, [NO_KEY; BRANCH_LEAVES]);
         self.sample_fences();
@@ -141,7 +144,8 @@ impl<L: Layer> Branch<L> {
         fences.into_iter().zip(leaves)
     }
 
-    /// Takes the leaves from this place on away, with their fences. Nothing is held for them.
+    /// Moves the leaves from this position on, with their fences, to a new branch. The layer holds
+    /// nothing for them.
     pub(crate) fn split_off(&mut self, place: usize) -> Self {
         let right = self.leaves.split_off(place);
         let branch = Self::of(self.fences[place..].iter().copied().zip(right));
@@ -150,12 +154,12 @@ impl<L: Layer> Branch<L> {
         branch
     }
 
-    /// Bytes of the heap, but for the pages of leaves.
+    /// Returns the bytes used on the heap, except the pages of leaves.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.leaves.capacity() * size_of::<Leaf>() + self.layer.bytes()
     }
 
-    /// The branch before this one is gone: the first leaf takes what lies below.
+    /// Extends the first leaf's range down to 0, after the branch before this one was removed.
     pub(crate) fn lower_first_fence(&mut self) {
         if !self.leaves.is_empty() {
             self.fences[0] = 0;
@@ -170,7 +174,7 @@ impl<L: Layer> Branch<L> {
         }
     }
 
-    /// What does not hold of the invariants; all keys must lie between the bounds.
+    /// Checks the invariants; all keys must lie between the bounds.
     pub(crate) fn check(&self, lower: u64, upper: u64) -> Result<(), String> {
         let (fences, rest) = self.fences.split_at(self.leaves.len());
         if rest.iter().any(|&fence| fence != NO_KEY) {

@@ -1,20 +1,22 @@
-//! Which branch a key belongs to: slots over the range of the fences of all branches, and a static tree.
+//! Finds the branch of a key: slots over the range of all fences, and a static tree.
 
 use super::fence_slots::FenceSlots;
 use crate::search::keys::{Compiled, LANES, NO_KEY, Vectors};
 
-/// Ascending fences, and above them levels of every eighth key of the level below, as in a cache-sensitive search tree
-/// without pointers (Rao, Ross, SIGMOD 2000).
+/// Ascending fences, and above them levels of every eighth key of the level below, as in a
+/// cache-sensitive search tree without pointers (Rao, Ross, SIGMOD 2000).
 ///
-/// Fences mostly are spread evenly enough for [slots](FenceSlots) to tell where a key's fence is, but for the next few: then one
-/// group is compared, wherever it begins, in place of one of each level. While a lookup waits for memory the processor holds as
-/// many instructions of the next ones as it has room for, so each that is saved counts.
+/// Fences usually are spread evenly enough for [slots](FenceSlots) to locate a key's fence within a
+/// few positions: then one group, starting anywhere, is compared instead of one per level. While a
+/// lookup waits for memory the processor holds as many instructions of the next lookups as it has
+/// room for, so each instruction saved counts.
 ///
-/// With 16 Ki entries a branch there are few fences (64 Ki for 10⁹ entries), so a fence is added at the end in
-/// amortised constant time, and elsewhere by moving those behind it.
+/// With 16 Ki entries per branch there are few fences (64 Ki for 10⁹ entries), so a fence is
+/// appended in amortised constant time, and inserted elsewhere by moving those after it.
 ///
-/// Invariants: levels are padded with [`NO_KEY`] to whole groups, the fences to one group more at least; the top level is one
-/// group; the first fence is 0, so that there is one up to every key.
+/// Invariants: levels are padded with [`NO_KEY`] to full groups, the fences to at least one group
+/// more; the top level is one group; the first fence is 0, so that every key has a fence at or
+/// below it.
 #[derive(Debug)]
 pub(crate) struct FenceIndex {
     fences: Vec<u64>,
@@ -25,7 +27,7 @@ pub(crate) struct FenceIndex {
 }
 
 impl FenceIndex {
-    /// One fence, 0: everything belongs to the first branch.
+    /// Creates an index of one fence, 0.
     pub(crate) fn new() -> Self {
         let mut first = [NO_KEY; 2 * LANES];
         first[0] = 0;
@@ -39,7 +41,8 @@ impl FenceIndex {
         new
     }
 
-    /// The greatest fence that is at most `key`. Time O(log₈ n), O(1) where fences are spread evenly.
+    /// Returns the position of the greatest fence that is at most `key`. Time O(log₈ n), O(1) where
+    /// fences are spread evenly.
     #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> usize {
         self.find_with(key, Compiled)
@@ -51,17 +54,17 @@ impl FenceIndex {
             .unwrap_or_else(|| self.find_from_top(key, vectors))
     }
 
-    /// Finds the fence among the first of the key's slot, if it is one of these.
+    /// Finds the fence among the first few of the key's slot; `None` if it may lie after them.
     #[inline(always)]
     fn find_in_slot(&self, key: u64, vectors: impl Vectors) -> Option<usize> {
         let first = self.slots.first_place(key)?;
         let fences = self.fences.get(first..first + LANES)?.first_chunk()?;
         let up_to = vectors.count_up_to(fences, key);
-        // If all are, those behind them may be, too.
+        // If all are at most the key, later fences may be too.
         (up_to < LANES).then(|| first + up_to - 1)
     }
 
-    /// Each level is one group, and compared at once.
+    /// Descends the levels, comparing one group on each.
     #[inline(always)]
     fn find_from_top(&self, key: u64, vectors: impl Vectors) -> usize {
         let mut place = 0;
@@ -85,7 +88,7 @@ impl FenceIndex {
         &self.fences[..self.len]
     }
 
-    /// Puts a fence at its place, which is not the first. Time O(n − `place`).
+    /// Inserts a fence at a position other than the first. Time O(n − `place`).
     pub(crate) fn insert(&mut self, place: usize, fence: u64) {
         self.fences.insert(place, fence);
         self.len += 1;
@@ -94,7 +97,7 @@ impl FenceIndex {
         self.slots.insert(place, &self.fences[..self.len]);
     }
 
-    /// Takes the fence at this place away, which is not the first. Time O(n − `place`).
+    /// Removes the fence at a position other than the first. Time O(n − `place`).
     pub(crate) fn remove(&mut self, place: usize) {
         self.slots.remove(self.fences.remove(place));
         self.len -= 1;
@@ -102,13 +105,14 @@ impl FenceIndex {
         self.sample_from(place);
     }
 
-    /// Pads the fences to whole groups, and one more for whoever reads a group that begins at the last of them.
+    /// Pads the fences to full groups, plus one for reads of a group that begins at the last of
+    /// them.
     fn pad(&mut self) {
         let padded = self.len.next_multiple_of(LANES) + LANES;
         self.fences.resize(padded, NO_KEY);
     }
 
-    /// Makes the upper levels anew, as far as they depend on fences from `place` on.
+    /// Rebuilds the upper levels, as far as they depend on fences from `place` on.
     fn sample_from(&mut self, place: usize) {
         let mut from = place;
         let mut height = 0;
@@ -186,7 +190,7 @@ mod tests {
         assert!(index.upper.len() >= 2);
     }
 
-    /// An index of these fences, put in place in an order that has nothing to do with theirs.
+    /// An index of these fences, inserted in random order.
     fn index_of(mut fences: Vec<u64>, rng: &mut Rng) -> FenceIndex {
         let mut index = FenceIndex::new();
         let mut there = vec![0];

@@ -1,30 +1,32 @@
-//! What a layer on top of the tree keeps beside the leaves of a branch.
+//! State that a layer on top of the tree keeps beside the leaves of a branch.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// Something kept for each leaf of a branch, which follows the leaves when their places change. A plain tree keeps nothing.
+/// State kept for each leaf of a branch, which moves with the leaves. A plain tree keeps none.
 pub(crate) trait Layer: Debug {
-    /// For a branch without leaves.
+    /// Creates the layer of a branch without leaves.
     fn new() -> Self;
 
-    /// A leaf comes to this place of a branch that had `leaves`.
+    /// A leaf is inserted at this position of a branch that had `leaves`.
     fn insert(&mut self, place: usize, leaves: usize);
 
-    /// The leaf at this place leaves a branch that had `leaves`; nothing is kept for it.
+    /// The leaf at this position, for which nothing is kept, is removed from a branch that had
+    /// `leaves`.
     fn remove(&mut self, place: usize, leaves: usize);
 
-    /// Some leaves at these places of a branch that had `leaves` give way to `added` others; nothing is kept for them.
+    /// The leaves at these positions of a branch that had `leaves`, for which nothing is kept, are
+    /// replaced by `added` others.
     fn replace(&mut self, places: Range<usize>, added: usize, leaves: usize);
 
-    /// How many entries are kept for a leaf.
+    /// Returns how many entries are kept for a leaf.
     fn held(&self, place: usize) -> usize;
 
-    /// Bytes of the heap.
+    /// Returns the bytes used on the heap.
     fn bytes(&self) -> usize;
 
-    /// What does not hold of the invariants in a branch of `leaves`; the keys kept for each leaf must lie within its range,
-    /// as `range_of` gives it.
+    /// Checks the invariants in a branch of `leaves`; the keys kept for each leaf must lie within
+    /// its range, as given by `range_of`.
     fn check(
         &self,
         leaves: usize,

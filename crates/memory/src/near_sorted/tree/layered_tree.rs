@@ -1,4 +1,4 @@
-//! The tree of packed leaves, with a layer on top or without one.
+//! The tree of packed leaves, with or without a layer on top.
 
 use super::branch::Branch;
 use super::fence_index::FenceIndex;
@@ -9,15 +9,15 @@ use crate::near_sorted::options::TreeOptions;
 use crate::search::dispatch::Wide;
 use crate::search::keys::NO_KEY;
 
-/// Leaves below branches, which a static index over their fences finds. A layer may hold entries for each leaf: it sees to it
-/// that a leaf has no others before it is changed here.
+/// Leaves below branches, which a static index over their fences finds. A layer may hold entries
+/// for each leaf; it must move them to the leaf before the leaf is changed here.
 #[derive(Debug)]
 pub(crate) struct LayeredTree<L> {
-    /// The fences of the branches: a branch holds keys from its fence on, below the next one's.
+    /// The fences of the branches: a branch has the keys from its fence up to the next one's.
     pub(crate) index: FenceIndex,
-    /// Boxed, so that a branch is put between others without moving them.
+    /// Boxed, so that inserting a branch does not move the others.
     pub(crate) branches: Vec<Box<Branch<L>>>,
-    /// The value of the greatest of all keys, which no node can hold.
+    /// The value of the greatest possible key, which no node can hold.
     pub(crate) greatest: Option<u64>,
     /// Entries in leaves.
     pub(crate) entries: usize,
@@ -39,14 +39,14 @@ impl<L: Layer> LayeredTree<L> {
         }
     }
 
-    /// The branch and the place of the leaf to which a key belongs.
+    /// Returns the branch and the position of the leaf to which a key belongs.
     #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> (usize, usize) {
         let at = self.index.find(key);
         (at, self.branches[at].find(key))
     }
 
-    /// Where the range of a leaf begins.
+    /// Returns the least key of a leaf's range.
     #[inline(always)]
     pub(crate) fn fence_of(&self, at: usize, place: usize) -> u64 {
         let fence = if place == 0 {
@@ -57,14 +57,14 @@ impl<L: Layer> LayeredTree<L> {
         fence.unwrap_or(0)
     }
 
-    /// Where the range of the leaf after this one begins.
+    /// Returns the least key of the range after a leaf's.
     #[inline(always)]
     pub(crate) fn fence_behind(&self, at: usize, place: usize) -> u64 {
         let next = self.branches[at].fence(place + 1);
         next.or_else(|| self.index.fence(at + 1)).unwrap_or(NO_KEY)
     }
 
-    /// Puts a value in place. Nothing may be held for the branch of the key.
+    /// Inserts a key or replaces its value. The layer may hold nothing for the key's branch.
     #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64, value: u64) {
         let last = self.branches.len() - 1;
@@ -113,7 +113,7 @@ impl<L: Layer> LayeredTree<L> {
         branch.insert(place, fence, right);
     }
 
-    /// Makes room in a full branch.
+    /// Splits a full branch.
     fn split_branch(&mut self, at: usize) {
         let branch = &mut self.branches[at];
         let kept = (branch.leaves().len() * self.options.split_percent / 100).max(1);
@@ -134,8 +134,8 @@ impl<L: Layer> LayeredTree<L> {
         Some((stored, leaf.len() < self.options.leaf_entries / 4))
     }
 
-    /// Drops a sparse leaf if it is empty; otherwise returns the left one of two neighbours, of which it is one, that fit into
-    /// one leaf.
+    /// Drops a sparse leaf if it is empty; otherwise returns the left one of two neighbours, the
+    /// sparse leaf among them, that fit into one leaf.
     pub(crate) fn drop_or_pair(&mut self, at: usize, place: usize) -> Option<usize> {
         let branch = &mut self.branches[at];
         if branch.held(place) == 0 {
@@ -155,7 +155,7 @@ impl<L: Layer> LayeredTree<L> {
             .or_else(|| place.checked_sub(1).filter(fits))
     }
 
-    /// Joins two neighbours that fit into one leaf.
+    /// Merges two neighbours that fit into one leaf.
     pub(crate) fn join_pair(&mut self, at: usize, left: usize) {
         let branch = &mut self.branches[at];
         let right = branch.remove(left + 1);
@@ -163,8 +163,8 @@ impl<L: Layer> LayeredTree<L> {
         self.spare.keep(right);
     }
 
-    /// Drops a branch without leaves, unless it is the only one; the one before it gets its range, or if there is none
-    /// the one behind it.
+    /// Drops a branch without leaves, unless it is the only one; its left neighbour gets its range,
+    /// or, if it is the first, its right neighbour.
     pub(crate) fn drop_branch(&mut self, at: usize) {
         if self.branches.len() == 1 {
             return;
@@ -176,7 +176,7 @@ impl<L: Layer> LayeredTree<L> {
         }
     }
 
-    /// Adds a leaf behind all others; `fence` is at most its first key and lies above every other key.
+    /// Adds a leaf after all others; `fence` is at most its first key and above every other key.
     pub(crate) fn push_leaf(&mut self, fence: u64, leaf: Leaf) {
         self.entries += leaf.len();
         let last = self.branches.len() - 1;
@@ -193,8 +193,9 @@ impl<L: Layer> LayeredTree<L> {
         }
     }
 
-    /// Reads as [`ExclusiveMap::read_up`](crate::map::exclusive_map::ExclusiveMap::read_up) does; `read_leaf` appends what lies
-    /// between narrower bounds in the leaf at a place of a branch, or waits for it.
+    /// Reads as [`ExclusiveMap::read_up`](crate::map::exclusive_map::ExclusiveMap::read_up) does;
+    /// `read_leaf` appends the entries of a leaf, its pending ones included, between narrower
+    /// bounds.
     pub(crate) fn read_up(
         &self,
         (lower, upper): (u64, u64),
@@ -232,7 +233,7 @@ impl<L: Layer> LayeredTree<L> {
         rest
     }
 
-    /// Visits the greatest of all keys, if it is there and the bound admits it.
+    /// Visits the greatest possible key, if it is present and within the bound.
     pub(crate) fn visit_greatest(&self, upper: u64, visit: &mut impl FnMut(&[u64], &[u64])) {
         if upper == NO_KEY
             && let Some(value) = self.greatest
@@ -241,19 +242,19 @@ impl<L: Layer> LayeredTree<L> {
         }
     }
 
-    /// Bytes of the heap.
+    /// Returns the bytes used on the heap.
     pub(crate) fn bytes(&self) -> usize {
         let branches: usize = self.branches.iter().map(|branch| branch.bytes()).sum();
         branches + self.spare.bytes()
     }
 
-    /// What share of the leaves is filled, from 0 to 1.
+    /// Returns the fill of the leaves, from 0 to 1.
     pub(crate) fn fill(&self) -> f64 {
         let leaves: usize = self.branches.iter().map(|branch| branch.leaves().len()).sum();
         self.entries as f64 / (leaves * self.options.leaf_entries).max(1) as f64
     }
 
-    /// What does not hold of the invariants. Time O(n).
+    /// Checks the invariants. Time O(n).
     pub(crate) fn check(&self) -> Result<(), String> {
         self.index.check()?;
         let mut entries = 0;

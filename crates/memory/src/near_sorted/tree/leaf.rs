@@ -1,4 +1,4 @@
-//! Leaves: keys and values in columns of their own.
+//! Leaves: separate columns of keys and values.
 
 use std::ops::Range;
 
@@ -17,16 +17,18 @@ const _: () = assert!(GROUP == 2 * LANES, "a group has two lines");
 
 /// Entries with ascending keys.
 ///
-/// The columns lie on a page of their own. What is needed to find a key's place in them is one cache line, and those of a
-/// branch stand together: few enough for the caches, so that a lookup waits for memory once, for the key's group and its
-/// values.
+/// The columns lie on a page of their own. A key's group is found through one cache line per leaf;
+/// those of a branch are adjacent and small enough to stay cached, so that a lookup waits for
+/// memory once, for the key's group and its values.
 ///
-/// The sample of a group is how far its first key lies above the base, in steps of so many bits. Since that ascends with the
-/// key, the groups whose sample is at most that of a key are those that begin up to it, and others that begin within the same
-/// step: no group is missed, and the first keys tell which are too many.
+/// The sample of a group is the distance of its first key from the base, in steps of `2^step_bits`.
+/// It ascends with the key, so the groups whose sample is at most a key's are those that begin at
+/// or below the key, plus others that begin within the same step: no group is missed, and comparing
+/// first keys rules out the surplus.
 ///
-/// Invariants: `keys[..len]` ascend strictly; `keys[len..]` are [`NO_KEY`]; `samples[group]` is the sample of the first key of
-/// that group of keys, at most [`MOST`], or [`NO_SAMPLE`] of a group without keys; the base is at most the first key.
+/// Invariants: `keys[..len]` ascend strictly; `keys[len..]` are [`NO_KEY`]; `samples[group]` is the
+/// sample of the first key of that group of keys, at most [`MOST`], or [`NO_SAMPLE`] for a group
+/// without keys; the base is at most the first key.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Leaf {
@@ -34,14 +36,14 @@ pub(crate) struct Leaf {
     base: u64,
     page: LeafPage,
     len: u16,
-    /// Bits of a distance from the base that a sample leaves out.
+    /// Low bits of the distance from the base that a sample omits.
     step_bits: u8,
 }
 
 const _: () = assert!(size_of::<Leaf>() == 64, "what is known of a leaf is one line");
 
 impl Leaf {
-    /// An empty leaf, of a page without keys.
+    /// Creates an empty leaf on a page without keys.
     pub(crate) fn new(page: LeafPage) -> Self {
         Self {
             samples: [NO_SAMPLE; GROUPS],
@@ -52,7 +54,7 @@ impl Leaf {
         }
     }
 
-    /// A leaf of a page that has so many keys.
+    /// Creates a leaf on a page that has `len` keys.
     pub(crate) fn of(page: LeafPage, len: usize) -> Self {
         let mut leaf = Self::new(page);
         leaf.set_len(len);
@@ -75,7 +77,7 @@ impl Leaf {
         &self.page.values[..self.len()]
     }
 
-    /// The whole column, with whatever stands behind the last entry.
+    /// Returns the complete column, including the slots after the last entry.
     #[inline(always)]
     pub(crate) fn all_keys(&self) -> &[u64; LEAF_ENTRIES] {
         &self.page.keys
@@ -91,20 +93,20 @@ impl Leaf {
         self.page.keys.as_chunks().0
     }
 
-    /// What the sample of a key would be.
+    /// Returns the sample of a key.
     #[inline(always)]
     fn sample_of(&self, key: u64) -> u16 {
         self.sample_at(key.saturating_sub(self.base))
     }
 
-    /// The sample of a key that lies so far above the base.
+    /// Returns the sample of a key at this distance above the base.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "it is at most `MOST`")]
     fn sample_at(&self, distance: u64) -> u16 {
         (distance >> self.step_bits).min(MOST.into()) as u16
     }
 
-    /// The columns and samples, as they are joined with late entries.
+    /// Returns the columns and samples, in the form that joins take.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     pub(crate) fn sampled(&self) -> Sampled<'_, LEAF_ENTRIES> {
@@ -117,13 +119,14 @@ impl Leaf {
         }
     }
 
-    /// The last group whose sample is at most that of a key.
+    /// Returns the last group whose sample is at most that of a key.
     #[inline(always)]
     fn likely_group(&self, key: u64, vectors: impl Vectors) -> usize {
         vectors.last_sample_up_to(&self.samples, self.sample_of(key))
     }
 
-    /// The last group that begins up to a key, which is not [`NO_KEY`], or the first one.
+    /// Returns the last group that begins at or below a key, which is not [`NO_KEY`]; the first if
+    /// none does.
     #[inline(always)]
     pub(crate) fn group_of(&self, key: u64, vectors: impl Vectors) -> usize {
         let group = self.likely_group(key, vectors);
@@ -133,7 +136,7 @@ impl Leaf {
         group
     }
 
-    /// The last one before a group that begins above the key.
+    /// Returns the last group before this one that begins at or below the key.
     #[cold]
     fn group_before(&self, group: usize, key: u64) -> usize {
         let begins_up_to = |group: &[u64; GROUP]| group[0] <= key;
@@ -142,14 +145,15 @@ impl Leaf {
             .saturating_sub(1)
     }
 
-    /// How many keys lie below this one, which is not [`NO_KEY`].
+    /// Returns how many keys lie below this one, which is not [`NO_KEY`].
     #[inline(always)]
     pub(crate) fn rank(&self, key: u64) -> usize {
         let group = self.group_of(key, Compiled);
         group * GROUP + count_below(&self.key_groups()[group], key)
     }
 
-    /// Where the keys between the bounds stand, of which neither is [`NO_KEY`]. Mostly these are all.
+    /// Returns the ranks of the keys between the bounds, neither of which is [`NO_KEY`]. Usually
+    /// these are all.
     #[inline(always)]
     pub(crate) fn between(&self, lower: u64, upper: u64) -> Range<usize> {
         let keys = self.keys();
@@ -166,7 +170,7 @@ impl Leaf {
         from.min(to)..to
     }
 
-    /// Where the key is, or where it belongs.
+    /// Returns the rank of the key, or the rank at which to insert it.
     #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> Result<usize, usize> {
         let rank = self.rank(key);
@@ -179,7 +183,7 @@ impl Leaf {
 
     #[inline(always)]
     pub(crate) fn get(&self, key: u64, vectors: impl Vectors) -> Option<u64> {
-        // A key below the base is not there, whichever group is asked.
+        // A key below the base is absent, whichever group is searched.
         let sample = self.sample_at(key.wrapping_sub(self.base));
         let group = vectors.last_sample_up_to(&self.samples, sample);
         if let Some(value) = self.get_in(group, key, vectors) {
@@ -208,8 +212,8 @@ impl Leaf {
         self.page.values[rank] = value;
     }
 
-    /// Asks for keys and values, for those who need them in no order. Lines are asked for one after the other, which the processor
-    /// notices: it runs ahead.
+    /// Prefetches keys and values for a reader that needs them in no order. Lines are requested
+    /// sequentially, so that the hardware prefetcher runs ahead.
     #[inline(always)]
     pub(crate) fn prefetch_columns(&self) {
         for column in [&self.page.keys, &self.page.values] {
@@ -217,7 +221,7 @@ impl Leaf {
         }
     }
 
-    /// The lines of both columns that have entries.
+    /// Returns the lines of both columns that have entries.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     pub(crate) fn lines(&self) -> Lines<'_> {
@@ -226,7 +230,7 @@ impl Leaf {
         (&keys[..lines], &values[..lines])
     }
 
-    /// Asks for keys and values between the bounds, for those who need them in no order.
+    /// Prefetches keys and values between the bounds, for a reader that needs them in no order.
     #[inline(always)]
     pub(crate) fn prefetch_between(&self, lower: u64, upper: u64) {
         let (first, last) = (
@@ -241,14 +245,14 @@ impl Leaf {
         }
     }
 
-    /// Asks for the page: until the processor has found it, it goes on for a few hundred instructions only.
+    /// Prefetches the page: a processor waiting for it runs only a few hundred instructions ahead.
     #[inline(always)]
     pub(crate) fn prefetch_page(&self) {
         prefetch(&self.page.keys);
         prefetch(&self.page.values);
     }
 
-    /// Adds an entry behind all others.
+    /// Appends an entry.
     #[inline(always)]
     pub(crate) fn push(&mut self, key: u64, value: u64) {
         let len = self.len();
@@ -260,7 +264,7 @@ impl Leaf {
         }
     }
 
-    /// Adds entries behind all others.
+    /// Appends entries.
     pub(crate) fn extend(&mut self, keys: &[u64], values: &[u64]) {
         let first = self.len();
         let end = first + keys.len();
@@ -270,7 +274,7 @@ impl Leaf {
         self.sample_from(first);
     }
 
-    /// Puts an entry at its rank; those from there on move up.
+    /// Inserts an entry at its rank, moving later ones up.
     pub(crate) fn insert(&mut self, rank: usize, key: u64, value: u64) {
         let len = self.len();
         let page = &mut *self.page;
@@ -282,7 +286,7 @@ impl Leaf {
         self.sample_from(rank);
     }
 
-    /// Takes the entry at this rank out; returns its value.
+    /// Removes the entry at this rank; returns its value.
     pub(crate) fn remove(&mut self, rank: usize) -> u64 {
         let len = self.len();
         let page = &mut *self.page;
@@ -296,7 +300,7 @@ impl Leaf {
         value
     }
 
-    /// Forgets the entries from this rank on.
+    /// Drops the entries from this rank on.
     pub(crate) fn truncate(&mut self, len: usize) {
         let old_len = self.len();
         self.page.keys[len..old_len].fill(NO_KEY);
@@ -312,14 +316,15 @@ impl Leaf {
         self.len = len as u16;
     }
 
-    /// Forgets all entries, to be [filled](Self::fill_up) anew. Until that is [ended](Self::end_filling) samples and the
-    /// keys behind the last entry are what they were.
+    /// Drops all entries before the leaf is [filled](Self::fill_up) again. Until
+    /// [`end_filling`](Self::end_filling), samples and the keys after the last entry are stale.
     #[inline(always)]
     pub(crate) fn begin_filling(&mut self) {
         self.len = 0;
     }
 
-    /// Fills the leaf with what `write` writes to the beginnings of both columns, as many entries as it returns.
+    /// Fills the leaf with the entries that `write` writes to the beginnings of both columns; it
+    /// returns how many.
     #[inline(always)]
     pub(crate) fn fill_with(&mut self, write: impl FnOnce(&mut [u64], &mut [u64]) -> usize) {
         self.begin_filling();
@@ -329,7 +334,7 @@ impl Leaf {
         self.end_filling();
     }
 
-    /// Adds entries behind all others, as many as there may be; returns how many.
+    /// Appends entries up to the given fill; returns how many.
     #[inline(always)]
     pub(crate) fn fill_up(&mut self, (keys, values): EntryColumns<'_>, fill: usize) -> usize {
         let first = self.len();
@@ -349,8 +354,8 @@ impl Leaf {
         self.end_samples();
     }
 
-    /// Brings the samples of groups that begin at this rank or behind it up to date; all of them if the first one does, or the
-    /// last one begins too far from the base to be told from others.
+    /// Updates the samples of groups that begin at or after this rank; those of all groups if the
+    /// first one does, or if the last one begins too far from the base.
     #[inline(always)]
     fn sample_from(&mut self, rank: usize) {
         let mut first = rank.div_ceil(GROUP);
@@ -363,7 +368,7 @@ impl Leaf {
         if first == 0 || last.saturating_sub(self.base) >> self.step_bits > MOST.into() {
             first = 0;
             self.base = begins[0][0];
-            // Room for twice the distance, as more may be appended.
+            // Leaves room for twice the distance, as more may be appended.
             self.step_bits = bits_of(last - self.base).saturating_sub(bits_of(MOST.into()) - 1);
         }
         for group in first..groups {
@@ -371,14 +376,14 @@ impl Leaf {
         }
     }
 
-    /// The samples of groups without keys, of which there may be more than before.
+    /// Resets the samples of groups without keys, of which there may be more than before.
     #[inline(always)]
     fn end_samples(&mut self) {
         let groups = self.len().div_ceil(GROUP);
         self.samples[groups..].fill(NO_SAMPLE);
     }
 
-    /// What does not hold of the invariants.
+    /// Checks the invariants.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !self.keys().is_sorted_by(|a, b| a < b) {
             return Err("keys of a leaf do not ascend".into());
@@ -407,7 +412,7 @@ impl Leaf {
     }
 }
 
-/// The place of the highest bit that is set, from 1 on, or 0.
+/// Returns the number of significant bits.
 #[expect(clippy::cast_possible_truncation, reason = "64 at most")]
 const fn bits_of(number: u64) -> u8 {
     (u64::BITS - number.leading_zeros()) as u8
@@ -422,7 +427,7 @@ mod tests {
     use super::super::leaf_pages::PagePool;
     use super::*;
 
-    /// Whatever the distances of keys, few of which samples tell apart.
+    /// Keys at any distances, of which samples distinguish few.
     #[test]
     fn keys_are_found_whatever_their_distances() {
         let mut rng = Rng::new(3);
@@ -430,7 +435,7 @@ mod tests {
         for round in 0..if cfg!(miri) { 4 } else { 200 } {
             let mut leaf = Leaf::new(pool.take());
             let mut model = BTreeMap::new();
-            // Keys of one magnitude, or of all, and in order in every other round.
+            // Keys of one magnitude or of all, ascending in every other round.
             let mut least = 0;
             let mut key = |rng: &mut Rng| {
                 let bits = if round % 4 < 2 { 62 } else { 2 + rng.index(60) };

@@ -1,11 +1,11 @@
-//! Memory of leaves: pages of 4 KiB for the columns of one leaf each, cut from larger pieces.
+//! Memory of leaves: pages of 4 KiB, each for the columns of one leaf, cut from larger pieces.
 //!
-//! A leaf read at random costs the processor a walk of its page tables for each page it lies on, so it lies on one. An
-//! allocator has no room for its own marks between such pages but by leaving another page free.
+//! A random read of a leaf costs one page-table walk per page it touches, so a leaf lies on one
+//! page. A general allocator cannot pack such pages: its headers would take another page each.
 //!
 //! Invariants:
-//! 1. The memory of a piece is freed with its last `Arc`; each of its pages that is somebody's has one.
-//! 2. A page is given to one [`LeafPage`], once, and has been written then. So pages do not overlap.
+//! 1. The memory of a piece is freed with its last `Arc`; each page in use has one.
+//! 2. A page is given to one [`LeafPage`], once, after it was initialised. So pages do not overlap.
 
 #![expect(
     unsafe_code,
@@ -23,7 +23,7 @@ use crate::search::keys::{EntryColumns, NO_KEY};
 
 /// Pages in the first piece.
 const FIRST_PAGES: usize = 4;
-/// Pages in a piece, at most.
+/// Maximum number of pages in a piece.
 const MOST_PAGES: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
 
 /// Keys and values of a leaf.
@@ -39,7 +39,7 @@ const _: () = assert!(
     "a leaf lies on one page"
 );
 
-/// Writes all of a column: its entries, and the same behind all of them.
+/// Writes a complete column: its entries, then `behind` in all slots after them.
 fn write_column(column: &mut [MaybeUninit<u64>; LEAF_ENTRIES], entries: &[u64], behind: u64) {
     let (filled, rest) = column.split_at_mut(entries.len());
     for (place, &entry) in filled.iter_mut().zip(entries) {
@@ -48,7 +48,7 @@ fn write_column(column: &mut [MaybeUninit<u64>; LEAF_ENTRIES], entries: &[u64], 
     rest.fill(MaybeUninit::new(behind));
 }
 
-/// A page that nobody else has.
+/// A page with one owner.
 #[derive(Debug)]
 pub(crate) struct LeafPage {
     page: NonNull<Page>,
@@ -58,17 +58,17 @@ pub(crate) struct LeafPage {
 
 // SAFETY: the page belongs to this alone (2), and lives as long as its piece (1).
 unsafe impl Send for LeafPage {}
-// SAFETY: as above; it is changed by whoever has it to himself.
+// SAFETY: as above; only its exclusive owner changes it.
 unsafe impl Sync for LeafPage {}
 
-/// Where new pages come from.
+/// Cuts new pages from pieces.
 #[derive(Debug)]
 pub(crate) struct PagePool {
-    /// The last one.
+    /// The last piece.
     piece: Option<Arc<PageMemory>>,
-    /// Pages of the last piece that were taken.
+    /// Pages taken from the last piece.
     taken: usize,
-    /// Pages that were taken in all.
+    /// Pages taken in total.
     pages: usize,
 }
 
@@ -78,7 +78,7 @@ struct PageMemory {
     layout: Layout,
 }
 
-// SAFETY: a piece is memory alone; who may read and write which part of it is said by invariant 2.
+// SAFETY: a piece is plain memory; invariant 2 governs which thread may access which part.
 unsafe impl Send for PageMemory {}
 // SAFETY: as above.
 unsafe impl Sync for PageMemory {}
@@ -92,18 +92,19 @@ impl PagePool {
         }
     }
 
-    /// A page without keys.
+    /// Returns a page without keys.
     pub(crate) fn take(&mut self) -> LeafPage {
         self.take_filled((&[], &[]))
     }
 
-    /// A page of these entries, of which there are as many as a leaf has room for at most, and [`NO_KEY`] behind them.
+    /// Returns a page of these entries, at most as many as a leaf has room for, followed by
+    /// [`NO_KEY`].
     pub(crate) fn take_filled(&mut self, (keys, values): EntryColumns<'_>) -> LeafPage {
         let room = self.piece.as_ref().map_or(0, |piece| piece.pages());
         let piece = if self.taken < room {
             self.piece.as_ref()
         } else {
-            // Each piece is as large as all before it.
+            // Each piece is as large as all earlier ones together.
             self.taken = 0;
             self.piece = Some(Arc::new(PageMemory::new(
                 self.pages.clamp(FIRST_PAGES, MOST_PAGES),
@@ -111,9 +112,9 @@ impl PagePool {
             self.piece.as_ref()
         };
         let piece = piece.expect("a piece was made").clone();
-        // SAFETY: fewer pages than the piece has were taken of it.
+        // SAFETY: fewer pages were taken from the piece than it has.
         let page = unsafe { piece.start.add(self.taken) };
-        // SAFETY: the memory is the piece's (1), and nobody has been given it (2).
+        // SAFETY: the memory belongs to the piece (1), and the page was not given out before (2).
         let columns: &mut [[MaybeUninit<u64>; LEAF_ENTRIES]; 2] = unsafe { page.cast().as_mut() };
         let [page_keys, page_values] = columns;
         write_column(page_keys, keys, NO_KEY);
@@ -123,7 +124,7 @@ impl PagePool {
         LeafPage { page, _piece: piece }
     }
 
-    /// Bytes of all pages that were taken.
+    /// Returns the bytes of all pages taken.
     pub(crate) const fn bytes(&self) -> usize {
         self.pages * size_of::<Page>()
     }
@@ -147,7 +148,7 @@ impl PageMemory {
 
 impl Drop for PageMemory {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout, and no page of it is anybody's (1).
+        // SAFETY: it was allocated with this layout, and no page of it is in use (1).
         unsafe { dealloc(self.start.as_ptr().cast(), self.layout) };
     }
 }
@@ -157,7 +158,8 @@ impl Deref for LeafPage {
 
     #[inline(always)]
     fn deref(&self) -> &Page {
-        // SAFETY: the page is there (1), was written, and whoever may change it has this to himself (2).
+        // SAFETY: the page is alive (1) and initialised, and is changed only through exclusive
+        // access (2).
         unsafe { self.page.as_ref() }
     }
 }
@@ -165,7 +167,7 @@ impl Deref for LeafPage {
 impl DerefMut for LeafPage {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Page {
-        // SAFETY: the page is there (1), was written, and nobody else has it (2).
+        // SAFETY: the page is alive (1) and initialised, and has no other owner (2).
         unsafe { self.page.as_mut() }
     }
 }
@@ -187,7 +189,7 @@ mod tests {
         }
         assert_eq!(pool.bytes(), pages.len() * 4096);
         drop(pool);
-        // Every other page goes, and with it the pieces of which nothing else is left.
+        // Drops every other page, and with them the pieces without remaining pages.
         let mut number = 0;
         pages.retain(|_| {
             number += 1;

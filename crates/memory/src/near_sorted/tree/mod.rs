@@ -1,4 +1,4 @@
-//! The plain tree of packed leaves, on which a layer may stand.
+//! The plain tree of packed leaves, on which a layer may be put.
 
 mod append;
 pub(crate) mod branch;

@@ -1,16 +1,17 @@
-//! The plain tree of packed leaves: lookups, inserting and removing one entry.
+//! The plain tree of packed leaves: lookups, insertion and removal of one entry.
 
 use super::layered_tree::LayeredTree;
 use crate::near_sorted::options::TreeOptions;
 use crate::search::dispatch::{LookingUp, Searching, look_up, vectorised};
 use crate::search::keys::{NO_KEY, Vectors};
 
-/// A B+-tree in memory from `u64` to `u64`, for one thread at a time.
+/// A single-threaded B+-tree in memory from `u64` to `u64`.
 ///
-/// Leaves of 256 entries hang below branches of 64 leaves, which a static index over their fences finds; there is no
-/// virtual call and no pointer but to a branch and to a leaf. A lookup takes O(log n), in five groups of eight or 16 keys, or two
-/// or three more where keys are spread unevenly, that are searched without a branch to mispredict, and of which only the last is
-/// seldom in a cache. Memory is given back when the tree is dropped.
+/// Leaves of 256 entries hang below branches of 64 leaves, which a static index over their fences
+/// finds. There are no virtual calls, and the only pointers are those to a branch and to a leaf. A
+/// lookup takes O(log n): it searches five groups of eight or 16 keys, two or three more where keys
+/// are spread unevenly, without branches to mispredict, and usually only the last group is not in a
+/// cache. Memory is freed when the tree is dropped.
 ///
 /// ```
 /// use bedload_memory::near_sorted::PackedTree;
@@ -29,13 +30,13 @@ pub struct PackedTree {
 }
 
 impl PackedTree {
-    /// An empty tree.
+    /// Creates an empty tree.
     #[must_use]
     pub fn new() -> Self {
         Self::with_options(TreeOptions::new())
     }
 
-    /// An empty tree with these settings.
+    /// Creates an empty tree with these settings.
     #[must_use]
     pub fn with_options(options: TreeOptions) -> Self {
         Self {
@@ -43,19 +44,19 @@ impl PackedTree {
         }
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packed.entries + usize::from(self.packed.greatest.is_some())
     }
 
-    /// Whether there are none.
+    /// Returns whether the tree has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of a key. Time O(log n).
+    /// Returns the value of a key. Time O(log n).
     #[inline]
     #[must_use]
     pub fn get(&self, key: u64) -> Option<u64> {
@@ -71,7 +72,7 @@ impl PackedTree {
         )
     }
 
-    /// Puts a value in place, whether or not the key was there. Time O(log n).
+    /// Inserts a key, or replaces its value. Time O(log n).
     pub fn insert(&mut self, key: u64, value: u64) {
         if key == NO_KEY {
             self.packed.greatest = Some(value);
@@ -97,23 +98,23 @@ impl PackedTree {
         Some(stored)
     }
 
-    /// Bytes of the heap that the tree holds.
+    /// Returns the bytes that the tree uses on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.packed.bytes()
     }
 
-    /// What share of the leaves is filled, from 0 to 1.
+    /// Returns the fill of the leaves, from 0 to 1.
     #[must_use]
     pub fn fill(&self) -> f64 {
         self.packed.fill()
     }
 
-    /// Checks the whole structure. Time O(n).
+    /// Checks the complete structure. Time O(n).
     ///
     /// # Errors
     ///
-    /// The invariant that does not hold, and where.
+    /// Returns the first violated invariant and its location.
     pub fn check_structure(&self) -> Result<(), String> {
         self.packed.check()
     }

@@ -1,4 +1,5 @@
-//! Ranges of the plain tree: one leaf at a time from either end, and slices of columns for a reader that wants all of it.
+//! Ranges of the plain tree: one leaf at a time from either end, and slices of columns for a reader
+//! of the complete range.
 
 use std::ops::RangeBounds;
 
@@ -12,12 +13,12 @@ use crate::search::dispatch::{Searching, vectorised};
 use crate::search::keys::NO_KEY;
 
 impl PackedTree {
-    /// The entries of a range of keys, from either end.
+    /// Returns the entries of a range of keys, from either end.
     pub fn range(&self, bounds: impl RangeBounds<u64>) -> Range<'_, u64> {
         Range::new(self, bounds)
     }
 
-    /// Calls `visit` with the keys of the range and their values, ascending, a slice of both at a time. Faster than
+    /// Calls `visit` with slices of the keys of the range and their values, ascending. Faster than
     /// [`range`](Self::range) for long ranges.
     pub fn visit(&self, bounds: impl RangeBounds<u64>, mut visit: impl FnMut(&[u64], &[u64])) {
         let Some((lower, upper)) = inclusive(bounds) else {
@@ -76,7 +77,8 @@ impl<V: FnMut(&[u64], &[u64])> Searching for Visit<'_, V> {
             let first = if at == first_at { first } else { 0 };
             let last = branch.find(upper);
             for place in first..branch.leaves().len().min(last + 1) {
-                // The pages of a few at once, which the processor looks for together.
+                // Prefetches the pages of a few leaves at once: the processor translates their
+                // addresses together.
                 if (place - first).is_multiple_of(ASKED_AT_ONCE) {
                     let ahead = place + 1..(place + ASKED_AT_ONCE).min(last) + 1;
                     branch.leaves()[ahead]

@@ -1,10 +1,10 @@
-//! Leaves for the next use.
+//! Unused leaves, kept for reuse.
 
 use super::leaf::Leaf;
 use super::leaf_pages::PagePool;
 use crate::search::keys::EntryColumns;
 
-/// Leaves of one tree that are not in use, and where others come from.
+/// Unused leaves of one tree, and the pool that makes new ones.
 #[derive(Debug)]
 pub(crate) struct SpareLeaves {
     kept: Vec<Leaf>,
@@ -19,12 +19,12 @@ impl SpareLeaves {
         }
     }
 
-    /// Bytes of the heap, with the pages of all leaves of the tree.
+    /// Returns the bytes used on the heap, including the pages of all leaves of the tree.
     pub(crate) fn bytes(&self) -> usize {
         self.kept.capacity() * size_of::<Leaf>() + self.pool.bytes()
     }
 
-    /// An empty leaf.
+    /// Returns an empty leaf.
     pub(crate) fn leaf(&mut self) -> Leaf {
         match self.kept.pop() {
             None => Leaf::new(self.pool.take()),
@@ -35,7 +35,7 @@ impl SpareLeaves {
         }
     }
 
-    /// A leaf of these entries.
+    /// Returns a leaf with these entries.
     pub(crate) fn leaf_of(&mut self, entries: EntryColumns<'_>) -> Leaf {
         match self.kept.pop() {
             None => Leaf::of(self.pool.take_filled(entries), entries.0.len()),
@@ -48,7 +48,7 @@ impl SpareLeaves {
         }
     }
 
-    /// A leaf that is to be filled.
+    /// Returns a leaf that is to be filled.
     pub(crate) fn leaf_to_fill(&mut self) -> Leaf {
         match self.kept.pop() {
             None => Leaf::new(self.pool.take()),

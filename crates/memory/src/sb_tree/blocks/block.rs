@@ -1,17 +1,21 @@
-//! A data block: entries in ascending order, keys and values apart, and a table of every sixteenth key. Behind them lie up to
-//! sixteen *recent* ones as they came, until somebody needs them in order.
+//! A data block: entries in ascending order, with separate columns of keys and values, and a table
+//! of every sixteenth key. Up to sixteen *recent* entries follow in order of arrival, until an
+//! operation needs them sorted.
 //!
 //! # Rules
 //!
 //! 1. Everything in a block is protected by its latch, except that `right` may be read at any time.
-//! 2. A live block covers the keys above `below` up to and including `top`, the first block all up to `top`. A dead one
-//!    covers nothing. Which block a key belongs to is told by these fences alone, not by the way that led there.
-//! 3. `right` is the block that covers what comes next; none if nothing above `top` is in a block.
-//! 4. Recent entries' keys are not among those in order, and each is there once. Whoever finds no room for another, or has to
-//!    read or change entries in order, puts them in order before, under the latch. So of sixteen late keys for one block
-//!    fifteen change three cache lines, and not every line behind their place.
-//! 5. The memory of a block is a block for as long as the index lives. What dies is used again under its latch, so
-//!    whoever came on an outdated way finds the version changed, or fences that do not cover the key.
+//! 2. A live block covers the keys above `below` up to and including `top`, the first block all up
+//!    to `top`. A dead one covers nothing. These fences alone determine the block of a key, not the
+//!    path that led there.
+//! 3. `right` is the block that covers the next keys; `None` if no block has keys above `top`.
+//! 4. Recent entries' keys are not among the sorted ones, and each is there once. An operation that
+//!    finds no room for another, or has to read or change sorted entries, first sorts them in under
+//!    the latch. So of sixteen late keys for one block fifteen change three cache lines, not every
+//!    line after their position.
+//! 5. The memory of a block remains a block for as long as the index lives. Dead blocks are reused
+//!    under their latch, so a thread on an outdated path finds the version changed, or fences that
+//!    do not cover the key.
 
 use std::ops::Range;
 
@@ -24,7 +28,7 @@ use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::version_latch::{VersionLatch, Writer};
 
-/// Entries of a block. Small under test, so that splits and merges are common.
+/// Capacity of a block in entries. Small under test, so that splits and merges are common.
 pub(crate) const BLOCK_CAP: usize = if cfg!(loom) {
     4
 } else if cfg!(any(test, miri)) {
@@ -33,10 +37,10 @@ pub(crate) const BLOCK_CAP: usize = if cfg!(loom) {
     256
 };
 
-/// Entries between two keys of the table.
+/// Entries per key of the table.
 const BUCKET: usize = if cfg!(any(test, miri, loom)) { 2 } else { 16 };
 const BUCKETS: usize = BLOCK_CAP / BUCKET;
-/// Entries that wait to be put in order, at most.
+/// Maximum number of recent entries.
 const RECENT: usize = if cfg!(loom) {
     2
 } else if cfg!(any(test, miri)) {
@@ -46,7 +50,7 @@ const RECENT: usize = if cfg!(loom) {
 };
 const _: () = assert!(BUCKETS * BUCKET == BLOCK_CAP);
 
-/// What a block is at a moment.
+/// The state of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockState {
     Dead,
@@ -55,17 +59,17 @@ pub(crate) enum BlockState {
     Inner,
 }
 
-/// How a key lies to what a block covers.
+/// The relation of a key to a block's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Covers {
     Yes,
     /// The key lies above.
     LiesRight,
-    /// It lies below, or the block is dead.
+    /// The key lies below, or the block is dead.
     Elsewhere,
 }
 
-/// In cache lines of its own, so that what follows begins with one.
+/// Aligned to a cache line, so that the next field begins with one.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Table<W: Words>(W::KeyColumns<BUCKETS>);
@@ -77,7 +81,7 @@ pub(crate) struct Block<W: Words> {
     pub(crate) latch: VersionLatch,
     right: AtomicPtr<Self>,
     len: AtomicU32,
-    /// How many of the entries are in order.
+    /// Number of sorted entries.
     in_order: AtomicU32,
     state: AtomicU32,
     below: W::KeyColumns<1>,
@@ -89,7 +93,7 @@ pub(crate) struct Block<W: Words> {
 }
 
 impl<W: Words> Block<W> {
-    /// A dead block.
+    /// Creates a dead block.
     pub(crate) fn new() -> Self {
         Self {
             latch: VersionLatch::new(),
@@ -110,7 +114,7 @@ impl<W: Words> Block<W> {
         (self.len.load(Ordering::Relaxed) as usize).min(BLOCK_CAP)
     }
 
-    /// All of so many entries are in order.
+    /// Sets the number of entries, all of them sorted.
     fn set_len(&self, len: usize) {
         let len = u32::try_from(len).unwrap_or(0);
         self.len.store(len, Ordering::Relaxed);
@@ -122,7 +126,7 @@ impl<W: Words> Block<W> {
         (self.in_order.load(Ordering::Relaxed) as usize).min(BLOCK_CAP)
     }
 
-    /// Whether all entries are in order.
+    /// Returns whether all entries are sorted.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.in_order() == self.len()
@@ -132,7 +136,7 @@ impl<W: Words> Block<W> {
         self.len() == BLOCK_CAP
     }
 
-    /// Whether so little is left that merging is worth a try: not at every removal.
+    /// Returns whether the block is empty enough to attempt a merge; true only at some lengths.
     pub(crate) fn is_underfull(&self) -> bool {
         let len = self.len();
         len < BLOCK_CAP / 4 && len.is_multiple_of(BLOCK_CAP / 8)
@@ -161,7 +165,7 @@ impl<W: Words> Block<W> {
         top.store(&self.top, 0);
     }
 
-    /// Begins a life: empty, with these fences.
+    /// Initialises the block: empty, with these fences.
     pub(crate) fn begin(
         &self,
         state: BlockState,
@@ -176,7 +180,7 @@ impl<W: Words> Block<W> {
         self.right.store(right, Ordering::Release);
     }
 
-    /// Ends a life.
+    /// Makes the block dead.
     pub(crate) fn die(&self, _writer: Writer<'_>) {
         self.set_len(0);
         self.state.store(BlockState::Dead as u32, Ordering::Relaxed);
@@ -203,7 +207,8 @@ impl<W: Words> Block<W> {
         }
     }
 
-    /// The place of `key`, and whether it is there; otherwise where it would be among the entries in order.
+    /// Returns the position of `key`, and whether it is present; if absent, its rank among the
+    /// sorted entries.
     #[inline]
     pub(crate) fn find(&self, key: &W) -> (usize, bool) {
         let (place, is_there) = self.search(key);
@@ -216,12 +221,12 @@ impl<W: Words> Block<W> {
             .map_or((place, false), |recent| (recent, true))
     }
 
-    /// How many of the entries in order lie below `key`, and whether the next is its.
+    /// Returns how many sorted entries lie below `key`, and whether the next one has it.
     #[inline]
     pub(crate) fn search(&self, key: &W) -> (usize, bool) {
         let unit = VectorUnit::of_this_processor();
         let len = self.in_order();
-        // What lies below the first key of the first bucket is found below it in the bucket.
+        // A key below the first bucket's first key gets rank 0 in that bucket.
         let bucket = key
             .rank_above(&self.table.0, len.div_ceil(BUCKET), unit)
             .saturating_sub(1);
@@ -231,21 +236,21 @@ impl<W: Words> Block<W> {
         (place.min(len), place < len && self.key(place) == *key)
     }
 
-    /// Asks for the values of a bucket, while its keys are on their way.
+    /// Prefetches the values of a bucket, in parallel with its keys.
     #[inline]
     fn prefetch_values(&self, start: usize) {
         prefetch_some(self.values.get(start));
         prefetch_some(self.values.get(start + BUCKET / 2));
     }
 
-    /// Asks for the entries at these places, which are about to be read one after another: the first of them, the
-    /// processor foresees the others.
+    /// Prefetches the first of the entries at these positions for a sequential read; the hardware
+    /// prefetches the others.
     #[inline]
     pub(crate) fn prefetch_entries(&self, from: usize, count: usize) {
         const LINE: usize = 8;
         const MOST: usize = 128;
         let from = from & !(LINE - 1);
-        // As many times wherever it begins.
+        // The same number of lines wherever it begins.
         for offset in (0..count.min(MOST)).step_by(LINE) {
             let place = (from + offset).min(BLOCK_CAP - 1);
             prefetch_some(W::only_column(&self.keys).map(|column| &column[place]));
@@ -253,7 +258,7 @@ impl<W: Words> Block<W> {
         }
     }
 
-    /// Asks for the place of an entry, if it is one of those in order.
+    /// Prefetches the position of an entry, if it is a sorted one.
     #[inline]
     pub(crate) fn prefetch_entry(&self, key: &W) {
         let end = self.in_order().div_ceil(BUCKET);
@@ -266,7 +271,7 @@ impl<W: Words> Block<W> {
         self.prefetch_values(start);
     }
 
-    /// Asks for the fences and the table, to change what is here.
+    /// Prefetches the fences and the table, for a change.
     #[inline]
     pub(crate) fn prefetch_to_write(&self) {
         prefetch_to_write(self);
@@ -274,7 +279,7 @@ impl<W: Words> Block<W> {
         prefetch_some(W::only_column(&self.table.0).and_then(|column| column.get(BUCKETS / 2)));
     }
 
-    /// Asks for these places, to fill them, and if they are the first, for what comes before them.
+    /// Prefetches these positions for writing, and if they are the first, the fields before them.
     pub(crate) fn prefetch_to_fill(&self, places: Range<usize>) {
         const LINE: usize = 8;
         if places.start == 0 {
@@ -288,7 +293,7 @@ impl<W: Words> Block<W> {
         }
     }
 
-    /// Asks for the fences and the table.
+    /// Prefetches the fences and the table.
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch(self);
@@ -300,7 +305,7 @@ impl<W: Words> Block<W> {
         W::load(&self.keys, place)
     }
 
-    /// The value at `place`; 0 only if the block is being changed.
+    /// Returns the value at `place`; 0 only if the block is being changed.
     #[inline]
     pub(crate) fn value(&self, place: usize) -> u64 {
         self.values
@@ -312,20 +317,20 @@ impl<W: Words> Block<W> {
         self.values[place].store(value, Ordering::Relaxed);
     }
 
-    /// The entries at these places.
+    /// Returns the entries at these positions.
     #[inline]
     pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (W, u64)> {
         let places = places.start..places.end.min(BLOCK_CAP);
         places.map(|place| (self.key(place), self.values[place].load(Ordering::Relaxed)))
     }
 
-    /// Copies `count` entries from place `from` on.
+    /// Copies `count` entries from position `from` on.
     #[inline]
     pub(crate) fn copy<K: Key<Words = W>>(&self, from: usize, count: usize, output: &mut Output<'_, K>) {
         output.copy(&self.keys, &self.values, from, count);
     }
 
-    /// How many entries have keys up to `end`, if all are in order.
+    /// Returns how many entries have keys up to `end`, if all are sorted.
     #[inline]
     pub(crate) fn places_up_to(&self, end: &W) -> usize {
         if *end >= self.top() {
@@ -335,7 +340,7 @@ impl<W: Words> Block<W> {
         place + usize::from(is_there)
     }
 
-    /// The places of entries with keys from `start` to `end`, if all are in order.
+    /// Returns the positions of entries with keys from `start` to `end`, if all are sorted.
     #[inline]
     pub(crate) fn places(&self, (start, end): (W, W)) -> Range<usize> {
         self.search(&start).0..self.places_up_to(&end)
@@ -350,7 +355,7 @@ impl<W: Words> Block<W> {
         }
     }
 
-    /// Appends entries that lie above all that there are; there is room.
+    /// Appends entries above all present ones; there is room.
     pub(crate) fn append(&self, entries: impl Iterator<Item = (W, u64)>, writer: Writer<'_>) {
         self.settle(writer);
         let mut len = self.len();
@@ -361,7 +366,7 @@ impl<W: Words> Block<W> {
         self.set_len(len);
     }
 
-    /// Adds an entry that is not there, whose place among those in order is `place`. The block is not full.
+    /// Adds an absent key, whose rank among the sorted entries is `place`. The block is not full.
     pub(crate) fn add(&self, place: usize, key: W, value: u64, writer: Writer<'_>) {
         let (in_order, len) = (self.in_order(), self.len());
         if in_order == len && len - place < RECENT {
@@ -376,7 +381,7 @@ impl<W: Words> Block<W> {
         }
     }
 
-    /// Puts the recent entries in order.
+    /// Sorts the recent entries in.
     pub(crate) fn settle(&self, _writer: Writer<'_>) {
         let (in_order, len) = (self.in_order(), self.len());
         if in_order >= len {
@@ -388,7 +393,7 @@ impl<W: Words> Block<W> {
             *recent = (key, value, self.search(&key).0);
         }
         recent.sort_unstable_by_key(|recent| recent.0);
-        // From behind: as many recent ones as are left come before what is moved.
+        // Backwards: each stretch moves by the number of recent entries that precede it.
         let mut end = in_order;
         for (left, &(key, value, place)) in recent.iter().enumerate().rev() {
             for from in (place..end).rev() {
@@ -403,7 +408,7 @@ impl<W: Words> Block<W> {
         self.set_len(len);
     }
 
-    /// Puts an entry at `place`. The block is not full, and its entries are in order.
+    /// Inserts an entry at `place`. The block is not full, and its entries are sorted.
     pub(crate) fn insert(&self, place: usize, key: W, value: u64, _writer: Writer<'_>) {
         let len = self.len();
         W::move_up(&self.keys, place, len);
@@ -413,7 +418,7 @@ impl<W: Words> Block<W> {
         self.set_len(len + 1);
     }
 
-    /// Removes the entry at `place`. The entries are in order.
+    /// Removes the entry at `place`. The entries are sorted.
     pub(crate) fn remove(&self, place: usize, _writer: Writer<'_>) {
         let len = self.len();
         W::move_down(&self.keys, place, len);
@@ -422,21 +427,23 @@ impl<W: Words> Block<W> {
         self.set_len(len - 1);
     }
 
-    /// Puts the first keys of buckets that begin at these places into the table.
+    /// Updates the table for the buckets that begin in this range.
     fn tabulate(&self, from: usize, end: usize) {
         for bucket in from.div_ceil(BUCKET)..end.div_ceil(BUCKET) {
             self.key(bucket * BUCKET).store(&self.table.0, bucket);
         }
     }
 
-    /// Moves the entries from `middle` on to a block that has just begun, together with what they cover. All are in order.
+    /// Moves the entries from `middle` on, with their key range, to a block that was just
+    /// initialised. All are sorted.
     pub(crate) fn split_off(&self, middle: usize, right: &Self, writer: Writer<'_>) {
         right.append(self.entries(middle..self.len()), writer);
         self.set_top(self.key(middle - 1), writer);
         self.set_len(middle);
     }
 
-    /// Whether there is room for more than a few entries: for a hint it may be asked without the latch.
+    /// Returns whether there is room for more than a few entries; as a hint it may be read without
+    /// the latch.
     pub(crate) fn has_much_room(&self) -> bool {
         const ROOM: usize = if cfg!(any(test, miri, loom)) {
             2
@@ -446,8 +453,8 @@ impl<W: Words> Block<W> {
         self.state() == BlockState::Inner && self.len() <= BLOCK_CAP - ROOM
     }
 
-    /// Moves the last entries to the right neighbour, with what they cover, so that both have about as many. Both are
-    /// latched.
+    /// Moves the last entries, with their key range, to the right neighbour, so that both have
+    /// about as many. Both are latched.
     pub(crate) fn spread(&self, right: &Self, writer: Writer<'_>) {
         self.settle(writer);
         right.settle(writer);
@@ -467,13 +474,14 @@ impl<W: Words> Block<W> {
         self.set_len(middle);
     }
 
-    /// Whether this block and its right neighbour would together be at most three quarters full, or one is empty.
+    /// Returns whether this block and its right neighbour would together be at most three quarters
+    /// full, or one is empty.
     pub(crate) fn can_absorb(&self, right: &Self) -> bool {
         let (left, right) = (self.len(), right.len());
         left == 0 || right == 0 || left + right <= BLOCK_CAP / 4 * 3
     }
 
-    /// Takes over everything that the right neighbour covers, which dies. Both are latched.
+    /// Moves the contents of the right neighbour, which dies, into this block. Both are latched.
     pub(crate) fn absorb(&self, right: &Self, writer: Writer<'_>) {
         right.settle(writer);
         self.append(right.entries(0..right.len()), writer);
@@ -489,7 +497,8 @@ mod tests {
 
     use super::*;
 
-    /// Whatever order keys come in, each is found at once, before and after those before it are put in order.
+    /// In any order of arrival, each key is found at once, before and after earlier ones are sorted
+    /// in.
     #[test]
     fn recent_entries_are_found_and_put_in_order() {
         for seed in 0..if cfg!(miri) { 3 } else { 200 } {

@@ -1,4 +1,4 @@
-//! Blocks of sorted keys, and memory for them.
+//! Blocks of sorted keys, and their memory.
 
 pub(crate) mod block;
 pub(crate) mod pool;

@@ -1,5 +1,6 @@
-//! The block allocator: memory for blocks, taken in large pieces and used again, but given back only when the index goes
-//! (rule 5 of [`block`](super::block)). So whoever reads needs nothing to keep a block alive.
+//! The block allocator: memory for blocks, allocated in large pieces and reused, but freed only
+//! with the index (rule 5 of [`block`](super::block)). So readers need nothing to keep a block
+//! alive.
 
 #![expect(
     unsafe_code,
@@ -12,20 +13,20 @@ use std::ptr::NonNull;
 use super::block::Block;
 use crate::search::columns::Words;
 
-/// The size, and the alignment, of a huge page: that of the pieces of a large index.
+/// The size and alignment of a huge page, which are those of the pieces of a large index.
 const PIECE_BYTES: usize = if cfg!(any(test, miri, loom)) {
     1 << 13
 } else {
     2 << 20
 };
-/// Blocks in the first piece.
+/// Number of blocks in the first piece.
 const FIRST_BLOCKS: usize = 4;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct BlockPool<W: Words> {
     pieces: Vec<BlockMemory<W>>,
-    /// Blocks of the last piece that have begun to exist.
+    /// Number of initialised blocks in the last piece.
     begun: usize,
     /// Dead blocks.
     free: Vec<NonNull<Block<W>>>,
@@ -50,7 +51,7 @@ impl<W: Words> BlockPool<W> {
         }
     }
 
-    /// A dead block, which nobody else will be given.
+    /// Takes a dead block, which the pool does not give out again.
     pub(crate) fn take(&mut self) -> NonNull<Block<W>> {
         if let Some(block) = self.free.pop() {
             return block;
@@ -61,17 +62,17 @@ impl<W: Words> BlockPool<W> {
         self.begin_next()
     }
 
-    /// The dead block that is given next, if that is known.
+    /// Returns the block that will be taken next, if known.
     pub(crate) fn next(&self) -> Option<NonNull<Block<W>>> {
         self.free.last().copied()
     }
 
-    /// Takes back a dead block.
+    /// Returns a dead block to the pool.
     pub(crate) fn give_back(&mut self, block: NonNull<Block<W>>) {
         self.free.push(block);
     }
 
-    /// Makes sure that so many blocks are there, and their memory with them.
+    /// Ensures that `blocks` free blocks exist, with their memory touched.
     pub(crate) fn reserve(&mut self, blocks: usize) {
         while self.free.len() < blocks {
             if self.pieces.last().is_none_or(|piece| self.begun == piece.blocks) {
@@ -80,11 +81,11 @@ impl<W: Words> BlockPool<W> {
             let block = self.begin_next();
             self.free.push(block);
         }
-        // Taken from the end: in the order in which they lie.
+        // Taken from the end, in address order.
         self.free.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Bytes set aside.
+    /// Returns the bytes allocated.
     pub(crate) fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.layout.size()).sum()
     }
@@ -93,15 +94,16 @@ impl<W: Words> BlockPool<W> {
         let piece = self.pieces.last().expect("a piece was added");
         // SAFETY: `begun` is below the piece's number of blocks.
         let block = unsafe { piece.start.add(self.begun) };
-        // SAFETY: the memory is the piece's, and nobody has been given it.
+        // SAFETY: the memory belongs to the piece, and this block was not given out before.
         unsafe { block.write(Block::new()) };
         self.begun += 1;
         block
     }
 
-    /// Each piece is as large as all before it, up to [`PIECE_BYTES`]. Behind its blocks there is room left, so that no other piece
-    /// begins where the next block would lie: blocks that lie one behind the other are of one piece. Only where nobody waits
-    /// for it is the memory made anew: small pages that the allocator had in use stay small, but to fault takes long.
+    /// Adds a piece as large as all earlier ones together, up to [`PIECE_BYTES`]. It leaves room
+    /// after its blocks, so that no other piece begins where the next block would be: adjacent
+    /// blocks are always of one piece. The memory is only remapped (`makes_anew`) where no thread
+    /// waits for it: small pages that the allocator had in use stay small, but faults take long.
     fn add_piece(&mut self, makes_anew: bool) {
         let size = size_of::<Block<W>>();
         let room: usize = self.pieces.iter().map(|piece| piece.blocks).sum();
@@ -132,15 +134,15 @@ impl<W: Words> BlockPool<W> {
     }
 }
 
-/// Asks the system for huge pages, of which one fault brings as much as 512 others. To make the memory anew, the pages
-/// that the allocator had in use are given back first.
+/// Requests huge pages, of which one fault maps as much as 512 others. To remap the memory, the
+/// pages that the allocator had in use are first returned.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge_page(start: NonNull<u8>, bytes: usize, makes_anew: bool) {
     if makes_anew {
-        // SAFETY: the memory is ours, and nothing has been written to it. A refusal leaves it as it is.
+        // SAFETY: the memory is owned and unwritten. A refusal leaves it as it is.
         unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
     }
-    // SAFETY: advice changes nothing that is in the memory.
+    // SAFETY: the advice does not change the contents of the memory.
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
@@ -153,7 +155,7 @@ impl<W: Words> Drop for BlockPool<W> {
             let is_last = number + 1 == self.pieces.len();
             let begun = if is_last { self.begun } else { piece.blocks };
             for place in 0..begun {
-                // SAFETY: these blocks exist, and nobody has the index any more.
+                // SAFETY: these blocks exist, and the index has no other user.
                 let block = unsafe { piece.start.add(place) };
                 // SAFETY: likewise.
                 unsafe { block.drop_in_place() };
@@ -168,7 +170,7 @@ impl<W: Words> Drop for BlockPool<W> {
 mod tests {
     use super::*;
 
-    /// What tells that blocks are of one piece is where they lie.
+    /// Adjacency in memory identifies blocks of one piece.
     #[test]
     fn pieces_do_not_touch() {
         let mut pool = BlockPool::<[u64; 1]>::new();

@@ -1,4 +1,4 @@
-//! Checks of the data layer and the search layer, for tests and for those who doubt their memory.
+//! Checks of the data layer and the search layer.
 
 use super::layer::Blocks;
 use crate::sb_tree::blocks::block::{Block, BlockState, Covers};
@@ -28,7 +28,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Checks a block to which a descent leads by way of `led_to`.
+    /// Checks a block, to which a descent leads through `led_to`.
     fn check_block(&self, block: &Block<W>, led_to: &Block<W>, below: Option<W>) -> Result<(), String> {
         let state = if below.is_some() {
             BlockState::Inner

@@ -1,13 +1,13 @@
-//! Up to where keys belong to blocks.
+//! The edge: the greatest key that belongs to blocks.
 //!
-//! Who reads a segment looks at the edge afterwards: if what was read lies above it, no block covered it, and nobody
-//! could change it there.
+//! A reader of a segment checks the edge afterwards: if the entries read lie above it, no block
+//! covered them, and no thread could change them there.
 
 use crate::search::columns::Words;
 use crate::sync::primitive::Backoff;
 use crate::sync::version_latch::VersionLatch;
 
-/// See the [module](self). It is raised before blocks cover what lies below.
+/// See the [module](self). It is raised before blocks cover the keys below it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Edge<W: Words> {
@@ -16,7 +16,7 @@ pub(crate) struct Edge<W: Words> {
 }
 
 impl<W: Words> Edge<W> {
-    /// Only the least key belongs to blocks.
+    /// Creates an edge at the least key.
     pub(crate) fn new() -> Self {
         let key = W::new_columns();
         W::MIN.store(&key, 0);
@@ -39,7 +39,7 @@ impl<W: Words> Edge<W> {
         }
     }
 
-    /// Only the role's holder does so.
+    /// Raises the edge; only the role's holder calls it.
     pub(crate) fn raise(&self, key: W) {
         let latched = self.latch.latch();
         key.store(&self.key, 0);

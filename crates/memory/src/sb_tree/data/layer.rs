@@ -2,13 +2,15 @@
 //!
 //! # Rules
 //!
-//! 1. Live blocks cover every key up to the top of the last one, each key once: a split or a merge changes what two
-//!    neighbours cover under the latches of both, and an append raises the top of the last.
-//! 2. A right neighbour is linked before the search layer knows it. Who appends one tells the search layer before the next
-//!    is appended; who splits one off, before it does anything else. Who meets one that it does not know tries to. So at most as
-//!    many blocks are unknown as threads are telling of one; and who has passed [`WALK_MAX`] blocks begins again.
-//! 3. Nobody waits for a latch while holding one. The search layer's lock comes before latches, and under it latches are
-//!    only tried.
+//! 1. Live blocks cover every key up to the top of the last one, each key once: a split or a merge
+//!    changes what two neighbours cover under the latches of both, and an append raises the top of
+//!    the last.
+//! 2. A right neighbour is linked before the search layer knows it. A thread that appends one
+//!    updates the search layer before it appends the next; one that splits one off, before it does
+//!    anything else. A thread that meets an unknown one tries to. So at most as many blocks are
+//!    unknown as threads are updating; and a thread that has passed [`WALK_MAX`] blocks restarts.
+//! 3. No thread waits for a latch while it holds one. The search layer's lock comes before latches,
+//!    and under it latches are only tried.
 
 #![expect(
     unsafe_code,
@@ -27,10 +29,10 @@ use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering, interleave};
 use crate::sync::version_latch::{Latched, Version, Writer};
 
-/// Blocks that are passed on the way to one that the search layer does not know, at most.
+/// Maximum number of blocks passed on the way to one that the search layer does not know.
 pub(crate) const WALK_MAX: u64 = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
 
-/// Blocks that are looked for at once, to insert entries into them.
+/// Blocks that are searched in parallel, to insert entries into them.
 const AT_ONCE: usize = 8;
 
 /// See the [module](self).
@@ -43,21 +45,21 @@ pub(crate) struct Blocks<W: Words> {
     walked: AtomicU64,
 }
 
-/// What became of a change to a key.
+/// Outcome of a change to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change<T> {
     Made(T),
     /// No block covers the key.
     NoBlock,
-    /// It may not be made.
+    /// The caller's condition refused it.
     Refused,
 }
 
-/// A block that covers a key, if its version still stands.
+/// A block that covers a key, if its version is still valid.
 pub(crate) type FoundBlock<'b, W> = (&'b Block<W>, Version);
 
 impl<W: Words> Blocks<W> {
-    /// One block, which covers the least key.
+    /// Creates one block, which covers the least key.
     pub(crate) fn new() -> Self {
         let mut pool = BlockPool::new();
         let first = pool.take();
@@ -102,7 +104,7 @@ impl<W: Words> Blocks<W> {
         pool.take()
     }
 
-    /// Asks for what the next entries behind this block's go to, so many: it is on its way from memory while they come.
+    /// Prefetches the memory of the `count` entries after this block's, ahead of appends.
     fn prefetch_to_append(&self, last: &Block<W>, count: usize) {
         let len = last.len();
         if len < BLOCK_CAP {
@@ -120,13 +122,13 @@ impl<W: Words> Blocks<W> {
         pool.give_back(block);
     }
 
-    /// Makes room for so many entries that come in order.
+    /// Reserves memory for `entries` entries that come in order.
     pub(crate) fn reserve(&self, entries: usize) {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.reserve(entries.div_ceil(BLOCK_CAP) + 1);
     }
 
-    /// The block that covers `key`; none if `key` lies above all blocks.
+    /// Returns the block that covers `key`; `None` if `key` lies above all blocks.
     #[inline]
     pub(crate) fn find(&self, key: &W) -> Option<FoundBlock<'_, W>> {
         let block = self.search.aim(key);
@@ -188,7 +190,8 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Ways along the data layer because the search layer was behind, and blocks passed on them.
+    /// Returns the number of walks along the data layer because the search layer lagged, and the
+    /// blocks passed on them.
     pub(crate) fn walks(&self) -> (u64, u64) {
         (
             self.walks.load(Ordering::Relaxed),
@@ -196,8 +199,8 @@ impl<W: Words> Blocks<W> {
         )
     }
 
-    /// Tells the search layer of the blocks that it does not know behind that which a descent for `key` ends at. Unless
-    /// `waits`, it leaves that to who holds the lock, or is at one of them.
+    /// Adds the unknown blocks after the one at which a descent for `key` ends to the search layer.
+    /// Unless `waits`, it leaves that to the holder of the lock, or of a latch of one of them.
     fn make_known(&self, key: &W, waits: bool) {
         let mut backoff = Backoff::default();
         loop {
@@ -213,7 +216,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// The same, for who holds the lock; false if somebody is at one of them.
+    /// The same, for the holder of the lock; `false` if another thread has latched one of them.
     fn tell(&self, key: &W, growth: &mut Growth<W>) -> bool {
         let mut key = *key;
         loop {
@@ -228,7 +231,7 @@ impl<W: Words> Blocks<W> {
             let (Some(right), Some(next)) = (right, top.successor()) else {
                 return true;
             };
-            // A block that dies is forgotten under this lock: the neighbour is alive.
+            // Blocks are removed under this lock: the neighbour is alive.
             if !std::ptr::eq(self.search.descend(&next), block) {
                 return true;
             }
@@ -237,7 +240,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// The value of a key; none if no block covers it.
+    /// Returns the value of a key; `None` if no block covers it.
     #[inline]
     pub(crate) fn get(&self, key: &W) -> Option<Option<u64>> {
         let block = self.search.aim(key);
@@ -265,7 +268,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// A block, latched, if it covers `key` and nobody is at it.
+    /// Latches a block, if it covers `key` and is not latched.
     #[inline]
     fn latch_if<'b>(block: &'b Block<W>, key: &W) -> Option<(&'b Block<W>, Latched<'b>)> {
         let version = block.latch.optimistic_now()?;
@@ -275,7 +278,7 @@ impl<W: Words> Blocks<W> {
         Some((block, block.latch.try_latch(version)?))
     }
 
-    /// The block that covers `key`, latched; none if `key` lies above all blocks.
+    /// Latches the block that covers `key`; `None` if `key` lies above all blocks.
     #[inline]
     fn latch(&self, key: &W) -> Option<(&Block<W>, Latched<'_>)> {
         let block = self.search.aim(key);
@@ -292,7 +295,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Puts an entry in place, if it `may` be done, which is asked when the block is latched.
+    /// Inserts an entry, if `may` agrees while the block is latched.
     pub(crate) fn insert(&self, key: W, value: u64, may: impl Fn() -> bool) -> Change<()> {
         let mut may_spread = true;
         loop {
@@ -322,11 +325,11 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Puts entries in place, whose keys ascend. Blocks cover them, or are about to.
+    /// Inserts entries, whose keys ascend. Blocks cover them, or are about to.
     pub(crate) fn insert_all(&self, entries: &[(W, u64)]) {
         let mut rest = entries;
         while !rest.is_empty() {
-            // What several of them wait for is asked for together.
+            // Fetches the memory of several descents in parallel.
             let mut last = Descent::default();
             let mut ways = [None; AT_ONCE];
             let mut found = 0;
@@ -355,7 +358,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Puts entries in place, whose keys ascend, the first of which this block probably covers.
+    /// Inserts entries, whose keys ascend, the first of which this block probably covers.
     fn insert_from(&self, block: &Block<W>, entries: &[(W, u64)]) {
         let mut rest = entries;
         let mut backoff = Backoff::default();
@@ -380,15 +383,16 @@ impl<W: Words> Blocks<W> {
             }
             drop(latched);
             if taken == 0 {
-                // It is full: one entry is inserted as if it were alone.
+                // The block is full: inserts one entry by itself.
                 taken = usize::from(self.insert(key, value, || true) == Change::Made(()));
             }
             rest = &rest[taken..];
         }
     }
 
-    /// Moves entries of the full block that covers `key` to its right neighbour, so that both have about as many, unless
-    /// somebody is in the way. What moves right is found by way of the left block's fences until the search layer knows.
+    /// Moves entries of the full block that covers `key` to its right neighbour, so that both have
+    /// about as many, unless another thread is in the way. Moved entries are found through the left
+    /// block's fences until the search layer is updated.
     fn spread(&self, key: &W) {
         let Ok(growth) = self.growth.try_lock() else {
             return;
@@ -422,7 +426,7 @@ impl<W: Words> Blocks<W> {
         let middle = BLOCK_CAP / 2;
         let new = self.take_block();
         let right = self.at(new);
-        // Outdated readers may look at it, but nobody latches a dead block.
+        // Outdated readers may look at it, but no thread latches a dead block.
         let right_latched = right.latch.latch();
         right.begin(
             BlockState::Inner,
@@ -440,7 +444,7 @@ impl<W: Words> Blocks<W> {
         block.set_right(new.as_ptr(), writer);
     }
 
-    /// Removes a key and answers the value it had, if it `may` be done, which is asked when the block is latched.
+    /// Removes a key and returns its value, if `may` agrees while the block is latched.
     pub(crate) fn remove(&self, key: &W, may: impl Fn() -> bool) -> Change<Option<u64>> {
         loop {
             let Some((block, version)) = self.find(key) else {
@@ -473,7 +477,8 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Merges the block that covers `key` with a neighbour if little is left in both, and nobody is in the way.
+    /// Merges the block that covers `key` with a neighbour if both are nearly empty, and no thread
+    /// is in the way.
     fn merge_around(&self, key: &W) {
         let Ok(mut growth) = self.growth.try_lock() else {
             return;
@@ -496,7 +501,7 @@ impl<W: Words> Blocks<W> {
         if !left.can_absorb(right) {
             return;
         }
-        // Not made of a reference: it keeps what makes neighbours in its piece reachable from it.
+        // Not derived from a reference: it keeps its neighbours in the same piece reachable.
         let dying = NonNull::new(left.right());
         left.absorb(right, left_latched.writer());
         self.search.remove_right_of_pair(key, &mut growth);
@@ -506,7 +511,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// The last block, if its version stands.
+    /// Returns the last block, with its version.
     fn last(&self) -> FoundBlock<'_, W> {
         let mut backoff = Backoff::default();
         loop {
@@ -525,7 +530,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// For how many entries the last block has room, or a new one if it is full.
+    /// Returns how many entries fit into the last block, or into a new one if it is full.
     pub(crate) fn room(&self) -> usize {
         loop {
             let (last, version) = self.last();
@@ -540,8 +545,8 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Appends entries that ascend, above all that blocks cover; the role's holder calls it. The edge is raised before
-    /// blocks cover them.
+    /// Appends entries that ascend, above all keys that blocks cover; the role's holder calls it.
+    /// The edge is raised before blocks cover them.
     pub(crate) fn append(&self, entries: &[(W, u64)], edge: &Edge<W>) {
         let Some(&(greatest, _)) = entries.last() else {
             return;
@@ -570,7 +575,8 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Appends a block with these entries, which are not too many for it; none if the last one is not at that version any more.
+    /// Appends a block with these entries, which must fit; `None` if the last block has changed
+    /// since that version.
     fn append_block(
         &self,
         last: &Block<W>,
@@ -590,7 +596,8 @@ impl<W: Words> Blocks<W> {
         );
         block.append(entries.iter().copied(), latched.writer());
         interleave();
-        // Its latch is held till then: who comes on an outdated way must not change what may have to be taken back.
+        // The new block stays latched till then: a thread on an outdated path must not change a
+        // block that may be taken back.
         if let Some(last_latched) = last.latch.try_latch(version) {
             last.set_right(new.as_ptr(), last_latched.writer());
         } else {
@@ -604,7 +611,7 @@ impl<W: Words> Blocks<W> {
         Some(block)
     }
 
-    /// Where the memory goes.
+    /// Adds the memory use.
     pub(crate) fn add_memory_use(&self, memory: &mut MemoryUse) {
         let growth = self.growth();
         SearchLayer::add_memory_use(&growth, memory);

@@ -1,4 +1,4 @@
-//! Reading entries from block to block.
+//! Scans from block to block.
 
 use super::layer::{Blocks, FoundBlock};
 use crate::map::key::Key;
@@ -9,20 +9,21 @@ use crate::sb_tree::search::layer::Approach;
 use crate::search::columns::Words;
 use crate::sync::primitive::interleave;
 
-/// How far a scan came.
+/// How far a scan has come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scanned<W> {
-    /// The room or the range is at its end.
+    /// To the end of the output or of the range.
     Done,
-    /// All up to this key is read, and the block beyond has changed.
+    /// Up to this key; the next block has changed.
     From(W),
-    /// No block covers this key; what is before it is read.
+    /// Up to before this key, which no block covers.
     Beyond(W),
 }
 
 impl<W: Words> Blocks<W> {
-    /// Reads the entries with keys from `start` to `end` that are nearest to an end of these; `None` if no block covers that. The
-    /// second answer is the key from which on, or below which, nothing was read.
+    /// Reads the entries with keys from `start` to `end` that are nearest to one end; `None` if no
+    /// block covers that end. Also returns the key at or after which, or below which, nothing was
+    /// read.
     pub(crate) fn read(
         &self,
         from: End,
@@ -67,7 +68,7 @@ impl<W: Words> Blocks<W> {
         if from + room > block.places_up_to(&end) {
             return self.scan_further((block, version), from, (start, end), output);
         }
-        // How many entries there will be is a prediction here, and not a number to wait for.
+        // The number of entries is predicted by a branch, so that nothing waits for it.
         let before = output.filled();
         block.copy(from, room, output);
         if block.latch.validate(version) {
@@ -78,7 +79,7 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Copies entries from place `from` of a block on, which is that of `start`.
+    /// Copies entries from position `from` of a block on, which is that of `start`.
     #[inline(never)]
     fn scan_further<K: Key<Words = W>>(
         &self,
@@ -128,7 +129,8 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// The block, whose entries are put in order if they are not; none if its version does not stand.
+    /// Returns the block after sorting its entries if necessary; `None` if its version is not
+    /// valid.
     #[inline]
     fn in_order<'b>(found: FoundBlock<'b, W>) -> Option<FoundBlock<'b, W>> {
         if found.0.is_settled() {
@@ -145,10 +147,10 @@ impl<W: Words> Blocks<W> {
         Some((block, latched.release()))
     }
 
-    /// As [`find`](Self::find), and asks for `count` entries where they may be expected.
+    /// As [`find`](Self::find), and prefetches `count` entries at their expected position.
     #[inline]
     fn find_for_scan(&self, start: &W, count: usize) -> Option<FoundBlock<'_, W>> {
-        /// How far entries may be from where they are expected: two cache lines.
+        /// Tolerance around the expected position: two cache lines.
         const LEEWAY: usize = 16;
         let Approach { block, right, guess } = self.search.approach(start);
         block.prefetch();

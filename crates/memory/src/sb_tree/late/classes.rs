@@ -1,9 +1,11 @@
-//! Which writer's lane has the late keys of a class.
+//! Assigns the late keys of a class to one writer's lane.
 //!
-//! The series that a key belongs to usually stands in its last bits, below the time, and is usually inserted by one thread. So
-//! keys are classed by their last bits, as in [`owners`](crate::sb_tree::segments::owners); but here a class may go to another writer, as it costs
-//! no more than a lane that is drained early. Whoever takes a class from somebody pays with *credit*, which late inserts earn:
-//! where no class is one thread's, all are soon nobody's, and late keys go to blocks directly.
+//! The last bits of a key, below the time, usually identify its series, which one thread usually
+//! inserts. So keys are classed by their last bits, as in
+//! [`owners`](crate::sb_tree::segments::owners); but here a class may change its writer, as that
+//! costs no more than a lane drained early. The taker of a class pays with *credit*, which late
+//! inserts earn: where no class belongs to one thread, all soon belong to none, and late keys go to
+//! blocks directly.
 //!
 //! ```text
 //!   new ──▶ a writer's ◀──▶ another's
@@ -20,9 +22,10 @@ const NEW: u32 = u32::MAX;
 const NOBODYS: u32 = NEW - 1;
 const CHANGING: u32 = NEW - 2;
 
-/// What a writer may take at first, and at most.
+/// Initial and maximum credit.
 const CREDIT: u32 = if cfg!(any(test, miri, loom)) { 2 } else { 2048 };
-/// Full lanes, and late keys past them, that earn one: the work of taking is some hundredth of theirs.
+/// Full lanes, and late keys that bypass lanes, that earn one unit: takeovers cost about a
+/// hundredth of their work.
 const LANES_FOR_ONE: u32 = if cfg!(any(test, miri, loom)) { 1 } else { 4 };
 const KEYS_FOR_ONE: u32 = if cfg!(any(test, miri, loom)) { 4 } else { 1024 };
 
@@ -32,11 +35,11 @@ pub(crate) struct Classes(Box<[AtomicU32]>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// Nobody has inserted a late key of it.
+    /// No late key of the class was inserted yet.
     New,
     Nobodys,
     Writers(usize),
-    /// It is being taken from a writer.
+    /// Between two owners.
     Changing,
 }
 
@@ -50,7 +53,7 @@ impl Classes {
         &self.0[class_of(key)]
     }
 
-    /// Whether a key's class is this writer's.
+    /// Returns whether a key's class is this writer's.
     #[inline]
     pub(crate) fn is_own<W: Words>(&self, writer: usize, key: &W) -> bool {
         self.class(key).load(Ordering::Acquire) as usize == writer
@@ -66,19 +69,19 @@ impl Classes {
         }
     }
 
-    /// Makes a new class the writer's, unless it is new no longer.
+    /// Assigns a new class to the writer; does nothing if the class is not new.
     pub(crate) fn claim<W: Words>(&self, writer: usize, key: &W) {
         let own = u32::try_from(writer).unwrap_or(NOBODYS);
         let class = self.class(key);
         let _ = class.compare_exchange(NEW, own, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Takes a class from its writer. Under the lock of handing over.
+    /// Takes a class from its writer. The caller has the hand-over lock.
     pub(crate) fn take<W: Words>(&self, key: &W) {
         self.class(key).store(CHANGING, Ordering::Release);
     }
 
-    /// Makes a class the writer's, or nobody's. Under the lock of handing over.
+    /// Assigns a class to the writer, or to none. The caller has the hand-over lock.
     pub(crate) fn give<W: Words>(&self, key: &W, writer: Option<usize>) {
         let writer = writer.and_then(|writer| u32::try_from(writer).ok());
         self.class(key)
@@ -86,7 +89,7 @@ impl Classes {
     }
 }
 
-/// What a writer may take. Only it uses it.
+/// The number of classes that a writer may take. Only that writer uses it.
 #[derive(Debug)]
 pub(crate) struct Credit {
     left: AtomicU32,
@@ -103,12 +106,12 @@ impl Credit {
         }
     }
 
-    /// Counts a lane that was filled.
+    /// Counts a filled lane.
     pub(crate) fn note_full_lane(&self) {
         self.count(&self.full_lanes, LANES_FOR_ONE);
     }
 
-    /// Takes one, if there is one.
+    /// Spends one unit, if there is one.
     pub(crate) fn may_take(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         if left > 0 {

@@ -1,5 +1,6 @@
-//! Late keys that wait with their thread: a lane for each writer, whose entries go to blocks many at a time. Where several
-//! writers are late at one place, a block's lines go from one to the other once for each lane and not for each key.
+//! Lanes: late keys wait in a lane per writer, whose entries go to blocks many at a time. Where
+//! several writers are late in the same block, its cache lines change cores once per lane, not once
+//! per key.
 //!
 //! ```text
 //!             append                   close                       reopen
@@ -8,23 +9,27 @@
 //!
 //! # Rules
 //!
-//! 1. A lane has keys that belong to blocks, of classes that are its writer's own ([`classes`](super::classes)). So no key is in
-//!    two lanes; of several entries of one key the last counts.
-//! 2. Its writer alone appends: it loads the lane's word, which holds generation, state and count, then finds that the class is
-//!    its own, and whatever else has to hold, stores the entry, and counts it by exchanging the word. So who makes that hold no
-//!    longer and drains the lane afterwards is sure that no such append is counted any more.
-//! 3. Who finds a lane open and closes it *drains* it: puts what is counted into blocks, clears the lane's bit in `waiting`, and
-//!    opens the lane for the next generation, in this order. Nobody waits for a role or a segment meanwhile: a block covers the
-//!    keys, or is about to.
-//! 4. A lane's bit in `waiting` is set before its first entry is counted. Who looks for keys looks at `waiting` first, then at
-//!    lanes, then at blocks: an entry that leaves the lane before is in a block.
-//! 5. Who changes a key in a block for others than a lane does so under the block's latch while no lane has the key: otherwise it
-//!    drains that lane and tries again. If the key comes to a lane meanwhile, it is as if the change had been made just before, and
-//!    what is drained comes to the block afterwards.
-//! 6. A class goes from one writer to another, or to nobody, under a lock: it is taken from the one, that one's lane is drained,
-//!    and then it is given to the other. So an append that found the class to be its own before is counted and in a block, or
-//!    fails, before the other appends. And a key is in no lane but that of the writer whose its class was when somebody looked;
-//!    only while a class is between two of them it may be in any.
+//! 1. A lane has keys that belong to blocks, of classes that are its writer's own
+//!    ([`classes`](super::classes)). So no key is in two lanes; of several entries of one key the
+//!    last wins.
+//! 2. Only its writer appends: it loads the lane's word, which holds generation, state and count,
+//!    then checks that the class is its own and any other condition, stores the entry, and counts
+//!    it by a compare-exchange of the word. So a thread that invalidates a condition and then
+//!    drains the lane knows that no append which saw the condition is counted later.
+//! 3. The thread that closes an open lane *drains* it: it puts the counted entries into blocks,
+//!    clears the lane's bit in `waiting`, and opens the lane for the next generation, in this
+//!    order. It waits for no role or segment meanwhile: a block covers the keys, or is about to.
+//! 4. A lane's bit in `waiting` is set before its first entry is counted. Readers look at `waiting`
+//!    first, then at lanes, then at blocks: an entry that has left the lane before is in a block.
+//! 5. A change to a key in a block, other than by a drain, is made under the block's latch while no
+//!    lane has the key; otherwise that lane is drained and the change retried. If the key enters a
+//!    lane meanwhile, the change is ordered just before it, and the lane's entry reaches the block
+//!    afterwards.
+//! 6. A class goes from one writer to another, or to none, under a lock: it is taken from the one,
+//!    whose lane is drained, and then given to the other. So an append that found the class to be
+//!    its own is counted and in a block, or fails, before the other writer appends. A key is in no
+//!    lane but that of the writer that owned its class when it was read; only while a class is
+//!    between two writers it may be in any.
 
 #![expect(unsafe_code, reason = "lanes are reached through atomic pointers")]
 
@@ -38,7 +43,7 @@ use crate::sb_tree::segments::writer_number::WRITERS;
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, AtomicU64, Backoff, Mutex, Ordering, fence, interleave};
 
-/// Entries of a lane.
+/// Capacity of a lane in entries.
 pub(crate) const LANE_CAP: usize = if cfg!(loom) {
     2
 } else if cfg!(any(test, miri)) {
@@ -46,7 +51,8 @@ pub(crate) const LANE_CAP: usize = if cfg!(loom) {
 } else {
     32
 };
-/// Lookups that pass a lane before one of them drains it: so that what nobody adds to is not passed for ever.
+/// Lookups that pass a lane before one of them drains it, so that an idle lane does not slow
+/// lookups for ever.
 const LOOKS: u32 = if cfg!(any(test, miri, loom)) { 2 } else { 64 };
 
 const LEN_MASK: u64 = (1 << 8) - 1;
@@ -54,7 +60,7 @@ const CLOSED: u64 = 1 << 8;
 const GENERATION: u64 = 1 << 9;
 const _: () = assert!(LANE_CAP as u64 <= LEN_MASK && WRITERS <= u64::BITS as usize);
 
-/// In cache lines of its own, so that what follows begins with one.
+/// Aligned to a cache line, so that the next field begins with one.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct LaneKeys<W: Words>(W::KeyColumns<LANE_CAP>);
@@ -65,9 +71,9 @@ struct Lane<W: Words> {
     word: AtomicU64,
     looks: AtomicU32,
     credit: Credit,
-    /// Entries of the generations before.
+    /// Entries of earlier generations.
     drained: AtomicU64,
-    /// The writer's: keys up to this one belong to blocks.
+    /// A copy of the edge for the writer: keys up to this one belong to blocks.
     edge: W::KeyColumns<1>,
     keys: LaneKeys<W>,
     values: [AtomicU64; LANE_CAP],
@@ -80,7 +86,7 @@ pub(crate) struct Lanes<W: Words> {
     waiting: AtomicU64,
     lanes: Box<[AtomicPtr<Lane<W>>]>,
     classes: Classes,
-    /// Held while a class goes from somebody (rule 6).
+    /// Held while a class changes its writer (rule 6).
     hand_over: Mutex<()>,
     drains: AtomicU64,
 }
@@ -108,12 +114,13 @@ impl<W: Words> Lane<W> {
         W::load(&self.keys.0, place)
     }
 
-    /// Stores an entry behind those that the word counts, and counts it; false if the word is another by now. The writer calls
-    /// it, if there is room (rule 2).
+    /// Stores an entry after those that the word counts, and counts it; `false` if the word has
+    /// changed. The writer calls it, if there is room (rule 2).
     #[inline]
     fn add(&self, word: u64, key: W, value: u64) -> bool {
         let place = Self::len(word) % LANE_CAP;
-        // Who saw anything of the entry sees, behind an acquire fence, that its generation has come.
+        // A thread that sees any of the entry's stores sees, after an acquire fence, the new
+        // generation.
         fence(Ordering::Release);
         key.store(&self.keys.0, place);
         self.values[place].store(value, Ordering::Relaxed);
@@ -122,7 +129,8 @@ impl<W: Words> Lane<W> {
             .is_ok()
     }
 
-    /// What `look` says of so many counted entries, once nobody has drained the lane meanwhile.
+    /// Returns the result of `look` for the counted entries; repeats it if the lane was drained
+    /// meanwhile.
     fn read<T>(&self, look: impl Fn(usize) -> T) -> T {
         let mut backoff = Backoff::default();
         loop {
@@ -137,7 +145,7 @@ impl<W: Words> Lane<W> {
         }
     }
 
-    /// The place of the last entry of a key.
+    /// Returns the position of the last entry of a key.
     fn place_of(&self, key: &W, len: usize) -> Option<usize> {
         (0..len).rev().find(|&place| self.key(place) == *key)
     }
@@ -156,7 +164,7 @@ impl<W: Words> Lanes<W> {
 
     fn lane(&self, writer: usize) -> Option<&Lane<W>> {
         let lane = NonNull::new(self.lanes[writer].load(Ordering::Acquire))?;
-        // SAFETY: a lane is given once and lives as long as the index; it is only shared.
+        // SAFETY: a lane is set once and lives as long as the index; it is only shared.
         Some(unsafe { lane.as_ref() })
     }
 
@@ -166,11 +174,12 @@ impl<W: Words> Lanes<W> {
         }
         let lane = Box::into_raw(Lane::new());
         self.lanes[writer].store(lane, Ordering::Release);
-        // SAFETY: as in `lane`; only this thread is the writer, so there was none before.
+        // SAFETY: as in `lane`; only this thread is the writer, so no other thread has set it.
         unsafe { &*lane }
     }
 
-    /// Lanes that may have entries, with their writers' numbers. Whoever looks at blocks afterwards sees what left the others.
+    /// Returns the lanes that may have entries, with their writers' numbers. Later reads of blocks
+    /// see the entries that have left other lanes.
     fn waiting(&self) -> impl Iterator<Item = (usize, &Lane<W>)> {
         let mut left = self.waiting.load(Ordering::Acquire);
         std::iter::from_fn(move || {
@@ -183,14 +192,16 @@ impl<W: Words> Lanes<W> {
         })
     }
 
-    /// Whether no lane has entries. Whoever looks at blocks afterwards sees what left the lanes.
+    /// Returns whether no lane has entries. Later reads of blocks see the entries that have left
+    /// the lanes.
     #[inline]
     pub(crate) fn are_empty(&self) -> bool {
         self.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Appends an entry to the lane of its writer, of which it is one of many: the lane is open, neither empty nor full, the key
-    /// belongs to blocks as far as the writer knows, its class is the writer's, and `may` says so after all that. False if not.
+    /// Appends an entry to its writer's lane, on the fast path: the lane is open, neither empty nor
+    /// full, the key belongs to blocks as far as the writer knows, its class is the writer's, and
+    /// then `may` agrees. `false` otherwise.
     #[inline]
     pub(crate) fn append(&self, writer: usize, (key, value): (W, u64), may: impl FnOnce() -> bool) -> bool {
         let Some(lane) = self.lane(writer) else {
@@ -206,7 +217,8 @@ impl<W: Words> Lanes<W> {
         lane.add(word, key, value)
     }
 
-    /// How many entries a writer's lane has taken so far; too many while it is drained, by those.
+    /// Returns how many entries a writer's lane has taken; during a drain, the drained entries may
+    /// be counted twice.
     pub(crate) fn taken(&self, writer: usize) -> u64 {
         self.lane(writer).map_or(0, |lane| {
             let word = lane.word.load(Ordering::Acquire);
@@ -214,7 +226,8 @@ impl<W: Words> Lanes<W> {
         })
     }
 
-    /// Inserts a key that belongs to blocks, as the writer of this number; false if it does not.
+    /// Inserts a key that belongs to blocks, as the given writer; `false` if it does not belong to
+    /// them.
     pub(crate) fn insert(
         &self,
         writer: usize,
@@ -261,8 +274,8 @@ impl<W: Words> Lanes<W> {
         }
     }
 
-    /// Makes the key's class the writer's own, if it may; otherwise nobody's, so that no lane has keys of it. Whether to look
-    /// again whose it is.
+    /// Assigns the key's class to the writer, if its credit allows, otherwise to none, so that no
+    /// lane has keys of it. Returns whether to read the owner again.
     #[cold]
     fn take_over(&self, writer: usize, lane: &Lane<W>, key: &W, blocks: &Blocks<W>) -> bool {
         let may = match self.classes.whose(key) {
@@ -292,7 +305,8 @@ impl<W: Words> Lanes<W> {
         may
     }
 
-    /// The lane that a key may be in, with its writer's number; all that have entries while its class goes from one to another.
+    /// Returns the lane that a key may be in, with its writer's number; all with entries while its
+    /// class is between two writers.
     #[inline]
     fn lanes_of(&self, key: &W) -> impl Iterator<Item = (usize, &Lane<W>)> {
         let (one, all) = match self.classes.whose(key) {
@@ -303,7 +317,7 @@ impl<W: Words> Lanes<W> {
         one.into_iter().chain(all.into_iter().flatten())
     }
 
-    /// Makes a change to a key in a block, when no lane has it (rule 5); none if no block covers it.
+    /// Changes a key in a block, when no lane has it (rule 5); `None` if no block covers it.
     pub(crate) fn change<T>(
         &self,
         key: &W,
@@ -326,7 +340,7 @@ impl<W: Words> Lanes<W> {
         }
     }
 
-    /// Puts a lane's entries into blocks, or waits for who does.
+    /// Puts a lane's entries into blocks, or waits for the thread that does.
     fn drain(&self, writer: usize, lane: &Lane<W>, blocks: &Blocks<W>) {
         let word = lane.word.fetch_or(CLOSED, Ordering::AcqRel);
         if word & CLOSED != 0 {
@@ -341,7 +355,8 @@ impl<W: Words> Lanes<W> {
         lane.looks.store(0, Ordering::Relaxed);
         let drained = lane.drained.load(Ordering::Relaxed);
         lane.drained.store(drained + len as u64, Ordering::Relaxed);
-        // An exchange, not a store: models order it behind whoever closed the lane in vain, as processors do either way.
+        // An exchange, not a store: in models it is ordered after failed attempts to close the
+        // lane, as on real processors.
         lane.word
             .swap((word / GENERATION + 1) * GENERATION, Ordering::AcqRel);
         self.drains.fetch_add(1, Ordering::Relaxed);
@@ -354,7 +369,7 @@ impl<W: Words> Lanes<W> {
         }
     }
 
-    /// Puts all lanes' entries into blocks.
+    /// Puts the entries of all lanes into blocks.
     pub(crate) fn drain_all(&self, blocks: &Blocks<W>) {
         for (writer, lane) in self.all() {
             self.drain(writer, lane, blocks);
@@ -375,7 +390,7 @@ impl<W: Words> Lanes<W> {
         }
     }
 
-    /// The least key in a lane that lies in this range.
+    /// Returns the least key in a lane that lies in this range.
     pub(crate) fn least_within(&self, (start, end): (W, W)) -> Option<W> {
         let least = |(_, lane): (usize, &Lane<W>)| {
             let keys = |len: usize| {
@@ -387,7 +402,7 @@ impl<W: Words> Lanes<W> {
         self.waiting().filter_map(least).min()
     }
 
-    /// The value of a key that is in a lane.
+    /// Returns the value of a key that is in a lane.
     #[cold]
     pub(crate) fn get(&self, key: &W, blocks: &Blocks<W>) -> Option<u64> {
         for (writer, lane) in self.lanes_of(key) {
@@ -405,17 +420,17 @@ impl<W: Words> Lanes<W> {
         None
     }
 
-    /// Entries of all lanes, equal keys counted each time.
+    /// Returns the number of entries in all lanes, duplicates included.
     pub(crate) fn entries(&self) -> usize {
         self.waiting().map(|(_, lane)| lane.read(|len| len)).sum()
     }
 
-    /// How often a lane was drained.
+    /// Returns how often a lane was drained.
     pub(crate) fn drains(&self) -> u64 {
         self.drains.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the lanes.
+    /// Returns the bytes of the lanes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.lanes) + self.all().count() * size_of::<Lane<W>>()
     }
@@ -426,7 +441,7 @@ impl<W: Words> Drop for Lanes<W> {
         for lane in &self.lanes {
             let lane = lane.load(Ordering::Relaxed);
             if !lane.is_null() {
-                // SAFETY: it came from a box (`lane_of_own`), and nobody else has the index.
+                // SAFETY: it came from a box (`lane_of_own`), and the index has no other user.
                 drop(unsafe { Box::from_raw(lane) });
             }
         }

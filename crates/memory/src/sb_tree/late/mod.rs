@@ -1,4 +1,4 @@
-//! Late keys, which wait with their thread until there are many.
+//! Late keys, which wait in a lane per thread until there are many.
 
 pub(crate) mod classes;
 pub(crate) mod lanes;

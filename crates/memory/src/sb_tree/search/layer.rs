@@ -2,20 +2,24 @@
 //!
 //! # Rules
 //!
-//! 1. One writer at a time, who holds the lock of [`Growth`]. Readers take no lock and validate nothing (ROWEX; Leis,
-//!    Scheibner, Kemper, Neumann, "The ART of Practical Synchronization", DaMoN 2016).
-//! 2. A child of a node of level 0 is a block, of any other node a node of the level below, at every moment: a node in use has
-//!    a child at every place, those beyond its count included, and one that goes is only used again at its level. Nodes and
-//!    blocks last as long as the index. So a descent always ends at a block, whatever changes under it.
-//! 3. While nothing changes, the block that a descent for a key ends at covers the key, or its right neighbours do that
-//!    the search layer does not know yet. While something changes it may be any block: the fences of blocks decide (rule
-//!    2 of [`block`](crate::sb_tree::blocks::block)), and who is at the wrong one goes right or begins again.
+//! 1. One writer at a time, which holds the lock of [`Growth`]. Readers take no lock and validate
+//!    nothing (ROWEX; Leis, Scheibner, Kemper, Neumann, "The ART of Practical Synchronization",
+//!    DaMoN 2016).
+//! 2. A child of a node of level 0 is a block, of any other node a node of the level below, at
+//!    every moment: a node in use has a child at every position, those beyond its count included,
+//!    and a removed node is reused only at its level. Nodes and blocks last as long as the index.
+//!    So a descent always ends at a block, whatever changes concurrently.
+//! 3. While nothing changes, the block at which a descent for a key ends covers the key, or one of
+//!    its right neighbours that the search layer does not know yet does. During a change it may be
+//!    any block: the fences of blocks decide (rule 2 of [`block`](crate::sb_tree::blocks::block)),
+//!    and a thread at the wrong one goes right or restarts.
 //!
-//! Separators are tops: child `i` leads to keys above separator `i - 1` up to and including separator `i`. The last
-//! child's top is not written down, so what is appended at the right end fills nodes from the left and changes nothing
-//! that is there. From there on separators are the greatest key, so that a search looks at whole groups of them, and needs
-//! neither count nor level of a node: a few instructions without a branch for each, or the processor, which has room for a
-//! few hundred, would not get to the next lookup while it waits for the memory of this one.
+//! Separators are tops: child `i` leads to keys above separator `i - 1` up to and including
+//! separator `i`. The last child's top is not stored, so appending at the right end fills nodes
+//! from the left and changes no existing separator. Unused separators are the greatest key, so that
+//! a search compares full groups and needs neither count nor level of a node: a few instructions
+//! without a branch for each, as otherwise the processor, which has room for a few hundred, would
+//! not reach the next lookup while it waits for the memory of this one.
 
 #![expect(unsafe_code, reason = "children are nodes or blocks, as the level tells")]
 
@@ -32,25 +36,26 @@ use crate::sync::primitive::{AtomicPtr, Ordering, interleave};
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct SearchLayer<W: Words> {
-    /// With its level in the bits that are zero because nodes are aligned.
+    /// The root, with its level in the bits that are zero because nodes are aligned.
     root: AtomicPtr<Node<W>>,
 }
 
 /// The end of a descent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Approach<'s, W: Words> {
-    /// That which [`descend`](SearchLayer::descend) ends at.
+    /// The block at which [`descend`](SearchLayer::descend) ends.
     pub(crate) block: &'s Block<W>,
-    /// The next one, as far as it is known where the descent ended, or another.
+    /// Its right neighbour, if known in the node where the descent ended, otherwise any block.
     pub(crate) right: &'s Block<W>,
-    /// About how many entries of the block lie below the key, if it is full and its keys are spread evenly.
+    /// The approximate number of the block's entries below the key, if it is full and its keys are
+    /// spread evenly.
     pub(crate) guess: usize,
 }
 
-/// Where the last of several descents, for keys that ascend, has come by.
+/// State of the last of several descents, for ascending keys.
 #[derive(Debug)]
 pub(crate) struct Descent<'s, W: Words> {
-    /// The node of level 0, and the greatest key that it leads to, as far as is known.
+    /// The node of level 0, and the greatest key known to lead to it.
     node: Option<&'s Node<W>>,
     node_top: W,
     top: W,
@@ -67,55 +72,56 @@ impl<W: Words> Default for Descent<'_, W> {
 }
 
 impl<W: Words> Descent<'_, W> {
-    /// The greatest key that leads to the block at which it ended, as far as is known.
+    /// Returns the greatest key known to lead to the block at which the last descent ended.
     pub(crate) fn top(&self) -> W {
         self.top
     }
 }
 
-/// About how many of a full block's keys such a share of them is.
+/// Returns about how many of a full block's keys make up this share.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a guess may be wrong")]
 fn guess_of(share: f64) -> usize {
     const { assert!(BLOCK_CAP.is_power_of_two()) };
-    /// The last bits of what is added to this are a whole number, without the instructions by which a conversion tells what is
-    /// none.
+    /// Added to a number, this leaves its integer part in the low bits, without the range checks of
+    /// a conversion.
     const WHOLE: f64 = (1_u64 << 52) as f64;
     let scaled = share * (BLOCK_CAP - 1) as f64 + WHOLE;
     scaled.to_bits() as usize % BLOCK_CAP
 }
 
-/// What share of a block's keys between `below` and `top` lie below `key`, about. It need not be a number.
+/// Returns the approximate share of a block's keys between `below` and `top` that lie below `key`.
+/// May be NaN.
 #[inline]
 fn share<W: Words>(key: &W, below: &W, top: &W) -> f64 {
     let from_below = |key: &W| (key.first_word().wrapping_sub(below.first_word()) >> 1).cast_signed() as f64;
     from_below(key) / from_below(top)
 }
 
-/// What the search layer's writer needs, behind a lock.
+/// State of the search layer's writer, behind a lock.
 #[derive(Debug)]
 pub(crate) struct Growth<W: Words> {
-    /// Every node there is.
+    /// All nodes.
     nodes: Vec<NonNull<Node<W>>>,
-    /// Nodes out of use, by level.
+    /// Unused nodes, by level.
     free: Vec<Vec<NonNull<Node<W>>>>,
 }
 
 // SAFETY: it owns the nodes, which are `Send` and `Sync`.
 unsafe impl<W: Words> Send for Growth<W> {}
 
-/// The way to a block: nodes from the root down, and the place of the child in each.
+/// The path to a block: nodes from the root down, and the child's position in each.
 type Path<'s, W> = Vec<(&'s Node<W>, usize)>;
 
 impl<W: Words> SearchLayer<W> {
-    /// A search layer over one block.
+    /// Creates a search layer over one block.
     pub(crate) fn new(first: NonNull<Block<W>>) -> (Self, Growth<W>) {
         let mut growth = Growth {
             nodes: Vec::new(),
             free: Vec::new(),
         };
         let root = growth.take(0);
-        // SAFETY: just made, and as good as shared.
+        // SAFETY: just allocated, and only shared from here on.
         let node = unsafe { root.as_ref() };
         node.begin(first.as_ptr().cast());
         let layer = Self {
@@ -124,7 +130,7 @@ impl<W: Words> SearchLayer<W> {
         (layer, growth)
     }
 
-    /// The root and its level.
+    /// Returns the root and its level.
     #[inline]
     fn root(&self) -> (&Node<W>, usize) {
         let root = self.root.load(Ordering::Acquire);
@@ -139,7 +145,7 @@ impl<W: Words> SearchLayer<W> {
         self.root.store(root, Ordering::Release);
     }
 
-    /// The node of level 0 on the way to `key`.
+    /// Returns the node of level 0 on the way to `key`.
     #[inline]
     fn descend_to_node(&self, key: &W, lanes: VectorUnit) -> &Node<W> {
         let (mut node, level) = self.root();
@@ -152,7 +158,7 @@ impl<W: Words> SearchLayer<W> {
         node
     }
 
-    /// A block at or to the left of which `key` belongs, with the reserve of rule 3.
+    /// Returns a block at or to the left of which `key` belongs, subject to rule 3.
     #[inline]
     pub(crate) fn descend(&self, key: &W) -> &Block<W> {
         let lanes = VectorUnit::of_this_processor();
@@ -163,7 +169,8 @@ impl<W: Words> SearchLayer<W> {
         unsafe { &*child.cast() }
     }
 
-    /// The block that [`descend`](Self::descend) ends at, or with few keys another one, from less memory.
+    /// Returns the block at which [`descend`](Self::descend) ends, or for few keys another one,
+    /// reading less memory.
     #[inline]
     pub(crate) fn aim(&self, key: &W) -> &Block<W> {
         let lanes = VectorUnit::of_this_processor();
@@ -173,11 +180,12 @@ impl<W: Words> SearchLayer<W> {
             None => node.child(node.place(key, lanes)),
         };
         interleave();
-        // SAFETY: a child at level 0 is a block, and so is what a run has (rule 2 and that of `outline`).
+        // SAFETY: a child at level 0 is a block, and so is what a run has (rule 2 and that of
+        // `outline`).
         unsafe { &*child.cast() }
     }
 
-    /// Takes [`aim`](Self::aim), and tells what it met on the way.
+    /// As [`aim`](Self::aim), with the right neighbour and a guess of the rank.
     #[inline]
     pub(crate) fn approach(&self, key: &W) -> Approach<'_, W> {
         let lanes = VectorUnit::of_this_processor();
@@ -185,7 +193,8 @@ impl<W: Words> SearchLayer<W> {
         if let Some(Lead { run, place, share }) = node.outline.lead(key, lanes) {
             let right = (place + 1).min(FANOUT - 1);
             interleave();
-            // SAFETY: children at level 0 are blocks, and so is what a run has (rule 2 and that of `outline`).
+            // SAFETY: children at level 0 are blocks, and so is what a run has (rule 2 and that of
+            // `outline`).
             let [block, right] = [place, right].map(|place| unsafe { &*node.child_of(run, place).cast() });
             let guess = guess_of(share);
             return Approach { block, right, guess };
@@ -205,7 +214,8 @@ impl<W: Words> SearchLayer<W> {
         Approach { block, right, guess }
     }
 
-    /// Descends as [`descend`](Self::descend) does, from where the last descent was, whose key was not above this one.
+    /// Descends as [`descend`](Self::descend) does, starting from the last descent, whose key was
+    /// not above this one.
     #[inline]
     pub(crate) fn descend_on<'s>(&'s self, key: &W, last: &mut Descent<'s, W>) -> &'s Block<W> {
         let lanes = VectorUnit::of_this_processor();
@@ -246,7 +256,7 @@ impl<W: Words> SearchLayer<W> {
         }
     }
 
-    /// Makes `right` known, behind the block that a descent for `key` ends at, whose top is `top`.
+    /// Inserts `right` after the block at which a descent for `key` ends, whose top is `top`.
     pub(crate) fn insert_after(&self, key: &W, top: W, right: NonNull<Block<W>>, growth: &mut Growth<W>) {
         let mut path = self.path(key);
         let (mut top, mut child) = (top, right.as_ptr().cast::<()>());
@@ -288,7 +298,7 @@ impl<W: Words> SearchLayer<W> {
                 self.set_root(root, new_root.level as usize);
             }
         }
-        // Only now, that the levels above know the right halves, do the left ones shrink.
+        // The left halves shrink last, when the levels above know the right ones.
         for (node, middle, left) in split.into_iter().rev() {
             interleave();
             node.truncate(middle);
@@ -298,8 +308,8 @@ impl<W: Words> SearchLayer<W> {
         }
     }
 
-    /// The block that a descent for `key` ends at and its right neighbour in the same node; or its left neighbour and
-    /// itself, if it is the last of its node.
+    /// Returns the block at which a descent for `key` ends and its right neighbour in the same
+    /// node; or, if it is the last of its node, its left neighbour and itself.
     pub(crate) fn pair(&self, key: &W, _growth: &Growth<W>) -> Option<(&Block<W>, &Block<W>)> {
         let (node, place) = self.path(key).pop()?;
         let right = if place + 1 < node.len() { place + 1 } else { place };
@@ -311,7 +321,8 @@ impl<W: Words> SearchLayer<W> {
         Some((block(left), block(right)))
     }
 
-    /// The block that a descent for `key` ends at and its right neighbour, if both are in the same node.
+    /// Returns the block at which a descent for `key` ends and its right neighbour, if both are in
+    /// the same node.
     pub(crate) fn with_right_neighbour(
         &self,
         key: &W,
@@ -327,7 +338,8 @@ impl<W: Words> SearchLayer<W> {
         left.zip(right)
     }
 
-    /// Leads keys above `top` past the block that a descent for `key` ends at, which has a right neighbour in its node.
+    /// Leads keys above `top` past the block at which a descent for `key` ends, which has a right
+    /// neighbour in its node.
     pub(crate) fn lower_top(&self, key: &W, top: W, _growth: &Growth<W>) {
         if let Some((node, place)) = self.path(key).pop()
             && place + 1 < node.len()
@@ -338,7 +350,8 @@ impl<W: Words> SearchLayer<W> {
         }
     }
 
-    /// Forgets the right one of the pair that a descent for `key` leads to, and merges nodes that have become empty enough.
+    /// Removes the right one of the pair that a descent for `key` leads to, and merges nodes that
+    /// have become empty enough.
     pub(crate) fn remove_right_of_pair(&self, key: &W, growth: &mut Growth<W>) {
         if let Some((node, place)) = self.path(key).pop() {
             node.remove(if place + 1 < node.len() { place + 1 } else { place });
@@ -346,7 +359,8 @@ impl<W: Words> SearchLayer<W> {
         self.merge_nodes(key, growth);
     }
 
-    /// Merges the nodes on the way to `key` that are empty enough with a neighbour under the same parent.
+    /// Merges nodes on the path to `key` that are empty enough with a neighbour under the same
+    /// parent.
     pub(crate) fn merge_nodes(&self, key: &W, growth: &mut Growth<W>) {
         let mut path = self.path(key);
         let mut below = path.pop();
@@ -382,7 +396,7 @@ impl<W: Words> SearchLayer<W> {
         }
     }
 
-    /// Blocks from left to right, each with the key at which a descent leads to it from above: for checks.
+    /// Returns the blocks from left to right, as children of the nodes of level 0: for checks.
     pub(crate) fn blocks(&self) -> Vec<&Block<W>> {
         let mut blocks = Vec::new();
         let mut nodes = vec![self.root().0];
@@ -406,8 +420,8 @@ impl<W: Words> SearchLayer<W> {
         blocks
     }
 
-    /// Checks that a node in use has a child of the right kind at every place, those beyond its count included (rule 2).
-    /// Nobody may be writing.
+    /// Checks that a node in use has a child of the right kind at every position, those beyond its
+    /// count included (rule 2). No thread may be writing.
     pub(crate) fn check_places(&self, growth: &Growth<W>) -> Result<(), String> {
         // SAFETY: nodes of the index (rule 2).
         let level_of = |node: &NonNull<Node<W>>| unsafe { node.as_ref() }.level;
@@ -440,7 +454,7 @@ impl<W: Words> SearchLayer<W> {
         Ok(())
     }
 
-    /// Adds up the nodes.
+    /// Sums up the nodes.
     pub(crate) fn add_memory_use(growth: &Growth<W>, memory: &mut crate::map::memory_use::MemoryUse) {
         let child_bytes = size_of::<W>() + size_of::<usize>();
         for node in &growth.nodes {
@@ -468,7 +482,7 @@ impl<W: Words> Growth<W> {
 impl<W: Words> Drop for Growth<W> {
     fn drop(&mut self) {
         for node in &self.nodes {
-            // SAFETY: each came from a box and is here once; nobody has the index any more.
+            // SAFETY: each came from a box and is here once; the index has no other user.
             drop(unsafe { Box::from_raw(node.as_ptr()) });
         }
     }

@@ -1,4 +1,5 @@
-//! A node of the search layer: separators and children. The rules are those of [`search_layer`](super::layer).
+//! A node of the search layer: separators and children. The rules are those of
+//! [`search_layer`](super::layer).
 
 use super::outline::{BlockRun, FANOUT, Outline};
 use crate::search::columns::Words;
@@ -6,17 +7,18 @@ use crate::search::prefetch::prefetch_some;
 use crate::search::words::VectorUnit;
 use crate::sync::primitive::{AtomicPtr, AtomicU32, Ordering, interleave};
 
-/// Separators that one of a node's summary stands for.
+/// Separators per entry of a node's summary.
 const GROUP: usize = if cfg!(any(test, miri, loom)) { 2 } else { 8 };
 const GROUPS: usize = FANOUT / GROUP;
 
-/// A node. Children are [`Block`](crate::sb_tree::blocks::block::Block)s at level 0, and nodes above.
+/// A node. Children are [`Block`](crate::sb_tree::blocks::block::Block)s at level 0, and nodes
+/// above.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Node<W: Words> {
     /// Never changes.
     pub(crate) level: u32,
-    /// Children; never 0 once the node is in use. Only the writer looks at it.
+    /// Number of children; never 0 once the node is in use. Only the writer reads it.
     pub(crate) len: AtomicU32,
     /// Blank above level 0.
     pub(crate) outline: Outline<W>,
@@ -26,7 +28,7 @@ pub(crate) struct Node<W: Words> {
     children: Aligned<[AtomicPtr<()>; FANOUT]>,
 }
 
-/// In cache lines of its own: a group takes one.
+/// In cache lines of its own, one per group.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Aligned<T>(T);
@@ -43,7 +45,7 @@ impl<W: Words> Node<W> {
         }
     }
 
-    /// Begins a life with one child.
+    /// Initialises the node with one child.
     pub(crate) fn begin(&self, child: *mut ()) {
         for place in &self.children.0 {
             place.store(child, Ordering::Release);
@@ -51,7 +53,7 @@ impl<W: Words> Node<W> {
         self.truncate(1);
     }
 
-    /// Forgets all but the first children.
+    /// Drops all but the first children.
     pub(crate) fn truncate(&self, len: usize) {
         self.outline.blank();
         for place in len - 1..FANOUT {
@@ -61,7 +63,7 @@ impl<W: Words> Node<W> {
         self.draw();
     }
 
-    /// Draws the outline, which was made blank before anything of the node changed.
+    /// Draws the outline, which was made blank before the node changed.
     pub(crate) fn draw(&self) {
         if self.level == 0 {
             let child = |place: usize| self.child(place).cast();
@@ -84,7 +86,7 @@ impl<W: Words> Node<W> {
         self.children.0[place].load(Ordering::Acquire)
     }
 
-    /// The child at `place`, from memory only if it is not in the run.
+    /// Returns the child at `place`, read from memory only if it is not in the run.
     #[inline]
     pub(crate) fn child_of(&self, run: BlockRun<W>, place: usize) -> *mut () {
         match run.child(place) {
@@ -95,9 +97,9 @@ impl<W: Words> Node<W> {
 
     #[inline]
     pub(crate) fn place(&self, key: &W, lanes: VectorUnit) -> usize {
-        // Only a summary that is changing has no separator above.
+        // Only a summary that is changing has no separator above the key.
         let group = key.rank_in_group::<GROUPS, GROUPS>(&self.summary.0, 0, lanes) % GROUPS;
-        // It is waited for together with the separators.
+        // Fetched in parallel with the separators.
         prefetch_some(self.children.0.get(group * GROUP));
         let place = key.rank_in_group::<FANOUT, GROUP>(&self.separators.0, group, lanes);
         (group * GROUP + place).min(FANOUT - 1)
@@ -119,7 +121,7 @@ impl<W: Words> Node<W> {
         target.set_separator(to, self.separator(from));
     }
 
-    /// Puts a child behind that at `place`, whose top is `top`. There is room.
+    /// Inserts a child after the one at `place`, whose new top is `top`. There is room.
     pub(crate) fn insert(&self, place: usize, top: W, child: *mut ()) {
         let len = self.len();
         let is_last = place + 1 == len;
@@ -130,7 +132,7 @@ impl<W: Words> Node<W> {
             self.copy(from, self, from + 1);
         }
         if !is_last {
-            // What was the top of the child at `place` is that of the new one.
+            // The old top of the child at `place` becomes that of the new one.
             self.set_separator(place + 1, self.separator(place));
         }
         interleave();
@@ -142,7 +144,7 @@ impl<W: Words> Node<W> {
         }
     }
 
-    /// Removes the child at `place`, which is not the first; what it covered is its left neighbour's.
+    /// Removes the child at `place`, which is not the first; its left neighbour gets its range.
     pub(crate) fn remove(&self, place: usize) {
         let len = self.len();
         self.outline.blank();
@@ -158,7 +160,7 @@ impl<W: Words> Node<W> {
 mod tests {
     use super::*;
 
-    /// A reader that comes between two stores goes by any of them.
+    /// A reader between two stores may follow any of them.
     #[test]
     fn a_node_has_a_child_at_every_place_from_the_beginning() {
         let mut children: Vec<u64> = (0..FANOUT as u64).collect();
@@ -186,7 +188,7 @@ mod tests {
         assert!((0..FANOUT).all(|place| node.child(place) == children[1]));
     }
 
-    /// However its children come and go, the outline says what the node does.
+    /// The outline agrees with the node while children come and go.
     #[test]
     fn a_node_of_blocks_is_outlined_at_every_moment() {
         let mut pool = crate::sb_tree::blocks::pool::BlockPool::<[u64; 1]>::new();

@@ -1,16 +1,18 @@
-//! What a reader needs of a node above blocks, in a third of its cache lines: separators cut to 32 bits, and one pointer for
-//! children that lie one behind the other in memory. While blocks pass through a core's cache, that much less of the search
-//! layer has to stay in it.
+//! Compact copies of the nodes above blocks, for readers: separators cut to 32 bits, and one
+//! pointer for children that are adjacent in memory, in a third of the cache lines. So more of the
+//! search layer stays cached while blocks pass through the cache.
 //!
 //! # Rules
 //!
-//! 1. An outline is a hint: a descent that goes by it ends at some block, whose fences decide whether it is the right one. The
-//!    search layer's writer alone writes it.
-//! 2. `run` is null, or it names a block and, in the bits that are zero because blocks are aligned, how many more lie behind it
-//!    in the same piece of memory. All of these exist when it is stored, and last as long as the index (rule 5 of
+//! 1. An outline is a hint: a descent that uses it ends at some block, whose fences decide whether
+//!    it is the right one. Only the search layer's writer writes it.
+//! 2. `run` is null, or it points to a block and has, in the bits that are zero because blocks are
+//!    aligned, the number of further blocks adjacent to it in the same piece of memory. All of
+//!    these exist when it is stored, and last as long as the index (rule 5 of
 //!    [`block`](crate::sb_tree::blocks::block)). It keeps the piece's provenance.
-//! 3. While nothing changes and `run` is not null, it names the first of the node's children, and a key leads to its child unless
-//!    it is cut to the same as the separator below that. Where too many would be, the outline is *blank*: `run` is null.
+//! 3. While nothing changes and `run` is not null, it points to the first of the node's children,
+//!    and a key leads to its child unless its cut form equals that of the separator below the
+//!    child. Where that would affect too many keys, the outline is *blank*: `run` is null.
 
 use crate::sb_tree::blocks::block::Block;
 use crate::search::columns::Words;
@@ -18,11 +20,13 @@ use crate::search::words::VectorUnit;
 use crate::sync::primitive::hint::{AtomicU32, AtomicU64};
 use crate::sync::primitive::{AtomicPtr, Ordering, interleave};
 
-/// Children of a node. Small under test, so that an index of a few hundred keys is several levels high.
+/// Children of a node. Small under test, so that an index of a few hundred keys has several levels.
 pub(crate) const FANOUT: usize = if cfg!(any(test, miri, loom)) { 4 } else { 64 };
-/// Bits of what is between the first separator and the last when an outline is drawn: there is room for four times as much.
+/// Bits of the distance between the first separator and the last when an outline is drawn, which
+/// leaves room for four times that distance.
 const DRAWN_BITS: u32 = 30;
-/// The least that two separators that have lost bits may be apart: one key in so many of a block is led astray, at most.
+/// Minimum distance between two cut separators: at most one key of a block in this many is led to a
+/// neighbour.
 const STEP_MIN: u32 = 16;
 
 /// See the [module](self).
@@ -30,10 +34,10 @@ const STEP_MIN: u32 = 16;
 #[repr(C, align(64))]
 pub(crate) struct Outline<W: Words> {
     run: AtomicPtr<Block<W>>,
-    /// What the first separator's word was, and how many bits of the distance to it are cut off.
+    /// The first separator's word, and the number of bits cut off from distances to it.
     base: AtomicU64,
     shift: AtomicU32,
-    /// The greatest number from the last child's on.
+    /// The greatest number at and after the last child's position.
     separators: Separators,
 }
 
@@ -42,14 +46,14 @@ pub(crate) struct Outline<W: Words> {
 #[repr(C, align(64))]
 struct Separators([AtomicU32; FANOUT]);
 
-/// A node's children, from the first on.
+/// A node's adjacent children, from the first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockRun<W: Words>(*mut Block<W>);
 
 impl<W: Words> BlockRun<W> {
     const LAST: usize = align_of::<Block<W>>() - 1;
 
-    /// The child at `place`; none if it does not lie behind the others.
+    /// Returns the child at `place`; `None` if it is not adjacent to the others.
     #[inline]
     pub(crate) fn child(self, place: usize) -> Option<*mut Block<W>> {
         let last = self.0.addr() & Self::LAST;
@@ -58,18 +62,18 @@ impl<W: Words> BlockRun<W> {
     }
 }
 
-/// Where a key leads.
+/// The child to which a key leads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lead<W: Words> {
     pub(crate) run: BlockRun<W>,
     pub(crate) place: usize,
-    /// About how much of what the child covers lies below the key: from 0 to 1, if keys are spread evenly. It need not be a
-    /// number.
+    /// The approximate share of the child's keys that lie below the key, 0 to 1 if keys are spread
+    /// evenly. May be NaN.
     pub(crate) share: f64,
 }
 
 impl<W: Words> Outline<W> {
-    /// A blank one.
+    /// Creates a blank outline.
     pub(crate) fn new() -> Self {
         const { assert!(FANOUT <= align_of::<Block<W>>()) };
         Self {
@@ -80,7 +84,7 @@ impl<W: Words> Outline<W> {
         }
     }
 
-    /// Where a key leads; none if the outline is blank.
+    /// Returns the child to which a key leads; `None` if the outline is blank.
     #[inline]
     pub(crate) fn lead(&self, key: &W, lanes: VectorUnit) -> Option<Lead<W>> {
         let run = self.run.load(Ordering::Acquire);
@@ -107,13 +111,13 @@ impl<W: Words> Outline<W> {
         u32::try_from(cut).unwrap_or(u32::MAX)
     }
 
-    /// Makes it blank: what it says does not hold any more.
+    /// Makes the outline blank, before the node changes.
     pub(crate) fn blank(&self) {
         self.run.store(std::ptr::null_mut(), Ordering::Release);
     }
 
-    /// Draws the outline of a node of `len` children. Keys of several words have none, nor has a processor that does not compare
-    /// many at once.
+    /// Draws the outline of a node of `len` children. Stays blank for keys of several words, and on
+    /// processors without vectors.
     pub(crate) fn draw(
         &self,
         len: usize,
@@ -151,12 +155,12 @@ impl<W: Words> Outline<W> {
             .store(first.map_addr(|addr| addr | last), Ordering::Release);
     }
 
-    /// Adds what a node has become longer by at its end: its last separator, and the child behind that. False if the outline has
-    /// to be drawn anew for that.
+    /// Adds the last separator of a node that has grown at its end, and the child after it. `false`
+    /// if the outline must be redrawn.
     pub(crate) fn append(&self, place: usize, separator: &W, child: *mut Block<W>) -> bool {
         let run = self.run.load(Ordering::Relaxed);
         if run.is_null() {
-            // It would be blank again, or has never been drawn.
+            // It would be blank again, or was never drawn.
             return place > 0;
         }
         let cut = self.cut(separator);
@@ -175,14 +179,14 @@ impl<W: Words> Outline<W> {
         true
     }
 
-    /// Whether the separator at `place` is far enough from the one before.
+    /// Returns whether the separator at `place` is far enough from the previous one.
     fn is_apart(&self, place: usize) -> bool {
         let [below, here] = [place - 1, place].map(|place| self.separators.0[place].load(Ordering::Relaxed));
         let is_whole = self.shift.load(Ordering::Relaxed) == 0;
         here.saturating_sub(below) >= if is_whole { 1 } else { STEP_MIN }
     }
 
-    /// Checks that the outline says what the node does (rule 3). Nobody may be writing.
+    /// Checks that the outline agrees with the node (rule 3). No thread may be writing.
     pub(crate) fn check(
         &self,
         len: usize,
@@ -230,7 +234,7 @@ mod tests {
     }
 
     impl Drawn {
-        /// Of a node with these separators, all but the first `appended` of which are appended one by one.
+        /// Draws an outline of the first separators, and appends those from `appended` on.
         fn new(separators: &[u64], children: &[*mut Block<W1>], appended: usize) -> Self {
             let drawn = Self {
                 outline: Outline::new(),
@@ -260,7 +264,7 @@ mod tests {
             self.outline.lead(&[key], VectorUnit::of_this_processor())
         }
 
-        /// The child that a key leads to, if the outline tells.
+        /// Returns the child that a key leads to, if the outline has it.
         fn child(&self, key: u64) -> Option<*mut Block<W1>> {
             let lead = self.lead(key)?;
             Some(lead.run.child(lead.place).unwrap_or(self.children[lead.place]))
@@ -271,7 +275,8 @@ mod tests {
         (0..count).map(|_| pool.take().as_ptr()).collect()
     }
 
-    /// Whether drawn at once or appended to, with neighbours and with blocks from anywhere, within 32 bits and far beyond.
+    /// Drawn at once or appended to; adjacent and scattered blocks; keys within 32 bits and far
+    /// beyond.
     #[test]
     fn keys_lead_to_their_child() {
         let mut pool = BlockPool::new();
@@ -305,7 +310,8 @@ mod tests {
         }
     }
 
-    /// A reader may meet numbers of several drawings: they lead to one of the run, or to a place of the node.
+    /// A reader may see a mix of several drawings: any leads to a child in the run, or to a
+    /// position in the node.
     #[test]
     fn any_numbers_lead_to_a_child() {
         let mut pool = BlockPool::new();

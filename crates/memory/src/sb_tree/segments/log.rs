@@ -7,22 +7,27 @@
 //!
 //! # Rules
 //!
-//! 1. One thread appends, its owner. It stores an entry behind the last, counts it in a word that only it writes, with the
-//!    generation, and looks whether the log is still open: then the entry is appended. So nothing waits for the lines
-//!    that it stores to, which another thread has read perhaps.
-//! 2. Who holds the index's role prepares, opens and closes logs, and writes all else. It opens those of a generation when readers
-//!    are led to that generation. Between its changing the state to close a log and its looking at the owner's count there is a
-//!    fence, and another where the owner looks at the state ([`asymmetric_fence`](crate::sync::asymmetric_fence)): the count has
-//!    the entry, or the owner sees that the log is being closed. If both, the owner waits for what the log is closed with. An
-//!    owner that has said that it knows of the close, or whose log is full, appends no more: then the dear half of the fences is
-//!    not needed.
-//! 3. A generation never returns, and what is counted in one is nothing in every other. What an append has stored that began
-//!    in another generation lies behind what is counted, where only the owner writes. What a log was closed with is known until
-//!    it is closed with something else: an owner finds the answer whenever it looks.
-//! 4. Readers look at counted entries only, and see whether the generation still holds when they have looked. They load the owner's
-//!    count before the state, with a fence between the two: if the log was open, what they have loaded is counted when it is
-//!    closed. While it is being closed they wait. A release fence precedes the stores of an entry: who saw anything of it sees,
-//!    behind an acquire fence, that its generation has come.
+//! 1. One thread appends, the owner. It stores an entry after the last, counts it in a word that
+//!    only it writes, with the generation, and checks whether the log is still open: then the entry
+//!    is appended. So no instruction waits for the cache lines that it stores to, which another
+//!    core may have read.
+//! 2. The holder of the index's role prepares, opens and closes logs, and writes all other fields.
+//!    It opens those of a generation when readers are directed to that generation. To close a log
+//!    it changes the state, passes a fence, and reads the owner's count; the owner passes a fence
+//!    between its count and its read of the state
+//!    ([`asymmetric_fence`](crate::sync::asymmetric_fence)): the count includes the entry, or the
+//!    owner sees the close. If both, the owner waits for the count with which the log is closed. An
+//!    owner that has acknowledged the close, or whose log is full, appends no more: then the
+//!    expensive half of the fences is not needed.
+//! 3. A generation never returns, and entries counted in one do not count in any other. An append
+//!    that began in an earlier generation has stored its entry after the counted ones, where only
+//!    the owner writes. The count with which a log was closed is kept until it is closed again with
+//!    entries: an owner finds the answer whenever it looks.
+//! 4. Readers read counted entries only, and then check whether the generation is still current.
+//!    They load the owner's count before the state, with a fence between the two: if the log was
+//!    open, the entries of that count are included when it is closed. While it is being closed they
+//!    wait. A release fence precedes the stores of an entry: a thread that sees any of them sees,
+//!    after an acquire fence, the new generation.
 
 use std::ops::Range;
 
@@ -33,7 +38,7 @@ use crate::search::words::lower_bound;
 use crate::sync::asymmetric_fence;
 use crate::sync::primitive::{AtomicU32, AtomicU64, Backoff, Ordering, fence, interleave};
 
-/// Entries of a log. Small under test, so that segments are sealed all the time.
+/// Capacity of a log in entries. Small under test, so that segments are sealed often.
 pub(crate) const LOG_CAP: usize = if cfg!(loom) {
     2
 } else if cfg!(any(test, miri)) {
@@ -43,21 +48,21 @@ pub(crate) const LOG_CAP: usize = if cfg!(loom) {
 };
 
 const LEN_MASK: u64 = (1 << 16) - 1;
-/// In the owner's count: it knows.
+/// In the owner's count: the owner has acknowledged the close.
 const CLOSED: u64 = 1 << 16;
 const STAMPED: u64 = 1 << 17;
-/// Closed; with how many entries is not told yet.
+/// Closed; the final count is not set yet.
 const BEING_CLOSED: u64 = 1 << 18;
 const GENERATION_SHIFT: u32 = 19;
 const GENERATION_MASK: u64 = u64::MAX << GENERATION_SHIFT;
-/// How often the owner's count is looked at before it is fenced.
+/// How often the owner's count is polled before the expensive fence.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 64 };
 const _: () = assert!(LOG_CAP as u64 <= LEN_MASK && LOG_CAP.is_power_of_two());
 
-/// Keys of an ordered stretch that are searched with vectors, once halving has come so far.
+/// Keys of an ordered stretch at which bisection ends and a vector search begins.
 const SEARCHED_AT_ONCE: usize = 32;
 
-/// Words of a cache line.
+/// Words per cache line.
 const LINE: usize = 8;
 
 /// See the [module](self).
@@ -66,10 +71,10 @@ const LINE: usize = 8;
 pub(crate) struct Log<W: Words> {
     /// Generation and state.
     state: AtomicU64,
-    /// Keys up to this one do not belong here. Changes while the log is closed.
+    /// Keys up to this one do not belong here. Changes only while the log is closed.
     floor: W::KeyColumns<1>,
     capacity: AtomicU32,
-    /// The last generation that had entries when it was closed, and how many.
+    /// The last generation that had entries when it was closed, and their number.
     closed_with: AtomicU64,
     count: Count,
     keys: W::KeyColumns<LOG_CAP>,
@@ -77,26 +82,26 @@ pub(crate) struct Log<W: Words> {
     stamps: [AtomicU64; LOG_CAP],
 }
 
-/// The owner's count, in a line that the owner writes.
+/// The owner's count, in a cache line that only the owner writes.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Count {
-    /// The generation in which the owner appended last, and how many entries.
+    /// The generation in which the owner appended last, and the number of entries.
     word: AtomicU64,
-    /// Not 0 if keys do not ascend; equal ones may follow each other.
+    /// Nonzero if keys do not ascend; equal ones may follow each other.
     is_disordered: AtomicU32,
 }
 
-/// What became of an entry.
+/// Outcome of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Append {
-    /// It is the log's entry of this number.
+    /// Appended as the log's entry of this number.
     Done(usize),
-    /// It does not belong here, or there is no room.
+    /// The key does not belong here, or there is no room.
     Refused,
 }
 
-/// A log's state and how many entries it had, at some moment.
+/// A log's state and number of entries at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counted(u64);
 
@@ -118,8 +123,8 @@ impl Counted {
     }
 }
 
-/// Where an entry stands among those of the same key: the greatest counts. The stamp, 0 where there is
-/// none; the place of the writer's log; the place in it.
+/// The order of an entry among those of the same key: the greatest wins. The stamp, or 0; the
+/// position of the writer's log; the position in it.
 pub(crate) type Order = (u64, usize, usize);
 
 /// An entry of a log.
@@ -131,7 +136,7 @@ pub(crate) struct LogEntry<W> {
 }
 
 impl<W: Words> Log<W> {
-    /// A closed log.
+    /// Creates a closed log.
     pub(crate) fn new() -> Box<Self> {
         Box::new(Self {
             state: AtomicU64::new(CLOSED),
@@ -148,8 +153,9 @@ impl<W: Words> Log<W> {
         })
     }
 
-    /// Empties a closed log for a generation of keys above `floor`, with these entries, which ascend; the role's holder calls it
-    /// (rule 2). Nobody else writes to the log ever, unless there are none.
+    /// Resets a closed log for a generation of keys above `floor`, with these entries, which
+    /// ascend; the role's holder calls it (rule 2). A log prepared with entries is never written by
+    /// another thread.
     pub(crate) fn prepare(
         &self,
         generation: u64,
@@ -179,7 +185,7 @@ impl<W: Words> Log<W> {
         self.state.store(generation | CLOSED | state, Ordering::Release);
     }
 
-    /// Opens a log that was prepared, if in this mode its owner may write to it (rule 2).
+    /// Opens a prepared log, if this mode lets its owner write to it (rule 2).
     pub(crate) fn open(&self, mode: Mode) {
         if matches!(mode, Mode::Sole | Mode::OneOfMany) {
             let state = self.state.load(Ordering::Relaxed);
@@ -187,7 +193,7 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// Begins to close the log (rule 2); whether it was open.
+    /// Begins to close the log (rule 2); returns whether it was open.
     pub(crate) fn begin_close(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         let is_open = state & CLOSED == 0;
@@ -197,8 +203,8 @@ impl<W: Words> Log<W> {
         is_open
     }
 
-    /// Whether the owner of a log that is being closed can append no more, as far as the thread that closes it can see. It is
-    /// waited for a moment: an owner that inserts, be it late keys, sees the close at its next one.
+    /// Returns whether the closing thread can see that the owner appends no more. Polls for a
+    /// moment: an owner that inserts, even late keys, sees the close at its next insert.
     pub(crate) fn is_left(&self) -> bool {
         let generation = self.state.load(Ordering::Relaxed) & GENERATION_MASK;
         for _ in 0..LOOKS {
@@ -212,7 +218,8 @@ impl<W: Words> Log<W> {
         false
     }
 
-    /// Ends the close of a log that its owner has left, or with a fence since it began; tells what is in it.
+    /// Completes the close of a log that its owner has left, or after a fence since it began;
+    /// returns the final state.
     pub(crate) fn end_close(&self) -> Counted {
         let state = self.state.load(Ordering::Relaxed);
         if state & BEING_CLOSED != 0 {
@@ -226,7 +233,7 @@ impl<W: Words> Log<W> {
         self.counted()
     }
 
-    /// Closes the log, whoever appends to it.
+    /// Closes the log, whichever thread appends to it.
     #[cfg(test)]
     pub(crate) fn close(&self) -> Counted {
         if self.begin_close() && !self.is_left() {
@@ -235,7 +242,7 @@ impl<W: Words> Log<W> {
         self.end_close()
     }
 
-    /// How many entries a word counts, of the generation of this state.
+    /// Returns how many entries a word counts in the generation of this state.
     #[inline]
     const fn len_in(word: u64, state: u64) -> usize {
         if (word ^ state) & GENERATION_MASK == 0 {
@@ -245,7 +252,7 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// What is in the log.
+    /// Returns the state and number of entries.
     pub(crate) fn counted(&self) -> Counted {
         let mut backoff = Backoff::default();
         loop {
@@ -264,8 +271,8 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// Appends an entry; only its owner does (rule 1), if `may` still says so after the log was found to be open. `stamp`
-    /// is asked where there are other writers.
+    /// Appends an entry; only its owner calls it (rule 1). `may` must agree after the log was found
+    /// open. `stamp` is called if there are other writers.
     #[inline]
     pub(crate) fn append(
         &self,
@@ -306,15 +313,15 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// Says that the owner knows that the log is being closed, and what it has counted.
+    /// Acknowledges, with the final count, that the log is being closed.
     #[cold]
     fn leave(&self, state: u64, len: usize) {
         let count = state & GENERATION_MASK | CLOSED | len as u64;
         self.count.word.store(count, Ordering::Release);
     }
 
-    /// Whether the owner's last entry, which it has counted as that of this number, is among those that the log was closed
-    /// with after it was in this state.
+    /// Whether the owner's last entry, which it has counted as that of this number, is among those
+    /// that the log was closed with after it was in this state.
     #[cold]
     fn is_closed_with(&self, number: usize, state: u64) -> bool {
         let mut backoff = Backoff::default();
@@ -329,7 +336,7 @@ impl<W: Words> Log<W> {
         number < Self::len_in(self.closed_with.load(Ordering::Acquire), state)
     }
 
-    /// Whether counted keys may not ascend.
+    /// Returns whether counted keys may not ascend.
     #[inline]
     pub(crate) fn is_disordered(&self) -> bool {
         self.count.is_disordered.load(Ordering::Relaxed) != 0
@@ -345,7 +352,7 @@ impl<W: Words> Log<W> {
         self.values[index].load(Ordering::Relaxed)
     }
 
-    /// Where an entry of this writer stands among those of its key, all writers' and its own.
+    /// Returns the order of an entry among those of its key, of all writers.
     #[inline]
     pub(crate) fn order(&self, index: usize, counted: Counted, writer: usize) -> Order {
         let stamp = if counted.is_stamped() {
@@ -356,7 +363,7 @@ impl<W: Words> Log<W> {
         (stamp, place_of(writer), index)
     }
 
-    /// Asks for the entries at these places, which another thread has written perhaps.
+    /// Prefetches the entries at these positions, which another core may have written.
     pub(crate) fn prefetch(&self, places: Range<usize>) {
         for place in places.step_by(LINE) {
             prefetch_some(W::only_column(&self.keys).and_then(|column| column.get(place)));
@@ -364,8 +371,8 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// Asks for the lines that a few entries from now go to. Another thread has read them when it converted what they held
-    /// before, and counting waits until they are the owner's again.
+    /// Prefetches the lines of the next few entries for writing. Another core has read them when it
+    /// converted their old contents, and counting waits until they are exclusive again.
     #[inline]
     fn prefetch_to_append(&self, len: usize) {
         const AHEAD: usize = 24;
@@ -376,7 +383,7 @@ impl<W: Words> Log<W> {
         prefetch_to_write(&self.values[place]);
     }
 
-    /// An entry of this writer.
+    /// Returns an entry of this writer.
     #[inline]
     pub(crate) fn entry(&self, index: usize, counted: Counted, writer: usize) -> LogEntry<W> {
         LogEntry {
@@ -386,7 +393,7 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// The last entry of a key among those counted.
+    /// Returns the position of the last counted entry of a key.
     pub(crate) fn find(&self, key: &W, counted: Counted) -> Option<usize> {
         let len = counted.len();
         if self.is_disordered() {
@@ -396,7 +403,7 @@ impl<W: Words> Log<W> {
         (self.key(last) == *key).then_some(last)
     }
 
-    /// How many of the first `len` keys, which ascend, lie below `key`.
+    /// Returns how many of the first `len` keys, which ascend, lie below `key`.
     pub(crate) fn lower_bound(&self, key: &W, len: usize) -> usize {
         match key.predecessor() {
             Some(before) => self.upper_bound(&before, len),
@@ -404,8 +411,9 @@ impl<W: Words> Log<W> {
         }
     }
 
-    /// How many of the first `len` keys, which ascend, are at most `key`. Whatever `len` is it looks at the same places, so that
-    /// what a searcher has read of another thread's log stays with it: only the last places are new to it.
+    /// Returns how many of the first `len` keys, which ascend, are at most `key`. It probes the
+    /// same positions for any `len`, so that lines read from another thread's log stay cached: only
+    /// the last positions are new.
     pub(crate) fn upper_bound(&self, key: &W, len: usize) -> usize {
         let (mut base, mut step) = (0, LOG_CAP);
         while step > SEARCHED_AT_ONCE {
@@ -423,12 +431,12 @@ impl<W: Words> Log<W> {
             .count()
     }
 
-    /// Whether a key lies too low for the generation that the log holds.
+    /// Returns whether a key is too low for the log's generation.
     pub(crate) fn is_late(&self, key: &W) -> bool {
         *key <= W::load(&self.floor, 0)
     }
 
-    /// The greatest of the first `len` keys.
+    /// Returns the greatest of the first `len` keys.
     pub(crate) fn greatest(&self, len: usize) -> Option<W> {
         if self.is_disordered() {
             return (0..len).map(|index| self.key(index)).max();
@@ -437,16 +445,16 @@ impl<W: Words> Log<W> {
     }
 }
 
-/// Who may write to a log.
+/// The permitted writers of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Its owner, who is the only writer of the segment: position is order.
+    /// Its owner, the only writer of the segment: position is order.
     Sole,
-    /// Its owner, as other logs' owners to theirs.
+    /// Its owner, beside owners of other logs.
     OneOfMany,
-    /// No one. It was filled with stamped entries.
+    /// None; the log was filled with stamped entries.
     Filled,
-    /// No one.
+    /// None.
     Nobody,
 }
 
@@ -458,7 +466,7 @@ mod tests {
 
     use super::*;
 
-    /// With the fences of this system, of which models of the code know nothing.
+    /// Uses the fences of the system, which models do not cover.
     #[test]
     fn what_is_appended_is_what_the_log_is_closed_with() {
         let (generations, entries) = if cfg!(miri) { (30, 30) } else { (20_000, 2_000) };

@@ -1,7 +1,8 @@
-//! A sealed segment's logs, merged a piece at a time.
+//! Merges a sealed segment's logs, a piece at a time.
 //!
-//! Each log is a run, because its keys ascend; a log in disorder is put in order before, [`SORTED_AT_ONCE`] entries at a
-//! time ([`sorting`](super::sorting)). So a piece of the merge is bounded, whatever the order of the keys.
+//! Each log is a run, as its keys ascend; a disordered log is sorted first, [`SORTED_AT_ONCE`]
+//! entries at a time ([`sorting`](super::sorting)). So the work per piece is bounded, in any order
+//! of the keys.
 
 use std::hint::select_unpredictable;
 
@@ -11,15 +12,16 @@ use super::sorting::Sorting;
 use crate::search::columns::Words;
 use crate::sync::asymmetric_fence;
 
-/// Entries of a log in disorder that are put in order at once.
+/// Entries of a disordered log that are sorted at once.
 const SORTED_AT_ONCE: usize = if cfg!(any(test, miri, loom)) { 4 } else { 512 };
 
-/// A log whose keys ascend, in the order of `sorted`, or as they lie.
+/// A log whose keys ascend, either in the order of `sorted` or as stored.
 #[derive(Debug)]
 struct LogRun<W> {
     writer: usize,
     counted: Counted,
-    /// Keys and places in order, as far as they are put in order, if they do not lie so.
+    /// The sorted keys and positions, as far as sorting has come; `None` if the log is in order as
+    /// stored.
     sorted: Option<Sorting<W>>,
     next: usize,
     end: usize,
@@ -27,17 +29,17 @@ struct LogRun<W> {
     head: W,
 }
 
-/// A log when it was closed.
+/// State of a log when it was closed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closed {
     pub(crate) writer: usize,
     pub(crate) counted: Counted,
-    /// Of what is counted; an append that fails may say so of the log later.
+    /// Covers the counted entries only; an append that fails may mark the log as disordered later.
     pub(crate) is_disordered: bool,
 }
 
 impl Closed {
-    /// Closes a segment's logs. To that of `own` the calling thread appends.
+    /// Closes a segment's logs; the calling thread is the appender of the log `own`.
     pub(crate) fn close_all<W: Words>(segment: &Segment<W>, own: Option<usize>) -> Vec<Self> {
         let mut others = Vec::new();
         for (writer, log) in segment.logs() {
@@ -56,7 +58,7 @@ impl Closed {
         closed.collect()
     }
 
-    /// The greatest key but for the last `spared` entries; none if there are no more.
+    /// Returns the greatest key except the last `spared` entries'; `None` if there are no more.
     pub(crate) fn greatest<W: Words>(&self, segment: &Segment<W>, spared: usize) -> Option<W> {
         let log = segment.log(self.writer)?;
         log.greatest(self.counted.len().saturating_sub(spared))
@@ -67,9 +69,9 @@ impl Closed {
 #[derive(Debug)]
 pub(crate) struct Merge<W> {
     runs: Vec<LogRun<W>>,
-    /// Runs below this one are in order.
+    /// Runs below this index are in order.
     in_order: usize,
-    /// What lies above is no part of it.
+    /// Entries with greater keys are excluded.
     greatest: W,
     entries: usize,
 }
@@ -79,7 +81,7 @@ impl<W: Words> LogRun<W> {
         self.place_at(self.next)
     }
 
-    /// The place in the log of the entry at this place of the run.
+    /// Returns the position in the log of a position in the run.
     #[inline]
     fn place_at(&self, place: usize) -> usize {
         match &self.sorted {
@@ -88,7 +90,7 @@ impl<W: Words> LogRun<W> {
         }
     }
 
-    /// The key of the entry at this place of the run.
+    /// Returns the key of the entry at this position of the run.
     fn key(&self, place: usize, log: &Log<W>) -> W {
         match &self.sorted {
             None => log.key(place),
@@ -98,7 +100,7 @@ impl<W: Words> LogRun<W> {
 }
 
 impl<W: Words> Merge<W> {
-    /// A merge of a sealed segment's logs up to `greatest`.
+    /// Creates a merge of a sealed segment's logs up to `greatest`.
     pub(crate) fn new(segment: &Segment<W>, closed: &[Closed], greatest: &W) -> Self {
         let mut merge = Self {
             runs: Vec::new(),
@@ -135,7 +137,8 @@ impl<W: Words> Merge<W> {
         merge
     }
 
-    /// A merge of what the logs of a segment, which may be open, hold from `start` to `end`.
+    /// Creates a merge of the entries from `start` to `end` of a segment's logs; the segment may be
+    /// open.
     pub(crate) fn of_range(segment: &Segment<W>, (start, end): (W, W)) -> Self {
         let run_of = |(writer, log): (usize, &Log<W>)| {
             let counted = log.counted();
@@ -178,12 +181,12 @@ impl<W: Words> Merge<W> {
         }
     }
 
-    /// Entries that there were at the beginning, or a few more.
+    /// Returns the number of entries at the beginning, or slightly more.
     pub(crate) fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Puts a stretch of a log in order; false if all are.
+    /// Sorts a stretch of a log; `false` if all logs are sorted.
     pub(crate) fn sort_some(&mut self, segment: &Segment<W>) -> bool {
         while let Some(run) = self.runs.get_mut(self.in_order) {
             if let (Some(sorted), Some(log)) = (&mut run.sorted, segment.log(run.writer))
@@ -204,8 +207,8 @@ impl<W: Words> Merge<W> {
         false
     }
 
-    /// Fills `entries` from the front, ascending, once each key; tells how many it has put there. None are left if those are
-    /// fewer than there is room for.
+    /// Fills `entries` from the front, ascending, without duplicates; returns how many. If they are
+    /// fewer than fit, none are left.
     pub(crate) fn take(&mut self, segment: &Segment<W>, entries: &mut [(W, u64)]) -> usize {
         self.runs.retain(|run| run.next < run.end);
         self.prefetch(segment, entries.len());
@@ -232,7 +235,7 @@ impl<W: Words> Merge<W> {
         taken
     }
 
-    /// Asks for about as many entries as are taken next.
+    /// Prefetches about as many entries as are taken next.
     pub(crate) fn prefetch(&self, segment: &Segment<W>, limit: usize) {
         let share = limit / self.runs.len().max(1);
         for run in &self.runs {
@@ -261,8 +264,8 @@ impl<W: Words> Merge<W> {
     }
 }
 
-/// Takes entries of two runs, as long as both have some and their keys differ; `IN_PLACE` if neither is sorted apart. Which run
-/// an entry comes from is as good as random: there is no branch on it.
+/// Takes entries of two runs, while both have some and their keys differ; `IN_PLACE` if neither
+/// needed sorting. Which run an entry comes from is unpredictable, so no branch depends on it.
 fn take_of_two<W: Words, const IN_PLACE: bool>(
     runs: [&mut LogRun<W>; 2],
     segment: &Segment<W>,
@@ -285,7 +288,7 @@ fn take_of_two<W: Words, const IN_PLACE: bool>(
     let (mut i, mut j) = (left.next, right.next);
     let (mut a, mut b) = (left.head, right.head);
     while taken < entries.len() && i < left.end && j < right.end && a != b {
-        // So many come before one of the runs can end, whichever they are of.
+        // Neither run can end in fewer steps.
         let steps = (entries.len() - taken).min(left.end - i).min(right.end - j);
         for _ in 0..steps {
             if a == b {
@@ -303,7 +306,7 @@ fn take_of_two<W: Words, const IN_PLACE: bool>(
             (a, b) = (key_of(left, i, first), key_of(right, j, second));
             let next = select_unpredictable(is_left, a, b);
             let is_left_over = select_unpredictable(is_left, i < left.end, j < right.end);
-            // Of entries of one key the last counts.
+            // Of entries of one key the last wins.
             taken += usize::from(next != key || !is_left_over);
         }
     }

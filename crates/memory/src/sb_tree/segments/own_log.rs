@@ -1,4 +1,4 @@
-//! Where a writer keeps the log that it appends to: a word of its own.
+//! A per-writer word that names the log to which it appends.
 
 #![expect(unsafe_code, reason = "a pointer to a log, which lives as long as the index")]
 
@@ -6,7 +6,7 @@ use super::log::Log;
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicPtr, Ordering};
 
-/// See the [module](self). It may name a log that is closed by now, never one that is not the writer's.
+/// See the [module](self). The log may be closed meanwhile, but is always the writer's own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct OwnLog<W: Words>(AtomicPtr<Log<W>>);
@@ -23,7 +23,7 @@ impl<W: Words> OwnLog<W> {
         unsafe { log.as_ref() }
     }
 
-    /// Names a log of the index that this belongs to.
+    /// Sets the log, which belongs to the same index.
     pub(crate) fn set(&self, log: &Log<W>) {
         self.0
             .store(std::ptr::from_ref(log).cast_mut(), Ordering::Release);

@@ -1,7 +1,8 @@
-//! Which writer inserts the keys of a class: where it is one, its position is order, and nothing is stamped.
+//! Tracks whether one writer inserts all keys of a class: then position is order, and no stamp is
+//! needed.
 //!
-//! The series that a key belongs to usually stands in its last bits, below the time, and is usually inserted by one
-//! thread. So keys are classed by their last bits.
+//! The last bits of a key, below the time, usually identify its series, which one thread usually
+//! inserts. So keys are classed by their last bits.
 //!
 //! ```text
 //!   nobody ──▶ a writer ──▶ shared
@@ -11,11 +12,13 @@
 //!
 //! # Rules
 //!
-//! 1. While a segment is open, a class goes from left to right. It goes back when no log is open.
-//! 2. Who finds a class to be its own inserts without a stamp; who makes it shared, or finds it so, draws one afterwards.
-//!    So of a segment's entries of one key those without a stamp are of one writer. They count as older: when their writer
-//!    found the class to be its own, nobody who draws stamps for it had inserted yet.
-//! 3. An insert that is too late for its segment may still claim or share a class. It costs stamps and nothing else.
+//! 1. While a segment is open, a class moves from left to right. It moves back when no log is open.
+//! 2. A writer that finds a class to be its own inserts without a stamp; one that makes it shared,
+//!    or finds it shared, draws a stamp afterwards. So of a segment's entries of one key those
+//!    without a stamp are from one writer. They count as older: when their writer found the class
+//!    to be its own, no writer that draws stamps for it had inserted yet.
+//! 3. An insert that is too late for its segment may still claim or share a class. It costs only
+//!    stamps.
 
 use crate::search::columns::Words;
 use crate::sync::primitive::{AtomicU32, Ordering};
@@ -31,7 +34,7 @@ pub(crate) const CLASSES: usize = if cfg!(loom) {
 const NOBODY: u32 = u32::MAX;
 const SHARED: u32 = NOBODY - 1;
 
-/// The class of a key.
+/// Returns the class of a key.
 #[inline]
 pub(crate) fn class_of<W: Words>(key: &W) -> usize {
     usize::try_from(key.last_word() % CLASSES as u64).unwrap_or(0)
@@ -46,7 +49,7 @@ impl Owners {
         Self((0..CLASSES).map(|_| AtomicU32::new(NOBODY)).collect())
     }
 
-    /// Whether the writer is the only one of a key's class in the open segment.
+    /// Returns whether the writer is the only one of a key's class in the open segment.
     #[inline]
     pub(crate) fn is_sole<W: Words>(&self, writer: usize, key: &W) -> bool {
         let class = &self.0[class_of(key)];
@@ -54,7 +57,7 @@ impl Owners {
         owner as usize == writer || (owner != SHARED && Self::claim(class, owner, writer))
     }
 
-    /// Makes a class the writer's if it is nobody's, and shared otherwise.
+    /// Assigns a class without a writer to this one; otherwise makes it shared.
     #[cold]
     fn claim(class: &AtomicU32, mut owner: u32, writer: usize) -> bool {
         loop {
@@ -71,7 +74,8 @@ impl Owners {
         }
     }
 
-    /// Makes what is shared nobody's, for series that have gone from one thread to another. No log may be open.
+    /// Resets shared classes, for series that have moved from one thread to another. No log may be
+    /// open.
     pub(crate) fn forget_shared(&self) {
         for class in &self.0 {
             if class.load(Ordering::Relaxed) == SHARED {

@@ -1,27 +1,28 @@
-//! Putting in order what did not come so: a log whose keys do not ascend, a stretch at a time, and what is in a lane.
+//! Sorts logs whose keys do not ascend, a stretch at a time, and lanes.
 //!
-//! Keys that arrive a little late belong a few places before where they lie in the log: each is moved there past those before it.
-//! Those that belong further away, as updates of keys from anywhere do, wait apart, and are merged with the others at the end.
+//! Keys that arrive a little late belong a few positions before their own in the log: each is
+//! inserted there. Those that belong further away, such as updates of arbitrary keys, are kept
+//! apart and merged with the others at the end.
 
 use super::log::LOG_CAP;
 use crate::search::columns::Words;
 use crate::search::words::{VectorUnit, below_of_16};
 use crate::sync::primitive::{AtomicU64, Ordering};
 
-/// Moves for each entry of a stretch, on average, and for any one.
+/// Moves per entry of a stretch on average, and the maximum for one entry.
 const MOVES: usize = 16;
 const MOVES_OF_ONE: usize = 64;
 
-/// Keys of a log with their places, ascending; equal ones by place.
+/// Keys of a log with their positions, ascending; equal ones by position.
 #[derive(Debug)]
 pub(crate) struct Sorting<W> {
     in_order: Vec<(W, u16)>,
-    /// Those that belong far before where they came, a stretch's in order.
+    /// Entries that belong far before their position; those of one stretch are in order.
     strays: Vec<(W, u16)>,
 }
 
 impl<W: Ord + Copy> Sorting<W> {
-    /// None yet; room for so many.
+    /// Creates an empty one with room for `entries`.
     pub(crate) fn new(entries: usize) -> Self {
         Self {
             in_order: Vec::with_capacity(entries),
@@ -29,23 +30,23 @@ impl<W: Ord + Copy> Sorting<W> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.in_order.len() + self.strays.len()
     }
 
-    /// A key in order, and its place in the log; once they are [finished](Self::finish).
+    /// Returns a key and its position in the log, after [`finish`](Self::finish).
     pub(crate) fn entry(&self, index: usize) -> (W, usize) {
         let (key, place) = self.in_order[index];
         (key, usize::from(place))
     }
 
-    /// How many have keys up to `greatest`; once they are [finished](Self::finish).
+    /// Returns how many entries have keys up to `greatest`, after [`finish`](Self::finish).
     pub(crate) fn up_to(&self, greatest: &W) -> usize {
         self.in_order.partition_point(|(key, _)| key <= greatest)
     }
 
-    /// Adds what follows in the log.
+    /// Adds the next stretch of the log.
     pub(crate) fn add(&mut self, stretch: impl ExactSizeIterator<Item = (W, usize)>) {
         let Self { in_order, strays } = self;
         let mut moves = MOVES * stretch.len();
@@ -73,16 +74,16 @@ impl<W: Ord + Copy> Sorting<W> {
         strays[strays_before..].sort_unstable();
     }
 
-    /// Puts those in order that wait apart, when all are added.
+    /// Merges the entries kept apart, when all are added.
     pub(crate) fn finish(&mut self) {
         let Self { in_order, strays } = self;
-        // Stretches of them are in order.
+        // Consists of sorted stretches.
         strays.sort();
         let mut left = in_order.len();
         in_order.extend_from_slice(strays);
         let mut end = in_order.len();
         while let Some(stray) = strays.pop() {
-            // Few come far apart, many close together.
+            // Gallops: few come far apart, many close together.
             let mut step = 1;
             while step < left && in_order[left - step] > stray {
                 step *= 2;
@@ -97,7 +98,7 @@ impl<W: Ord + Copy> Sorting<W> {
     }
 }
 
-/// The first `len` entries of two columns, ascending; of equal keys the last. They are put into `entries`.
+/// Copies the first `len` entries of two columns to `entries`, ascending; of equal keys the last.
 pub(crate) fn in_order<'e, W: Words, const CAP: usize>(
     keys: &W::KeyColumns<CAP>,
     values: &[AtomicU64; CAP],
@@ -110,7 +111,8 @@ pub(crate) fn in_order<'e, W: Words, const CAP: usize>(
         && CAP.is_multiple_of(GROUP)
         && CAP <= u64::BITS as usize
     {
-        // As many as lie below a key come before it. Equal ones have one place, which the last is left in.
+        // A key's rank is the number of keys below it. Equal ones share a rank, at which the last
+        // remains.
         let unit = VectorUnit::of_this_processor();
         let (groups, _) = column.as_chunks::<GROUP>();
         let counted = match len {
@@ -182,7 +184,7 @@ mod tests {
         }
     }
 
-    /// By vectors where there are some, and otherwise.
+    /// With and without vectors.
     fn of_columns_of<const CAP: usize>() {
         let mut rng = Rng::new(CAP as u64);
         let (keys, values) = (

@@ -1,14 +1,14 @@
-//! In which order entries of several writers came.
+//! Stamps: the order in which several writers inserted entries.
 //!
 //! # Rule
 //!
-//! If one insert returned before another began, then the stamp of the first is less.
+//! If one insert returned before another began, the stamp of the first is less.
 //!
-//! A stamp orders, and tells no time. The processor's time-stamp counter gives such stamps without a word that all writers
-//! share, if the processor says that it is invariant: operating systems run the counters of all cores in step then, or do
-//! not use them. It is read by the instruction that waits for all earlier ones, so not before what the thread saw of
-//! others. Everywhere else a shared counter is
-//! incremented.
+//! A stamp gives an order, not a time. The processor's time-stamp counter yields such stamps
+//! without a word shared by all writers, if the processor reports it as invariant: operating
+//! systems then synchronise the counters of all cores, or do not use them. It is read by the
+//! instruction that waits for all earlier ones, so not before the thread's earlier reads. Elsewhere
+//! a shared counter is incremented.
 
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri), not(loom)),
@@ -17,9 +17,9 @@
 
 use crate::sync::primitive::{AtomicU64, Ordering};
 
-/// Instead of a stamp, where an entry is older than what is stamped in its segment.
+/// Replaces the stamp of an entry that is older than all stamped entries of its segment.
 pub(crate) const UNSTAMPED: u64 = 1;
-/// The same for an entry that was taken over from the segment before: it is older still.
+/// Replaces the stamp of an entry that was taken over from the previous segment: it is older still.
 pub(crate) const OLDER: u64 = 0;
 const LEAST_STAMP: u64 = UNSTAMPED + 1;
 
@@ -32,7 +32,8 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// Stamps from the processor where it has them and `may_use_processor` says so.
+    /// Creates a source of stamps, which uses the processor's counter if it is invariant and
+    /// `may_use_processor`.
     pub(crate) fn new(may_use_processor: bool) -> Self {
         Self {
             last: AtomicU64::new(LEAST_STAMP),
@@ -40,7 +41,7 @@ impl Stamps {
         }
     }
 
-    /// The next stamp.
+    /// Returns the next stamp.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         if self.from_processor {
@@ -68,7 +69,8 @@ fn processor_has_stamps() -> bool {
 fn processor_stamp() -> u64 {
     use std::arch::x86_64::__rdtscp;
     let mut core = 0;
-    // SAFETY: every processor with an invariant counter has the instruction; it writes to `core` alone.
+    // SAFETY: every processor with an invariant counter has the instruction; it writes to `core`
+    // alone.
     unsafe { __rdtscp(&raw mut core) }
 }
 

@@ -1,4 +1,5 @@
-//! A segment as readers see it: what its logs have of one generation, until the segment is prepared for another.
+//! A reader's view of a segment: the entries of one generation, valid until the segment is prepared
+//! for another.
 
 use super::log::{LogEntry, Order};
 use super::merge::Merge;
@@ -6,7 +7,7 @@ use super::segment::{Segment, keep_newest, put_in_order};
 use crate::search::columns::Words;
 use crate::sync::version_latch::Version;
 
-/// A segment as one generation had it, to be validated.
+/// A segment at one generation, to be validated.
 #[derive(Debug)]
 pub(crate) struct View<'s, W: Words> {
     segment: &'s Segment<W>,
@@ -15,7 +16,7 @@ pub(crate) struct View<'s, W: Words> {
 }
 
 impl<'s, W: Words> View<'s, W> {
-    /// The segment, if it holds this generation.
+    /// Returns a view of the segment, if it has this generation.
     pub(crate) fn of(segment: &'s Segment<W>, generation: u64) -> Option<Self> {
         let (floor, version) = segment.floor_of(generation)?;
         Some(Self {
@@ -25,12 +26,13 @@ impl<'s, W: Words> View<'s, W> {
         })
     }
 
-    /// Whether the segment still holds the generation, so that all that was read of it was right.
+    /// Returns whether the segment still has the generation, so that everything read of it is
+    /// valid.
     pub(crate) fn is_valid(&self) -> bool {
         self.segment.validates(self.version)
     }
 
-    /// The value of a key, as far as it is in this segment.
+    /// Returns the value of a key, if it is in this segment.
     pub(crate) fn get(&self, key: &W) -> Option<u64> {
         let mut newest: Option<(Order, u64)> = None;
         for (writer, log) in self.segment.logs() {
@@ -45,8 +47,9 @@ impl<'s, W: Words> View<'s, W> {
         newest.map(|(_, value)| value)
     }
 
-    /// Puts up to `limit` entries with keys from `start` to `end`, the least, into `entries`, which is empty: ascending and once
-    /// each. Returns the last key it took if it may have left any.
+    /// Puts the least entries with keys from `start` to `end`, up to `limit`, into `entries`, which
+    /// is empty: ascending, without duplicates. Returns the last key taken if more entries may
+    /// follow.
     pub(crate) fn read_least(&self, range: (W, W), limit: usize, entries: &mut Vec<(W, u64)>) -> Option<W> {
         let mut merge = Merge::of_range(self.segment, range);
         entries.resize(limit.min(merge.entries()), (W::MIN, 0));
@@ -56,8 +59,9 @@ impl<'s, W: Words> View<'s, W> {
         last.map(|&(key, _)| key)
     }
 
-    /// Puts about `limit` entries with keys from `start` to `end`, the greatest, into `entries`, which is empty: ascending and
-    /// once each. Returns the key at which it stopped, the least it took, if it left any.
+    /// Puts the greatest entries with keys from `start` to `end`, about `limit`, into `entries`,
+    /// which is empty: ascending, without duplicates. Returns the least key taken if more entries
+    /// precede it.
     pub(crate) fn read_greatest(
         &self,
         (start, end): (W, W),
@@ -79,7 +83,7 @@ impl<'s, W: Words> View<'s, W> {
             }
             let mut places = log.lower_bound(&start, len)..log.upper_bound(&end, len);
             if places.len() > limit {
-                // Never between entries of one key.
+                // Never cuts between entries of one key.
                 let first = log.key(places.end - limit);
                 let cut = log.lower_bound(&first, len);
                 if cut > places.start {
@@ -91,7 +95,7 @@ impl<'s, W: Words> View<'s, W> {
         }
         put_in_order(entries);
         keep_newest(entries);
-        // What lies before the place where some log stopped is not complete.
+        // Entries before the greatest key at which a log stopped are incomplete.
         if let Some(first) = stopped {
             let incomplete = entries.partition_point(|entry| entry.key < first);
             entries.drain(..incomplete);

@@ -1,7 +1,7 @@
-//! Small numbers for threads, by which an index finds what belongs to the calling one.
+//! Small numbers for threads, by which an index finds the state of the calling one.
 //!
-//! A number belongs to one thread at a time: it is given out again only when its thread has ended, under a lock, so that
-//! the next to have it sees all that the last one did.
+//! A number belongs to one thread at a time: it is reused only after its thread has ended, under a
+//! lock, so that the next owner sees everything that the previous one did.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -11,11 +11,12 @@ use std::sync::{Mutex, PoisonError};
 /// Threads that have a log each; all others share the last one.
 pub(crate) const WRITERS: usize = if cfg!(any(test, miri, loom)) { 8 } else { 64 };
 
-/// Instead of a writer: what the last generation left to this one. It is the role holder's, who fills it before the
-/// generation begins.
+/// The pseudo-writer of entries that the previous generation left to this one. The role's holder
+/// fills its log before the generation begins.
 pub(crate) const TAKEN_OVER: usize = WRITERS;
 
-/// The place of a writer's log. That of what was taken over comes first: of entries of one key it is the oldest.
+/// Returns the position of a writer's log. The log of taken-over entries comes first: of entries of
+/// one key its is the oldest.
 pub(crate) const fn place_of(writer: usize) -> usize {
     (writer + 1) % (WRITERS + 1)
 }
@@ -32,7 +33,7 @@ struct Registry {
     returned: BinaryHeap<Reverse<usize>>,
 }
 
-/// A thread's number, given back when the thread ends.
+/// A thread's number, released when the thread ends.
 struct Claim(usize);
 
 thread_local! {
@@ -62,10 +63,10 @@ impl Drop for Claim {
     }
 }
 
-/// The calling thread's number; none while the thread ends.
+/// Returns the calling thread's number; `None` while the thread ends.
 #[inline]
 pub(crate) fn writer_number() -> Option<usize> {
-    // A thread that acts for several writers in turn has the number of each.
+    // A thread that acts for several writers in turn uses the number of each.
     #[cfg(feature = "coherence")]
     if let Some(acted) = crate::sync::coherence::acted() {
         return Some(acted);
