@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Which tests `make miri` runs; by default all that touch unsafe code or atomics.
 MIRI_TESTS ?=
 
-.PHONY: help demo test lint features bench-test book deb packages soak fuzz fuzz-test loom race miri pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
+.PHONY: help demo test lint features bench-test book deb packages soak fuzz fuzz-test loom race miri pg-beyond-memory pg-costs pg-deb pg-install pg-lint pg-soak pg-test \
 	py-bench py-lint py-test
 
 help: ## Print these targets
@@ -98,6 +98,12 @@ PG_COSTS ?= 400000,3
 pg-costs: ## Measure what rows cost the PostgreSQL extension, with PG_COSTS=rows,rounds
 	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
 	export BEDLOAD_PG_COSTS=$(PG_COSTS); $(PG_CARGO) test --release -p bedload-pg-tests --locked cost -- --nocapture
+
+PG_BEYOND_MEMORY ?= 25000000,128,15
+
+pg-beyond-memory: ## Measure PostgreSQL tables whose indexes outgrow memory, with PG_BEYOND_MEMORY=rows,MiB,seconds (as root: the server gets a cgroup)
+	$(PG_CARGO) build --release $(PG_FEATURES),harness --locked
+	export BEDLOAD_PG_BEYOND_MEMORY=$(PG_BEYOND_MEMORY) BEDLOAD_PG_RESULTS=$(CURDIR)/target/pg-beyond-memory.jsonl; $(PG_CARGO) test --release -p bedload-pg-tests --locked outgrows_memory -- --nocapture
 
 FUZZ_RUNS ?= 5000
 

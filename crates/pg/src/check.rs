@@ -5,6 +5,9 @@
     reason = "relations are opened and locked by calls into PostgreSQL"
 )]
 
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use bedload_trees::be_tree::Level;
 use pgrx::iter::{SetOfIterator, TableIterator};
 use pgrx::{name, pg_extern, pg_sys};
@@ -12,8 +15,9 @@ use pgrx::{name, pg_extern, pg_sys};
 use crate::am::for_each_row;
 use crate::error::{fail, name_of};
 use crate::index::Index;
-use crate::key::Entry;
+use crate::key::{Entry, EntryRef};
 use crate::pending;
+use crate::sorter::Sorter;
 
 /// An index and its table, open and locked until the transaction ends.
 struct Opened {
@@ -55,8 +59,12 @@ impl Drop for Opened {
     }
 }
 
-/// Everything that is wrong with an index, a line each: its structure, its order, and what it has of the rows that are
-/// visible. Writers wait meanwhile. O(rows) memory.
+/// Problems that are told one by one; of those beyond, how many there are.
+const PROBLEMS: u64 = 1000;
+
+/// Everything that is wrong with an index, a line each: its structure, its order, and the entries of the rows that are
+/// visible. Writers wait meanwhile. Sorts 32 bytes for each entry and each row within `maintenance_work_mem`, and in
+/// temporary files beyond.
 #[pg_extern(sql = false)]
 fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
     let opened = Opened::new(index, pg_sys::ShareLock);
@@ -67,50 +75,152 @@ fn bedload_check(index: pg_sys::Oid) -> SetOfIterator<'static, String> {
     };
     let (_, mut problems) = index.verify();
     if problems.is_empty() {
-        let mut entries = Vec::new();
-        index.for_each(|entry| entries.push(entry));
-        if !entries.is_sorted_by(|a, b| a < b) {
-            problems.push("entries do not ascend".to_owned());
-        }
-        check_rows(&opened, &entries, &mut problems);
+        check_entries(&opened, &index, &mut problems);
     }
     SetOfIterator::new(problems)
 }
 
-/// Each visible row has one entry, under its value.
-fn check_rows(opened: &Opened, entries: &[Entry], problems: &mut Vec<String>) {
-    let mut rows = Vec::new();
+/// Entries ascend, and each visible row has one entry, with its value.
+fn check_entries(opened: &Opened, index: &Index, problems: &mut Vec<String>) {
+    let mut claims = Sorter::new();
+    let mut last: Option<Entry> = None;
+    let mut ascends = true;
+    index.for_each(|entry| {
+        claims.add(&Claim::new(Source::Index, &entry).to_bytes());
+        ascends &= last.as_ref().is_none_or(|last| *last < entry);
+        last = Some(entry);
+    });
+    if !ascends {
+        problems.push("entries do not ascend".to_owned());
+    }
     // SAFETY: both relations are open and locked.
     unsafe {
         let info = pg_sys::BuildIndexInfo(opened.index);
         // So that the build's scan takes the rows of a snapshot, and no others.
         (*info).ii_Concurrent = true;
-        let form = Index::open(opened.index).form();
-        for_each_row((opened.table, opened.index), form, info, &mut |row, _| {
-            rows.push(row)
+        for_each_row((opened.table, opened.index), index.form(), info, &mut |row, _| {
+            claims.add(&Claim::new(Source::Table, &row).to_bytes());
         });
     }
-    rows.sort_unstable();
-    for row in rows.iter().filter(|row| entries.binary_search(row).is_err()) {
-        problems.push(format!("{} has no entry", describe(row)));
+    let mut count = 0;
+    let mut tell = |problem: String| {
+        count += 1;
+        if count <= PROBLEMS {
+            problems.push(problem);
+        }
+    };
+    let mut claims = claims.sorted().map(Claim::from_bytes).peekable();
+    while let Some(row) = claims.next() {
+        if row.source == Source::Index {
+            // Of a row that is not visible, or not to all.
+            continue;
+        }
+        let mut is_found = false;
+        while let Some(entry) = claims.next_if(|claim| claim.address == row.address) {
+            if entry.value == row.value {
+                is_found = true;
+            } else {
+                tell(format!("the entry of {entry} is of another row"));
+            }
+        }
+        if !is_found {
+            tell(format!("{row} has no entry"));
+        }
     }
-    rows.sort_unstable_by_key(Entry::address_bits);
-    for entry in entries {
-        let found = rows.binary_search_by_key(&entry.address_bits(), Entry::address_bits);
-        if let Ok(at) = found
-            && !rows[at].is_identical(entry)
-        {
-            problems.push(format!("the entry of {} is of another row", describe(entry)));
+    if count > PROBLEMS {
+        problems.push(format!("{} more rows like these", count - PROBLEMS));
+    }
+}
+
+/// Who says that a row has a value; the table first, as claims of one row are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Table,
+    Index,
+}
+
+/// The value of an index's columns in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Integer(i64),
+    Null,
+    /// Of other types, a hash.
+    Hash(u64),
+}
+
+/// What the table or the index says of a row. In the table, a row has one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Claim {
+    address: u64,
+    source: Source,
+    value: Value,
+}
+
+impl Claim {
+    const BYTES: usize = 16;
+
+    fn new(source: Source, entry: &Entry) -> Self {
+        let value = match entry.integer() {
+            Some(value) => Value::Integer(value),
+            None if entry.len_bytes() == 0 => Value::Null,
+            None => {
+                let EntryRef { key, payload, .. } = entry.borrowed();
+                let mut hasher = DefaultHasher::new();
+                (key, payload).hash(&mut hasher);
+                Value::Hash(hasher.finish())
+            }
+        };
+        Self {
+            address: entry.address_bits(),
+            source,
+            value,
+        }
+    }
+
+    /// As bytes that sort by address and source.
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let (kind, value) = match self.value {
+            Value::Integer(value) => (0, value.cast_unsigned()),
+            Value::Null => (1, 0),
+            Value::Hash(hash) => (2, hash),
+        };
+        // An address has 48 bits.
+        let row = self.address << 16 | u64::from(self.source == Source::Index) << 8 | kind;
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&row.to_be_bytes());
+        bytes[8..].copy_from_slice(&value.to_be_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let [row, value] = [0, 8].map(|at| {
+            let half = std::array::from_fn(|byte| bytes[at + byte]);
+            u64::from_be_bytes(half)
+        });
+        Self {
+            address: row >> 16,
+            source: if row >> 8 & 1 == 0 {
+                Source::Table
+            } else {
+                Source::Index
+            },
+            value: match row & 0xff {
+                0 => Value::Integer(value.cast_signed()),
+                1 => Value::Null,
+                _ => Value::Hash(value),
+            },
         }
     }
 }
 
-fn describe(entry: &Entry) -> String {
-    let row = format!("row ({},{})", entry.block(), entry.address().ip_posid);
-    match (entry.integer(), entry.len_bytes()) {
-        (Some(value), _) => format!("{row} with value {value}"),
-        (None, 0) => format!("{row} with null"),
-        (None, _) => row,
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row ({},{})", self.address >> 16, self.address & 0xffff)?;
+        match self.value {
+            Value::Integer(value) => write!(f, " with value {value}"),
+            Value::Null => f.write_str(" with null"),
+            Value::Hash(_) => Ok(()),
+        }
     }
 }
 

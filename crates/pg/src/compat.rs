@@ -144,6 +144,25 @@ pub(crate) fn vacuum_delay_point() {
     }
 }
 
+/// The next value of a sort, a copy in memory of its own; `false` at the end.
+///
+/// # Safety
+///
+/// The sort has been performed, and is of values in memory.
+pub(crate) unsafe fn next_of_sort(sort: *mut pg_sys::Tuplesortstate, value: &mut pg_sys::Datum) -> bool {
+    let (mut is_null, abbreviated) = (false, std::ptr::null_mut());
+    // SAFETY: the caller's.
+    #[cfg(feature = "pg15")]
+    unsafe {
+        pg_sys::tuplesort_getdatum(sort, true, value, &raw mut is_null, abbreviated)
+    }
+    // SAFETY: the caller's.
+    #[cfg(not(feature = "pg15"))]
+    unsafe {
+        pg_sys::tuplesort_getdatum(sort, true, true, value, &raw mut is_null, abbreviated)
+    }
+}
+
 /// Whether rows that a snapshot sees may have been removed (`old_snapshot_threshold`, until version 16).
 pub(crate) fn snapshots_expire() -> bool {
     // SAFETY: a setting of the server.

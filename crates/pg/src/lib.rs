@@ -9,6 +9,7 @@
 //! | `head` | pages that collect the entries of small transactions until there are enough for a run |
 //! | `pages` | a page store on PostgreSQL's buffers and WAL |
 //! | `check` | functions for SQL: the check of an index, and what waits |
+//! | `sorter` | records sorted by the server, for the check |
 //! | `key` | entries: keys of one column or several, payloads, addresses of rows |
 //! | `compat`, `error` | where versions of the server differ; its errors |
 
@@ -28,6 +29,7 @@ mod key;
 mod pages;
 mod pending;
 mod reader;
+mod sorter;
 
 pgrx::pg_module_magic!();
 

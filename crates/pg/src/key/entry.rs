@@ -189,12 +189,6 @@ impl Entry {
         (self.at_tie(null), self.at_tie(null | TIE_MAX))
     }
 
-    /// Whether the other is the same to the bit.
-    pub(crate) fn is_identical(&self, other: &Self) -> bool {
-        let (a, b) = (self.borrowed(), other.borrowed());
-        (a.prefix, a.tie, a.key, a.payload) == (b.prefix, b.tie, b.key, b.payload)
-    }
-
     /// The address of the row as a number, in the order of the rows in the table.
     pub(crate) fn address_bits(&self) -> u64 {
         self.tie & TIE_MAX

@@ -136,16 +136,21 @@ impl Cluster {
         run(self.pg_ctl().arg("--mode=fast").arg("stop"));
     }
 
-    /// Kills the server as a whole, and starts it again: it recovers from its log.
-    pub(crate) fn kill_and_recover(&self) {
+    /// The processes of the running server, the postmaster first.
+    pub(crate) fn processes(&self) -> Vec<String> {
         let file = fs::read_to_string(self.data().join("postmaster.pid")).expect("a running server");
         let postmaster = file.lines().next().expect("its process").to_owned();
-        // Its children would finish what they are at when they notice: they are killed too.
         let children = children_of(&postmaster);
-        for process in [postmaster].iter().chain(&children) {
+        [postmaster].into_iter().chain(children).collect()
+    }
+
+    /// Kills the server as a whole, and starts it again: it recovers from its log.
+    pub(crate) fn kill_and_recover(&self) {
+        // Its children would finish what they are at when they notice: they are killed too.
+        for process in self.processes() {
             // A child may be gone already.
             Command::new("kill")
-                .args(["-KILL", process])
+                .args(["-KILL", &process])
                 .stderr(Stdio::null())
                 .status()
                 .ok();

@@ -3,6 +3,7 @@
 //! Needs the module built with the feature `harness`; `make pg-test` does that. PostgreSQL refuses to run as root, so
 //! for root the server runs as the user `postgres`, or `nobody`.
 
+mod beyond_memory;
 mod cancel;
 mod cluster;
 mod columns;
