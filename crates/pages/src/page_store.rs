@@ -81,14 +81,14 @@ pub trait PageRead {
         let _ = ids;
     }
 
-    /// What [`remember`](Self::remember) was told of a page of a run, if the store has kept it.
+    /// Returns what [`remember`](Self::remember) was told of a page of a run, if the store has kept it.
     fn recall(&self, page: PageId, run: RunLife) -> Option<Arc<[u64]>> {
         let _ = (page, run);
         None
     }
 
     /// Offers the store to keep what its user has found in a page of a run, so that the page need
-    /// not be read again; the store calls `found` only if it keeps the result. What depends on more
+    /// not be read again; the store calls `found` only if it keeps the result. A finding that depends on more
     /// than the run as it was written must not be kept. A store keeps nothing by default: it pays
     /// where reading a page costs more than a look at memory.
     fn remember(&self, page: PageId, run: RunLife, found: impl FnOnce() -> Arc<[u64]>) {

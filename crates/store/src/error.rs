@@ -23,7 +23,7 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The disk, or the quota on it, is full. What was committed is safe; free some space and go on.
+    /// The disk, or the quota on it, is full. Committed rows are safe; free some space and go on.
     #[error("cannot {action} {}: no space left on the device", path.display())]
     NoSpace {
         /// The file that could not grow.

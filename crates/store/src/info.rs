@@ -10,7 +10,7 @@ use crate::rows::{ArrivalOrder, TableSchema};
 use crate::scan::Scan;
 use crate::table::{Density, Layout, StoredTable, View};
 
-/// What [`Store::info`](crate::Store::info) tells.
+/// The answer of [`Store::info`](crate::Store::info).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreInfo {

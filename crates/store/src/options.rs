@@ -104,11 +104,11 @@ impl Options {
     ///
     /// It is read as of this moment: the last checkpoint, and whole records of the log after it, which stay in memory.
     /// [`Store::refresh`](crate::Store::refresh) moves on to later commits. A commit is seen once its record is in the
-    /// log file, which may be shortly before it returns to its writer. What is seen is durable: the reader syncs what it reads
+    /// log file, which may be shortly before it returns to its writer. A commit that is seen is durable: the reader syncs what it reads
     /// of the log, also if the writer's commits do not wait for that ([`Durability::Relaxed`]). Every call that writes fails with [`Error::OpenForReading`](crate::Error::OpenForReading). None of the
     /// options but `cache_bytes` counts.
     ///
-    /// What a reader looks at keeps its space until the reader refreshes and drops its scans and snapshots, or ends. So
+    /// Pages that a reader looks at keep their space until the reader refreshes and drops its scans and snapshots, or ends. So
     /// that the writer knows, the reader keeps a file in the folder `readers` of the store. Where it cannot create one (the
     /// medium or the folder is read-only), the store is opened only if no writer has it, and keeps writers away.
     ///

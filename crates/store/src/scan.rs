@@ -198,7 +198,7 @@ impl Scan {
         self.projection.arrow()
     }
 
-    /// Counts the rows. Of a table of the indexed layout no rows are read but where the range begins and ends, unless some
+    /// Counts the rows. In the indexed layout only rows where the range begins and ends are read, unless some
     /// were deleted since the last flush.
     ///
     /// # Errors
@@ -289,7 +289,7 @@ impl Scan {
         rows.next(wanted, deletions)
     }
 
-    /// The most rows of a batch. What text they have is not known.
+    /// The most rows of a batch. The length of their text is not known.
     fn batch_rows(&self) -> usize {
         let rows = BATCH_BYTES / self.projection.row_bytes().max(1);
         rows.clamp(WIDE_BATCH_ROWS, BATCH_ROWS)

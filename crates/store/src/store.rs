@@ -182,7 +182,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The disk fails. What was committed stays in the log.
+    /// The disk fails. Committed rows stay in the log.
     pub fn flush(&self) -> Result<()> {
         self.shared.engine.flush()
     }
@@ -227,7 +227,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `to` exists and is not empty; a page or block is damaged; the disk is full or fails. What was begun is left and is
+    /// `to` exists and is not empty; a page or block is damaged; the disk is full or fails. The unfinished copy is left and is
     /// no store: remove it.
     ///
     /// ```
@@ -259,12 +259,12 @@ impl Store {
         self.shared.engine.metrics()
     }
 
-    /// Removes the store: every file of it, while it is locked. Its directory stays, and what else is in it. What still
+    /// Removes the store: every file of it, while it is locked. Its directory stays, and what else is in it. A handle that still
     /// holds a part of the store can read on from memory at best, and write nothing.
     ///
     /// # Errors
     ///
-    /// Another store stands in its place; the disk fails. What is left then may be no store any more; a store can be
+    /// Another store stands in its place; the disk fails. The remains may be no store any more; a store can be
     /// created there.
     ///
     /// ```
@@ -324,7 +324,7 @@ impl Options {
     }
 }
 
-/// Everything that is damaged in a store, whether it can still be opened or not. Of one that can be opened,
+/// Everything that is damaged in a store, whether it can still be opened or not. If it can be opened,
 /// [`Store::verify`] checks more: how the pages of a tree fit together.
 ///
 /// ```

@@ -238,7 +238,7 @@ impl Target {
             table,
             before,
         } = self;
-        // Closing would flush, for which a full disk has no room. What is undone is durable without it.
+        // Closing would flush, for which a full disk has no room. The undoing is durable without it.
         let undone = match before {
             Before::Table(mark) if mark == table.mark() => Ok(()),
             Before::Keyed(mark) if mark == table.mark() => Ok(()),

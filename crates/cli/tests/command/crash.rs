@@ -1,4 +1,4 @@
-//! The process is killed, as `kill -9` does, at any point of an ingest. What it acknowledged is there afterwards.
+//! The process is killed, as `kill -9` does, at any point of an ingest. Acknowledged rows are there afterwards.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -71,7 +71,7 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it had said before it died counts, read or not; a line that death cut off does not.
+        // Each line that it printed before it died counts, read or not; one that death cut off does not.
         for line in acknowledgements.map_while(Result::ok) {
             acknowledged = parse(line).map_or(acknowledged, |rows| rows.max(acknowledged));
         }

@@ -1,4 +1,4 @@
-//! What can go wrong, and that the exit code and one line say so. That the store is then as it was: see `undo`.
+//! Errors have an exit code and one line. That the store is then as it was: see `undo`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;

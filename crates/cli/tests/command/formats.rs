@@ -79,7 +79,7 @@ fn every_format_that_is_written_is_read_back() {
             "{format}"
         );
     }
-    // What can be read from front to back can be piped.
+    // A format that is read from front to back can be piped.
     for file in ["a.ndjson", "a.arrows"] {
         let bytes = std::fs::read(place.path(file)).unwrap();
         place

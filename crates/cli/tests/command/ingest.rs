@@ -280,7 +280,7 @@ fn rows_of_a_table_with_a_key_take_the_place_of_others() {
         3
     );
 
-    // Of a run that fails after its first batch, rows that took the place of others stay.
+    // If a run fails after its first batch, rows that replaced others stay.
     place.write("c.csv", "t,sensor,x\n1,a,100\n1,b,200\n1,c,bad\n");
     let message = place.run("ingest s t c.csv --batch-rows 2").fails(1);
     assert!(message.contains("stay"), "{message}");

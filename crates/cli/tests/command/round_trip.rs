@@ -1,4 +1,4 @@
-//! What goes in comes out: every type, with and without values, through every format that keeps it.
+//! Rows come out as they went in: every type, with and without values, through every format that keeps it.
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{LogicalType, TimeUnit as ParquetTimeUnit};

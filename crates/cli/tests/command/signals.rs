@@ -295,7 +295,7 @@ fn a_converted_table_is_whole_or_not_there() {
     });
     assert!(ended > 0);
 
-    // What `kill -9` leaves is named for what it is, and does not stand in the way.
+    // The remains of a `kill -9` are named as such, and do not stand in the way.
     let mut left = 0;
     for delay in 0..40 {
         let mut child = begin(place.command(command));

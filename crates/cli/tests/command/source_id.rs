@@ -112,7 +112,7 @@ fn a_bad_row_stops_a_run_that_goes_on_once_it_is_mended() {
     assert_eq!(place.json(&format!("{INGEST} --json"))["rows"], 300);
     assert_eq!(numbers(&place), (0..1000).collect::<Vec<_>>());
 
-    // Of a run that took nothing, nothing is left.
+    // A run that took nothing leaves nothing.
     let place = Place::new();
     place.write("rows.csv", "t,row\n1,2\nx,3\n");
     place.run(INGEST).fails(1);

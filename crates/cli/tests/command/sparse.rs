@@ -76,7 +76,7 @@ fn a_time_off_the_grid_is_an_error_or_moved_on_request() {
     let text = place.output("ingest s down a.csv --time-unit s --snap down");
     assert!(text.contains("1 rows moved to a time of the grid"), "{text}");
     assert_eq!(info(&place, "down")["rows"], json!(1));
-    // What was created with one interval has it for good.
+    // A table keeps the interval that it was created with.
     let other = place.run("ingest s t a.csv --interval 10s");
     assert_eq!(other.code, Some(1));
     assert!(

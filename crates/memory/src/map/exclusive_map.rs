@@ -1,4 +1,4 @@
-//! What maps of one writer have in common, and what lets several threads use one.
+//! The interface that maps of one writer share, and a lock that lets several threads use one.
 
 use std::ops::{Bound, RangeBounds};
 

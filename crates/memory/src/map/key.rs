@@ -21,7 +21,7 @@ pub trait Key: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {}
 pub(crate) mod sealed {
     use super::super::key::{Debug, Words};
 
-    /// What a key is to a node.
+    /// A key as nodes see it.
     pub trait Sealed {
         /// As many words as the key fills.
         type Words: Words + Debug;

@@ -15,7 +15,7 @@ pub(crate) enum End {
     Greatest,
 }
 
-/// Reads an index one leaf at a time. Of each leaf, every key that is there all the while is read, and no key that is
+/// Reads an index one leaf at a time. Every key of a leaf that is there all the while is read, and no key that is
 /// not there at some instant of it.
 pub(crate) trait Leaves<W: Words>: Sync {
     /// Appends, ascending, the entries between the bounds that are nearest to the end: those of one leaf, or fewer. Returns
@@ -44,7 +44,7 @@ pub(crate) trait Leaves<W: Words>: Sync {
 #[must_use = "iterators do nothing unless consumed"]
 pub struct Range<'t, K: Key> {
     leaves: &'t dyn Leaves<K::Words>,
-    /// What lies between the bounds has not been read.
+    /// Keys between the bounds have not been read.
     lower: Bound<K::Words>,
     upper: Bound<K::Words>,
     is_read: bool,

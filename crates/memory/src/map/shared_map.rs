@@ -1,4 +1,4 @@
-//! What all in-memory indexes have in common.
+//! The interface that all in-memory indexes share.
 
 use std::ops::Bound;
 
@@ -53,7 +53,7 @@ pub trait SharedMap<K: Key>: Send + Sync {
     fn check_structure(&self) -> Result<(), String>;
 }
 
-/// What an index of this name has in common with all others, of its own methods: `new`, and those of [`SharedMap`] but
+/// Methods that an index of this name shares with all others: `new`, and those of [`SharedMap`] but
 /// `range`, and of [`Measured`](super::memory_use::Measured). It is read by its [`Leaves`](super::range::Leaves).
 macro_rules! shared_map {
     ($index:ident) => {

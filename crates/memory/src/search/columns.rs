@@ -75,7 +75,7 @@ pub trait Words: Copy + Ord + Debug + Send + Sync + 'static {
     ) -> (usize, bool);
 
     /// How many keys of a group, of those into which columns are divided, come before the first that is not below this one.
-    /// What lies behind need not ascend.
+    /// Keys after it need not ascend.
     fn rank_in_group<const CAP: usize, const GROUP: usize>(
         &self,
         columns: &Self::KeyColumns<CAP>,

@@ -11,7 +11,7 @@ pub(crate) use super::wide::Wide;
 
 /// An operation that searches nodes.
 pub(crate) trait Searching {
-    /// What it answers.
+    /// The answer of a search.
     type Answer;
 
     /// Does it. Must be `inline(always)`, and so must everything in it that searches, or vectors are not used.

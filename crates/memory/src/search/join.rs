@@ -1,6 +1,6 @@
 //! Joining a leaf with what waits for it, with vectors of 512 bits.
 //!
-//! What waits need not be sorted for that. The place of an entry among the joined ones is known from how many keys of the leaf
+//! Pending entries need not be sorted. The rank of an entry among the joined ones is known from how many keys of the leaf
 //! lie below its own, and how many that wait. Then the columns are written eight entries at a time, stored ones spread over the
 //! places that are left; and those that waited are put between them.
 
@@ -173,7 +173,7 @@ impl JoinedPlaces {
         next.for_each(prefetch);
         // SAFETY: there are as many bytes as the vector has.
         unsafe { _mm512_storeu_epi64(self.masks.as_mut_ptr().cast(), masks) };
-        // Of each two one is before the other.
+        // Of two entries, one is before the other.
         let are_apart = before_others == waiting.len * (waiting.len.saturating_sub(1)) / 2;
         are_apart && !is_there
     }
@@ -186,7 +186,7 @@ fn rank_before(keys: &[u64], key: u64) -> usize {
     keys.partition_point(|&stored| stored < key)
 }
 
-/// What the samples of the keys that wait would be, and behind them [`NO_SAMPLE`].
+/// Returns the samples of the pending keys, and after them [`NO_SAMPLE`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn samples_of_waiting<const N: usize>(leaf: Sampled<'_, N>, waiting: Unsorted<'_>) -> __m512i {

@@ -16,7 +16,7 @@
 use crate::sync::primitive::hint::AtomicU32;
 use crate::sync::primitive::{AtomicU64, Ordering};
 
-/// How many words of an ascending column lie below `probe`. Of a column that is changing, or does not ascend: some
+/// How many words of an ascending column lie below `probe`. For a column that is changing, or does not ascend: some
 /// number up to its length.
 #[inline]
 pub(crate) fn lower_bound(column: &[AtomicU64], probe: u64) -> usize {

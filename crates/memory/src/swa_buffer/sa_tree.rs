@@ -231,7 +231,7 @@ impl<T: BaseTree> SaTree<T> {
             .find_map(|page| newest(page).map(|place| &page[place]))
     }
 
-    /// What a lookup has to scan of the unsorted part, page by page, the newest first.
+    /// Returns the pages of the unsorted part that a lookup has to scan, the newest first.
     fn unsorted_pages(&self, key: u64) -> impl Iterator<Item = &[Buffered]> {
         let (from, size) = (self.unsorted_from(), self.options.page_entries);
         let hash = Filter::hash(key);
@@ -304,7 +304,7 @@ impl<T: BaseTree> SaTree<T> {
         self.page_filters.iter_mut().for_each(Filter::clear);
     }
 
-    /// What the paper's tuning calls for: K below 20 % or L below 5 % of the buffer.
+    /// The paper's condition: K below 20 % or L below 5 % of the buffer.
     fn is_nearly_sorted(&self) -> bool {
         let (order, entries) = (self.order.since_window(), self.options.entries as u64);
         order.k * 5 < entries || order.l * 20 < entries

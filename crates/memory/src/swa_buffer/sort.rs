@@ -42,7 +42,7 @@ fn sort_nearly_sorted(entries: &mut Vec<Buffered>) {
     entries.extend(outliers.map(|(_, outlier)| outlier));
 }
 
-/// Of neighbours with equal keys keeps the last.
+/// Keeps the last of neighbours with equal keys.
 pub(super) fn keep_last(entries: &mut Vec<Buffered>) {
     entries.dedup_by(|later, earlier| {
         let is_same = later.key == earlier.key;

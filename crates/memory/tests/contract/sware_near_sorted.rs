@@ -221,7 +221,7 @@ fn ranges_visit_what_lies_between_the_bounds() {
     }
 }
 
-/// What was merged is visited where it stands; what has to be joined is visited where it was joined, all of it in the same
+/// Merged entries are visited where they stand, joined ones where they were joined, all of them in the same
 /// place.
 #[test]
 fn scans_merge_what_they_meet() {

@@ -1,7 +1,7 @@
 //! The only way to the disk. Everything above opens, reads, writes and syncs through [`Disk`], so that a test can
 //! put a disk there that fails, tears and forgets.
 //!
-//! What the store relies on, and nothing more: bytes written are there after a crash only if [`DiskFile::sync`]
+//! The store relies on this, and nothing more: bytes written are there after a crash only if [`DiskFile::sync`]
 //! returned since; a file's name, after [`Disk::sync_dir`] of its directory; an aligned sector of 512 bytes is
 //! written whole or not at all; after a failed sync nothing is known about what was written since the last one.
 
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use os::{DIRECT_ALIGNMENT, OsDisk};
 pub(crate) use reading::{ReadingDisk, sync_to_read};
 
-/// What [`DiskFile::write_durably`] writes whole ones of; small ones under test, where files are kept in memory by the
+/// The blocks of which [`DiskFile::write_durably`] writes whole ones; small under test, where files are kept in memory by the
 /// thousand.
 pub(crate) const BLOCK_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
 
@@ -134,7 +134,7 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     fn write_past_cache(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)
     }
-    /// Writes bytes that are durable on return, and with them the length that the file was given. What else was written
+    /// Writes bytes that are durable on return, and with them the length that the file was given. Other bytes that were written
     /// and not synced may be lost still. `offset` and the number of bytes are multiples of [`BLOCK_BYTES`].
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)?;

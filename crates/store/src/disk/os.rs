@@ -68,7 +68,7 @@ fn lock_exclusively(file: &File) -> io::Result<()> {
 /// The longest memory that is kept for durable writes of a file.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// What the addresses, offsets and lengths of direct reads and writes are multiples of, on the disks of today.
+/// Addresses, offsets and lengths of direct reads and writes are multiples of this, on the disks of today.
 pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
 
 #[cfg(feature = "file-pages")]

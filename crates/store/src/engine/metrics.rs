@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::state::Engine;
 
-/// What a store has done since it was opened, and the memory that it uses. Counts only rise, so a monitor takes the
+/// Counts of a store since it was opened, and the memory that it uses. Counts only rise, so a monitor takes the
 /// difference between two of them.
 ///
 /// ```

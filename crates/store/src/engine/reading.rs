@@ -260,7 +260,7 @@ impl Engine {
         )
     }
 
-    /// What is wrong with the page map and the catalogue of the checkpoint, and how many records of the log follow it, all of
+    /// Returns the damage of the page map and the catalogue of the checkpoint, and how many records of the log follow it, all of
     /// which were checked when they were read; none if the store is open for writing.
     pub(super) fn check_reading(&self) -> Option<(Vec<Error>, u64)> {
         let state = self.reading.as_ref()?.state.lock();

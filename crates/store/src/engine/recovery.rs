@@ -12,7 +12,7 @@
 //!    that is too full for it, even with the reserve, rows stay in memory and the store is opened to be read.
 //! 7. A new segment begins at the log's end, and the first view is published.
 //!
-//! What recovery reads may have been written and never synced: by a process that was killed between the two, or one
+//! The bytes that recovery reads may have been written and never synced: by a process that was killed between the two, or one
 //! whose sync failed. So nothing is built on it as it stands. The superblock is written once more and synced before
 //! any place is taken, and rows found in the log go to pages and into a checkpoint of their own before the store is
 //! open; the log then begins anew.

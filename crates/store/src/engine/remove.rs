@@ -49,7 +49,7 @@ impl Engine {
     }
 }
 
-/// Removes the files of a store whose creation has failed. The caller holds its lock. What cannot be removed stays: it is
+/// Removes the files of a store whose creation has failed. The caller holds its lock. Files that cannot be removed stay: they are
 /// no store, or an empty one, and a creation at the same place begins again.
 pub(super) fn remove_created(disk: &dyn Disk, dir: &Path) {
     let remove = |name: &str| {

@@ -1,4 +1,4 @@
-//! What fuzzers call, and the tests that go through their corpora: each reader of bytes as a function of bytes, which
+//! Functions that fuzzers call, and the tests that go through their corpora: each reader of bytes as a function of bytes, which
 //! must return. Compiled for those two only.
 
 mod image;

@@ -94,7 +94,7 @@ pub struct PageCounts {
 
 /// Pages in a file behind a small cache, as the trees of `bedload-trees` want them, and what they cost counted.
 ///
-/// What is changed goes to free places of the file; after [`sync`](Self::sync) it is on the disk. The file is not a
+/// Changed pages go to free places of the file; after [`sync`](Self::sync) they are on the disk. The file is not a
 /// [`Store`](crate::Store) and has no log: it lives as long as its process needs it.
 ///
 /// ```

@@ -59,8 +59,8 @@ pub(super) struct Unwritten<'a> {
     pub(super) page: &'a mut Page,
 }
 
-/// What to ask a disk for before these places are read: neighbours in one request. Those that follow one another upwards it
-/// is not told of: systems see by themselves that a file is read forwards, and fetch more of it at a time.
+/// Returns the requests to make of a disk before these places are read: neighbours in one request. Ascending neighbours
+/// are left out: systems see by themselves that a file is read forwards, and fetch more of it at a time.
 fn requests(places: impl Iterator<Item = u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
     let mut places = places.peekable();
     std::iter::from_fn(move || {

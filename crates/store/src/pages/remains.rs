@@ -304,7 +304,7 @@ impl Remains {
         read.ok().map(|read| read.text)
     }
 
-    /// What may be catalogues, wherever they are found, with the number of the checkpoint; the newest first. Behind those
+    /// Returns pages that may be catalogues, wherever they are found, with the number of the checkpoint; the newest first. Behind those
     /// that can be read as a whole comes one of the newest of each part.
     pub(crate) fn found_catalogues(&self) -> impl Iterator<Item = (u64, CatalogueText)> {
         let newest_first = || {

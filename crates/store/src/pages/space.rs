@@ -17,7 +17,7 @@ use super::readers::Held;
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     free: Extents,
-    /// Free places whose space was given back. What an earlier process gave back is not known.
+    /// Free places whose space was given back. Those of earlier processes are not known.
     holes: Extents,
     /// One past the last place of the file.
     end: u32,

@@ -1,4 +1,4 @@
-//! What the working pages are, under one lock: the map, the dirty pages and their age, and which ids are free. Its rules stand
+//! The state of the working pages, under one lock: the map, the dirty pages and their age, and which ids are free. Its rules stand
 //! in [`working`](super::working).
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Removes a retired page for good. Who descends couples latches, so nobody can reach it after the batch that
+    /// Removes a retired page for good. Descents couple latches, so none can reach it after the batch that
     /// unlinked it; a page pinned meanwhile lives in its guard.
     pub(super) fn forget(&mut self, file: &PageFile, id: PageId) {
         self.dirty.remove(&id);

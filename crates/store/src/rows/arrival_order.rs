@@ -10,7 +10,7 @@ use super::lateness::Lateness;
 ///
 /// K and L are estimates: K is never too small and too large by 1 % of the rows at most; L is right within 5 % of the rows
 /// where K is 20 % at most, and else within 10 %, but too small while rows that came too early wait for those that they
-/// overtook. What is late and what overlaps is counted exactly. Rows that overlap lay
+/// overtook. Late and overlapping rows are counted exactly. Rows that overlap lay
 /// below the latest time in the table's pages when they were flushed.
 ///
 /// ```

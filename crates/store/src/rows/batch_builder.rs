@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 
 /// A batch of at most so many bytes whose rows come all at once has one piece of memory for all columns.
 const SHARED_BYTES_MAX: usize = 64 << 10;
-/// Of at most so many bytes, all columns are asked for before the first is copied; of more, each before the one before it.
+/// Up to so many bytes, all columns are prefetched before the first is copied; beyond, each is prefetched before the one before it is copied.
 const APPROACHED_BYTES: usize = 8 << 10;
 /// A batch ends early once one of its columns has this much text.
 const TEXT_BYTES_MAX: usize = 16 << 20;

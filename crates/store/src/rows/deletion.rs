@@ -23,11 +23,11 @@ impl Deletion {
 
 /// Many deletions as one: which rows they remove together is found by a search, however many there are.
 ///
-/// Of two range deletes the later one removes every row that the earlier one does, where both have a time. So each time
+/// The later of two range deletes removes every row that the earlier one does, where both have a time. So each time
 /// needs only the greatest sequence number of a deletion, and times that have the same lie in one stretch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deletions {
-    /// Stretches of times, by the first; no two overlap. Of each, the last time, and the sequence number below which no row
+    /// Stretches of times, by the first; no two overlap. The value is the last time, and the sequence number below which no row
     /// is left.
     times: BTreeMap<i64, (i64, u64)>,
     /// Ranges of sequence numbers of which no row is left, whatever its time: from the first up to the second. No two

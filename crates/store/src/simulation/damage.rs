@@ -62,7 +62,7 @@ fn a_changed_byte_is_harmless_or_named() {
             .iter()
             .rposition(|&byte| byte != 0)
             .map_or(0, |last| last + 1);
-        // What is claimed ahead of the log is zeros, and behind each superblock nothing is ever read; a sample of that
+        // Bytes claimed ahead of the log are zeros, and nothing after a superblock is ever read; a sample of both
         // will do, but in a soak.
         let is_soak = std::env::var_os("BEDLOAD_EVERY_BYTE").is_some();
         let is_reserved = |at: usize| name.ends_with("data") && at < 64 << 10 && at % (32 << 10) >= 4096;

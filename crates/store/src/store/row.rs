@@ -22,7 +22,7 @@ pub struct Row {
 pub enum Value<'r> {
     /// A value of a boolean column.
     Bool(bool),
-    /// Of a column of signed integers, of times, dates, durations or months, in the column's unit, or of decimals of 32 or
+    /// A value of a column of signed integers, of times, dates, durations or months, in the column's unit, or of decimals of 32 or
     /// 64 bits, without their scale.
     Int(i64),
     /// A value of a column of unsigned integers.

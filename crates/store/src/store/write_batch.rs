@@ -60,8 +60,8 @@ impl WriteBatch {
     ///
     /// The batch does not have the table's columns, a row has no time or is too long; the table is one of another store; with
     /// [`Error::TooLarge`], all rows together are more than the memory for rows
-    /// ([`Options::head_bytes`](crate::Options::head_bytes)). Of a table with a key there can be one batch, and no deletion
-    /// besides. What was added before stays.
+    /// ([`Options::head_bytes`](crate::Options::head_bytes)). A table with a key can have one batch, and no deletion
+    /// besides. Batches that were added before stay.
     pub fn append(&mut self, table: &Table, batch: &RecordBatch) -> Result<()> {
         self.check(table)?;
         if table.has_key() {

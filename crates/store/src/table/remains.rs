@@ -114,7 +114,7 @@ impl TableRemains {
         }
     }
 
-    /// What came of the table, which has `rows` rows now.
+    /// Reports what was saved of the table, which has `rows` rows now.
     pub(crate) fn report(&self, rows: u64) -> SalvagedTable {
         match self {
             Self::Leaves(leaves) => leaves.0.report(rows),

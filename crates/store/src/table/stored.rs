@@ -217,7 +217,7 @@ impl StoredTable {
         }
     }
 
-    /// What the catalogue records beside the entry: the order of arrival, or what a sparse table has.
+    /// Returns what the catalogue records beside the entry: the order of arrival, or what a sparse table has.
     pub(super) fn record(&self) -> (Option<OrderRecord>, Option<SparseRecord>) {
         match &self.body {
             Body::Indexed { order } => (Some(order.record()), None),

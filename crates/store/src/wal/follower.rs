@@ -5,7 +5,7 @@
 //!    again the next time: the record may be on its way.
 //! 2. Segments are listed before they are read. A later segment is begun only once everything before it is durable, so a
 //!    record that is missing before the beginning of a listed segment is lost, unless the segment was recycled.
-//! 3. The follower holds nothing: a writer removes segments, and writes over them, after each checkpoint. What is left of
+//! 3. The follower holds nothing: a writer removes segments, and writes over them, after each checkpoint. The rest of
 //!    an earlier segment is never taken for a record, as records name their positions. So an error counts only if the
 //!    newest superblock is still the one at which reading began, which the caller finds out after the error.
 

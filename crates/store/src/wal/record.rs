@@ -53,7 +53,7 @@ pub(crate) enum Record {
         /// The rows, by time and sequence number.
         rows: EncodedRows,
     },
-    /// What one commit did to several tables, or rows of several that were held back, in their order. All of it counts, or
+    /// The changes of one commit to several tables, or rows of several that were held back, in their order. All of it counts, or
     /// nothing.
     Group(Vec<Self>),
     /// Nothing was committed. Before a checkpoint that no other record makes necessary it moves the log's end, so that
@@ -72,7 +72,7 @@ const HELD: u8 = 6;
 const ROWS_HEAD_BYTES: usize = 16;
 
 impl Record {
-    /// What is to be applied, in order: the parts of a group, or the record itself.
+    /// Returns the records to apply, in order: the parts of a group, or the record itself.
     pub(crate) fn into_parts(self) -> Vec<Self> {
         match self {
             Self::Group(parts) => parts,

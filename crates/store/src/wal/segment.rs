@@ -78,7 +78,7 @@ impl Header {
 impl Segment {
     /// Creates the segment that begins at `start`, durably; out of a spare one, if there is one.
     ///
-    /// What the file of a spare holds is never taken for records of the segment: those name their positions, and a
+    /// The bytes of a spare are never taken for records of the segment: records name their positions, and a
     /// record of an earlier segment stands where another position is due.
     ///
     /// # Errors

@@ -18,10 +18,10 @@ use bedload::{Error, Grid, Layout, Mark, Options, Result, Snapshot, Store, Table
 /// Rows of a batch.
 const ROWS: i64 = 50;
 
-/// What a child does with what it inherited; it is to be refused.
+/// A use of an inherited store by a child, which must be refused.
 type Attempt = (&'static str, fn(&Handles) -> Result<()>);
 
-/// What parent and child have of the store.
+/// The handles that parent and child have.
 struct Handles {
     store: Store,
     table: Table,

@@ -107,7 +107,7 @@ fn a_restored_store_goes_on_where_the_backup_was_made() {
         }
         let report = store.backup(&copy).expect("copies");
         assert_eq!(report.rows, 2 * 2980);
-        // What comes later is not in it.
+        // Later rows are not in it.
         append(&store.table("sparse").expect("there"), &rows(0..10)).expect("appends");
         assert!(matches!(store.backup(&copy), Err(Error::AlreadyExists { .. })));
     }

@@ -1,4 +1,4 @@
-//! What trees of pages in a file read and write, counted: with a cache of 1 % of the data, and a buffer as large.
+//! Counts what trees of pages in a file read and write: with a cache of 1 % of the data, and a buffer as large.
 
 use bedload::{Error, FilePages, FilePagesOptions};
 use bedload_memory::ExclusiveMap;

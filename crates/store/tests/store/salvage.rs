@@ -1,4 +1,4 @@
-//! What is whole in a damaged store goes into a new one, and what does not is named.
+//! The intact rows of a damaged store go into a new one, and missing ones are named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -50,7 +50,7 @@ fn rows(numbers: std::ops::Range<i32>) -> Vec<TestRow> {
         .collect()
 }
 
-/// What was saved, once the new store is found to be in order.
+/// Returns the saved rows, once the new store is found to be in order.
 fn saved(to: &Path) -> Rows {
     let store = Store::open(to).expect("a new store");
     assert_eq!(store.verify().expect("reads").problems, []);

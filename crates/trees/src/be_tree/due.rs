@@ -77,7 +77,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageRead> BeTree<O, L, S> {
             .find(|runs| runs.len() >= self.config.stage_runs)
     }
 
-    /// What the node needs first, if anything. `parent` is none for the root. With `all`, nothing is to stay above the
+    /// Returns what the node needs first, if anything. `parent` is none for the root. With `all`, nothing is to stay above the
     /// leaves, and a leaf is to have one run.
     pub(super) fn step(&self, id: PageId, parent: Option<PageId>, all: bool) -> Result<Option<Step>> {
         let node = self.node(id)?;

@@ -475,13 +475,13 @@ impl<'t, O: KeyOrder, L: RowLayout, S: PageStore> SortedBatch<'t, O, L, S> {
     /// # Errors
     ///
     /// The store failed; or the root has no room, and somebody else maintains what must be maintained first
-    /// ([`Error::Busy`]). Of a batch of several runs those before may have been published then.
+    /// ([`Error::Busy`]). Earlier runs of a batch of several may have been published then.
     pub fn publish(self) -> Result<Pressure> {
         self.seal()?.publish()
     }
 }
 
-/// A batch whose runs are written, to be published. Who drops it without that leaves leaks until the store is swept.
+/// A batch whose runs are written, to be published. If it is dropped instead, its pages leak until the store is swept.
 #[must_use = "nobody sees a batch that is not published"]
 pub struct SealedBatch<'t, O, L, S> {
     tree: &'t BeTree<O, L, S>,
@@ -494,7 +494,7 @@ impl<O: KeyOrder, L: Runs<O>, S: PageStore> SealedBatch<'_, O, L, S> {
     ///
     /// # Errors
     ///
-    /// The store failed. What was not published can be tried again.
+    /// The store failed. Runs that were not published can be tried again.
     pub fn try_publish(&mut self) -> Result<Option<Pressure>> {
         let mut pressure = Pressure::None;
         while let Some(fresh) = self.runs.front() {

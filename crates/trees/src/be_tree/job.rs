@@ -15,7 +15,7 @@ use bedload_pages::{Batch, PageId, PageStore, Reserved, Result};
 pub(super) struct Job<'t, O: KeyOrder + 't, L: Runs<O> + 't, S: PageStore + 't> {
     tree: &'t BeTree<O, L, S>,
     aim: Aim,
-    /// Of the nodes that it changes. Others may add runs to them meanwhile, behind those the job has seen, and a vacuum may
+    /// The rights to the nodes that it changes. Others may add runs to them meanwhile, behind those the job has seen, and a vacuum may
     /// clean these.
     _rights: Vec<S::Maintenance<'t>>,
     merge: L::Merge<'t, S>,

@@ -10,7 +10,7 @@ use crate::run::RunEntry;
 use bedload_pages::{PageRead, Result};
 
 impl<O: KeyOrder, L: RowLayout, S: PageRead> BeTree<O, L, S> {
-    /// What `view` makes of an entry; `None` if there is none. Some pages for each level and each run that might hold the
+    /// Shows `view` an entry, and returns what that returns; `None` if there is none. Some pages for each level and each run that might hold the
     /// entry, until one does; one or two where the run's filter says that it does not.
     ///
     /// # Errors

@@ -24,7 +24,7 @@
 //!    leaves: a tree has two levels at least. How the bytes of a node lie is told in `node.rs`.
 //! 2. The nodes of one level cover all points, without gap or overlap: a child from its pivot up to the next one's. The
 //!    pivot of a first child is its parent's business.
-//! 3. A run belongs to one node for life, and has only entries of the node's interval. Of two entries of one key and tie
+//! 3. A run belongs to one node for life, and has only entries of the node's interval. If two entries have one key and tie,
 //!    the newer is in the node nearer to the root; of those in one node it is in the later run.
 //! 4. For each child a node knows how many of its runs, from the oldest, have been pushed down to it. Their slices of the
 //!    child's interval are not looked at any more; a run of which every child has its slice is forgotten.

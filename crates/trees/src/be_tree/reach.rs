@@ -9,7 +9,7 @@ use crate::key_order::KeyOrder;
 use crate::point::PointBuf;
 use bedload_pages::{PageId, PageRead, Result};
 
-/// What [`BeTree::visit_pages`] calls.
+/// Called by [`BeTree::visit_pages`].
 pub trait PageVisitor {
     /// The page of a node.
     fn node(&mut self, page: PageId);

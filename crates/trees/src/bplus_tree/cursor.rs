@@ -19,7 +19,7 @@ use crate::point::Cut;
 use bedload_pages::ReadAhead;
 use bedload_pages::{PageId, PageRead, Result};
 
-/// Entries of a range of a [`BPlusTree`], ascending or descending. What it returns is consistent within a leaf;
+/// Entries of a range of a [`BPlusTree`], ascending or descending. Its answers are consistent within a leaf;
 /// entries inserted or removed while it is on its way may be seen or not.
 ///
 /// ```

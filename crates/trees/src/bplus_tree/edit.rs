@@ -1,7 +1,7 @@
 //! Changing a node in place: entries are shifted within their columns, bytes are added to the heap, nothing is
 //! allocated.
 //!
-//! The functions here run inside a commit and cannot fail. What they rely on, the caller has checked on the same
+//! The functions here run inside a commit and cannot fail. The caller has checked what they rely on, on the same
 //! latched page: the header ([`Node::parse`]), the slots in question, and that there is room.
 
 use std::ops::Range;

@@ -34,7 +34,7 @@
 //! 3. Slots lie behind the columns, and their lengths add up to the bytes of the heap in use.
 //! 4. A branch has at least one child. The first child's pivot is its low bound, and is never compared.
 //!
-//! [`Node::parse`] checks what of this takes constant time. What lies behind it is checked where it is used.
+//! [`Node::parse`] checks what takes constant time. Slots and entries are checked where they are used.
 
 use std::ops::Range;
 

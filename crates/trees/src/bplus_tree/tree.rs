@@ -116,7 +116,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
         self.get_with(key, tie, |entry| entry.to_owned_row())
     }
 
-    /// What `view` makes of an entry, which it is shown in its page. O(log n) pages, and no allocation.
+    /// Shows `view` an entry in its page, and returns what that returns. O(log n) pages, and no allocation.
     ///
     /// The page is latched meanwhile: `view` must not use the tree.
     ///

@@ -24,7 +24,7 @@ use bedload_pages::{Error, PageId, PageRead, Result};
 /// let report = tree.verify()?;
 /// assert!(report.is_sound());
 /// assert_eq!((report.entries, report.height, report.pages.len()), (0, 1, 1));
-/// // What no tree of the store reaches is lost, and can be had back.
+/// // Pages that no tree of the store reaches are lost, and can be had back.
 /// let lost = pages.sweep(&|page| report.pages.contains(&page))?;
 /// assert!(lost.is_empty());
 /// # Ok(())
@@ -107,7 +107,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> BPlusTree<O, L, S> {
     ///
     /// # Errors
     ///
-    /// Something failed that concerns no page. What does, be it damage or a failed read, is in the report.
+    /// Something failed that concerns no page. Damage and failed reads of pages are in the report.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report::default();
         let top = match self

@@ -13,7 +13,7 @@ use crate::entry::RowLayout;
 use crate::key_order::KeyOrder;
 use bedload_pages::{PageStore, Result};
 
-/// Makes one run of several. Of entries of one key and tie the one of the newest run counts; tombstones stay, unless
+/// Makes one run of several. If several have an entry of one key and tie, that of the newest run counts; tombstones stay, unless
 /// `is_last`: with no older run behind them they have nothing left to say.
 ///
 /// `None` if nothing is left.

@@ -58,7 +58,7 @@ impl<O: KeyOrder, L: RowLayout, S: PageRead> RunReader<O, L, S> {
         self.run.may_contain(&self.store, hash)
     }
 
-    /// What `view` makes of an entry or a tombstone; `None` if the run has neither. O(log n) pages.
+    /// Shows `view` an entry or a tombstone, and returns what that returns; `None` if the run has neither. O(log n) pages.
     ///
     /// # Errors
     ///

@@ -166,7 +166,7 @@ fn runs_and_ranges_on_mimic_pages() {
 
 #[test]
 fn a_remembered_right_edge_is_checked() {
-    // What was unlinked stands there unchanged on heap pages, and is a stranger on mimic pages.
+    // An unlinked page stands there unchanged among heap pages, and is a stranger among mimic pages.
     two_handles(&HeapPages::new(256));
     two_handles(&MimicPages::new(256, 3));
 }

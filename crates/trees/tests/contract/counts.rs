@@ -1,4 +1,4 @@
-//! What operations cost, in calls of the page store.
+//! Counts calls of the page store for each operation.
 
 use std::ops::Bound;
 

@@ -310,7 +310,7 @@ fn position(bound: &Bound<Id>) -> Bound<Position<'_>> {
     bound.as_ref().map(|(key, tie)| Position { key, tie: *tie })
 }
 
-/// What a cursor yields, asked for leaves and for entries by turns.
+/// Returns the entries of a cursor, asked for leaves and for entries by turns.
 fn entries_of<O: KeyOrder, L: RowLayout, S: PageStore>(
     mut cursor: Cursor<'_, O, L, S>,
     turns: u64,

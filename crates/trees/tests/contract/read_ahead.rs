@@ -1,4 +1,4 @@
-//! What cursors have their store fetch ahead.
+//! Cursors have their store fetch the right leaves ahead.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use bedload_trees::bplus_tree::BPlusTree;
 use bedload_trees::run::{RunBuilder, RunOptions, RunReader};
 use bedload_trees::{Entry, NoRow, Position, Row, U64Order};
 
-/// What a reader asks of a store.
+/// A request of a reader to a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Read(PageId),

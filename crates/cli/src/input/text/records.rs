@@ -143,7 +143,7 @@ fn line_ends(bytes: &[u8]) -> u64 {
 /// Records side by side in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// The fields' bytes. What lies behind those of the last row is room for more.
+    /// The fields' bytes. Those after the last row are room for more.
     bytes: Vec<u8>,
     /// Where each field ends in `bytes`; again with room behind.
     ends: Vec<usize>,

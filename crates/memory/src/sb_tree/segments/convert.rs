@@ -1,7 +1,7 @@
 //! Sealing the open segment, and converting the sealed one to blocks, step by step.
 //!
 //! The role of doing so is a lock that any writer takes by trying, when a part of its log is full; it does a step or two
-//! and goes on. Who finds its log full needs the next segment, and so finishes what is left first: as every writer shares
+//! and goes on. A writer that finds its log full needs the next segment, and finishes what is left first: as every writer shares
 //! the work while the next segment fills, that is rarely anything.
 
 use super::log::{Log, Mode};
@@ -23,7 +23,7 @@ pub(crate) const HELP_EVERY: usize = if cfg!(any(test, miri, loom)) { 2 } else {
 /// Entries that a step converts, at most. Where two threads write, one insert in some two hundred does a step or two: how long
 /// they take is the 99.9th percentile.
 pub(crate) const STEP: usize = BLOCK_CAP / 2;
-/// Of the occasions that the writer of a full log has, one in so many is enough for the whole conversion.
+/// One in so many occasions of the writer of a full log is enough for the whole conversion.
 const HELP_MARGIN: usize = 2;
 /// Entries of a log that the next segment takes over, at most. When a writer finds its log closed, its key lies a few
 /// entries behind those of who was ahead. It would be late, and all of the sealed segment would have to be converted
@@ -53,7 +53,7 @@ pub(crate) const FIRST_CAPACITY: usize = if cfg!(loom) {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Role<W: Words> {
-    /// Of the sealed segment, until it is converted.
+    /// The merge of the sealed segment, until it is converted.
     merge: Option<Merge<W>>,
     capacity: usize,
     mode: Writers,
@@ -61,14 +61,14 @@ pub(crate) struct Role<W: Words> {
     steps: u64,
 }
 
-/// Who needs the next segment, to insert this key.
+/// The writer that needs the next segment, to insert this key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Next<W> {
     pub(crate) writer: usize,
     pub(crate) key: W,
 }
 
-/// Who may write to the open segment.
+/// The threads that may write to the open segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writers {
     Nobody,
@@ -102,7 +102,7 @@ pub(crate) struct Segments<W: Words> {
     /// The writer that sealed last, because it was ahead. If one is enough, it is the one who converts: what one thread
     /// reads of all logs, and writes behind what it wrote last, need not go from cache to cache at every step.
     sealer: AtomicU32,
-    /// Of the classes of the open segment's keys.
+    /// The owners of the classes of the open segment's keys.
     pub(crate) owners: Owners,
     /// Entries of a log, at most.
     capacity_max: usize,
@@ -220,7 +220,7 @@ impl<W: Words> Segments<W> {
         let mut staged = [(W::MIN, 0); STEP];
         let staged = &mut staged[..blocks.room().min(STEP)];
         let taken = merge.take(sealed, staged);
-        // What the next step reads has its time till then to come from other threads' caches.
+        // The entries that the next step reads have until then to come from other threads' caches.
         merge.prefetch(sealed, STEP);
         let is_done = taken < staged.len();
         blocks.append(&staged[..taken], &self.edge);
@@ -334,7 +334,7 @@ impl<W: Words> Segments<W> {
         while self.edge.get() < *key && self.step(&mut role, blocks) {}
     }
 
-    /// What a writer needs whose log refused a key above the floor: a first log, or one in a segment with room.
+    /// Returns a log for a writer whose own refused a key above the floor: its first one, or one in a segment with room.
     pub(crate) fn make_room(&self, next: Next<W>, blocks: &Blocks<W>) -> Option<&Log<W>> {
         let writer = next.writer;
         let mut role = self.role();

@@ -8,8 +8,8 @@
 //!    latch's version does. Appending does not touch the latch.
 //!    Logs are opened when their generation is the present one, not before: a writer appends to its log without looking at
 //!    anything else, and who looks for what it has appended looks at the present generation.
-//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next. What its logs hold
-//!    above that was taken over by the next one.
+//! 3. A generation's keys lie above its floor; those of a sealed one at or below the floor of the next. Keys of its logs
+//!    above that were taken over by the next one.
 
 #![expect(unsafe_code, reason = "logs are reached through atomic pointers")]
 
@@ -163,7 +163,7 @@ pub(crate) fn put_in_order<W: Words>(entries: &mut [LogEntry<W>]) {
     entries.sort_by_key(|entry| (entry.key, entry.order));
 }
 
-/// Of the entries of one key, leaves the last.
+/// Keeps the last entry of each key.
 pub(crate) fn keep_newest<W: Words>(entries: &mut Vec<LogEntry<W>>) {
     let mut kept = 0;
     for index in 0..entries.len() {

@@ -3,8 +3,8 @@
 //! # Fault model
 //!
 //! - **Holes** are zeros that take space: a file system without sparse files, unless the disk is told
-//!   to count zeros as holes. What is punched is written with zeros.
-//! - **Power loss** keeps what was synced. Of everything since, each aligned sector of 512 bytes that was written is
+//!   to count zeros as holes. Punched ranges are written with zeros.
+//! - **Power loss** keeps what was synced. Each aligned sector of 512 bytes that was written since is
 //!   kept or lost by itself, whatever the order of writes; so are changes of a file's length.
 //! - **A write that is durable on return** makes nothing durable but itself and the file's length; until it returns, each
 //!   of its sectors is kept or lost.

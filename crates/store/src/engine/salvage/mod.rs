@@ -61,7 +61,7 @@ pub(crate) fn inspect(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Vec<Problem>> 
     Ok(problems.into_iter().map(Problem::from).collect())
 }
 
-/// What is wrong with a block that the log names; whether something shows that its batch had been durable. If not, a
+/// Describes damage of a block that the log names, and whether something shows that its batch had been durable. If not, a
 /// batch that was cut off by power loss looks the same.
 fn of_batch(error: Error, is_vouched: bool) -> Error {
     match error {

@@ -249,7 +249,7 @@ impl LeafRemains {
         gaps
     }
 
-    /// What came of the table, which has `rows` rows now.
+    /// Reports what was saved of the table, which has `rows` rows now.
     pub(crate) fn report(&self, rows: u64) -> SalvagedTable {
         let missing = self
             .is_current

@@ -1,6 +1,6 @@
 //! The blocks of a table as of a view, copied into the files of another store.
 //!
-//! Of each block the copy has the layer 0 alone: its files are as short as they can be, and have holes where there are no
+//! The copy has layer 0 of each block alone: its files are as short as they can be, and have holes where there are no
 //! rows, whatever the layers of the blocks that were copied.
 
 use super::block_map;

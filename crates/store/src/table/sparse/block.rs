@@ -426,7 +426,7 @@ impl<'b> FromIterator<(BlockRows<'b>, Range<usize>)> for Runs<'b> {
 }
 
 impl<'b> Runs<'b> {
-    /// What some of the rows are in their blocks.
+    /// Returns where some of the rows are in their blocks.
     fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (&BlockRows<'b>, Range<usize>)> {
         let mut begin = 0;
         self.0.iter().filter_map(move |(block, run)| {

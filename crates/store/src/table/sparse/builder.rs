@@ -278,7 +278,7 @@ impl<'t, 'b> BlockBuilder<'t, 'b> {
         Ok(())
     }
 
-    /// Takes the row out of a slot. What it held becomes zero, so that blocks of the same rows have the same bytes.
+    /// Takes the row out of a slot. Its bytes become zero, so that blocks of the same rows have the same bytes.
     pub(super) fn clear(&mut self, slot: usize) {
         let shape = self.owner.shape;
         self.set_presence(slot, false);

@@ -263,7 +263,7 @@ impl Target<'_> {
 }
 
 impl Direct {
-    /// What is to be durable with the record that names the blocks; none if they are in memory, and the log is to have the
+    /// Returns the writes to make durable with the record that names the blocks; none if they are in memory, and the log is to have the
     /// rows.
     pub(crate) fn unsynced(&self) -> Option<Arc<Unsynced>> {
         self.unsynced.clone()

@@ -406,7 +406,7 @@ impl BlockFiles {
     }
 
     /// Gives up what no view needs: `is_held(born, dead)` says whether one from `born` on and before `dead` is held,
-    /// `is_live(table, file)` whether the newest checkpoint has a file. What fails costs space alone.
+    /// `is_live(table, file)` whether the newest checkpoint has a file. A failure costs space alone.
     pub(crate) fn release(&self, is_held: impl Fn(u64, u64) -> bool, is_live: impl Fn(u32, i64) -> bool) {
         if self.is_shielded.load(Ordering::Acquire) && !is_held(0, self.opened) {
             self.is_shielded.store(false, Ordering::Release);

@@ -249,8 +249,8 @@ impl TableFlush<'_> {
         Ok(())
     }
 
-    /// Lets the disk begin with blocks of a file that are likely to be read, one after another. What is wrong with the file is
-    /// said by who reads it, if anybody has to.
+    /// Lets the disk begin with blocks of a file that are likely to be read, one after another. Errors of the file are
+    /// reported by the read that needs it, if any does.
     fn read_ahead(&self, file: i64, blocks: &[(i64, BlockRef)]) {
         let (owner, files) = (self.owner, self.flush.files);
         let mut missing = blocks
@@ -416,7 +416,7 @@ impl TableFlush<'_> {
 }
 
 impl Sealed {
-    /// What a map says of the block once it stands in a layer.
+    /// Returns the block's entry in the map once it stands in a layer.
     pub(super) fn named(&self, layer: u8, born: u64) -> BlockRef {
         BlockRef {
             crc: self.crc,

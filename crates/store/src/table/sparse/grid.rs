@@ -86,7 +86,7 @@ impl Grid {
         }
     }
 
-    /// The time of a tick that a row has. Of others that no time can stand for, what remains of it.
+    /// Returns the time of a tick that a row has; of other ticks, which may have no time, the wrapped result.
     pub(crate) fn time(&self, tick: i64) -> i64 {
         tick.wrapping_mul(self.interval).wrapping_add(self.offset)
     }

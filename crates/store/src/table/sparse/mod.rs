@@ -18,8 +18,8 @@
 //!
 //! 1. A place (block and layer) is written only while no map that recovery may choose, and no view that is held, names
 //!    it. [`places`] knows which are in use beside those that the newest map names.
-//! 2. What a map names was synced before; what a log record names is synced with the record, and recovery looks whether it
-//!    was. What a head names stands in its file or in [`unwritten`]. The names of files were synced before either.
+//! 2. Blocks that a map names were synced before; those that a log record names are synced with the record, and recovery checks whether they
+//!    were. Blocks that a head names stand in their file or in [`unwritten`]. The names of files were synced before either.
 //! 3. A row or deletion counts for a tick if it has the greatest sequence number; a block counts as one write of all its
 //!    rows, of the sequence number it was given, or older than every generation if it stands in the map.
 

@@ -11,7 +11,7 @@ pub(super) struct Output<'s> {
     wanted: usize,
     /// The place of the last row looked at.
     pub(super) last: Option<Place>,
-    /// What is deleted around it.
+    /// The stretch of deleted rows around it.
     stretch: Option<Stretch>,
 }
 

@@ -150,7 +150,7 @@ impl BlockRemains {
         other
     }
 
-    /// What came of the table, which has `rows` rows now.
+    /// Reports what was saved of the table, which has `rows` rows now.
     pub(crate) fn report(&self, rows: u64) -> SalvagedTable {
         let missing = self
             .is_current

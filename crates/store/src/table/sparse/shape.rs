@@ -11,13 +11,13 @@ use crate::rows::{ColumnPlace, TableSchema};
 
 /// Blocks take whole units of the disk; under test the least there is.
 const UNIT_BYTES: usize = if cfg!(any(test, fuzzing)) { 512 } else { 4096 };
-/// What a block is to be as long as, so that reading one row costs little and reading many does not cost a call each.
+/// The length that blocks should have, so that reading one row costs little and reading many does not cost a call each.
 const TARGET_BYTES: usize = 4 * UNIT_BYTES;
 /// Bytes of text that a row may have.
 const TEXT_BYTES_MAX: usize = if cfg!(any(test, fuzzing)) { 256 } else { 64 << 10 };
 /// Bytes of text that a value is assumed to have when the number of rows is chosen.
 const TEXT_BYTES_GUESS: usize = 24;
-/// What the places of one layer of a file may take together, so that all layers are within what file systems allow.
+/// The most bytes that one layer of a file may take, so that all layers are within what file systems allow.
 const LAYER_BYTES_MAX: u64 = if cfg!(any(test, fuzzing)) {
     16 << 10
 } else {

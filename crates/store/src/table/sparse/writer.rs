@@ -15,7 +15,7 @@ use crate::wal::Pending;
 
 /// Bytes of a write past the system's cache.
 const PAST_CACHE_WRITE_BYTES: usize = 2 * WRITE_BYTES;
-/// From so many bytes on they go there, as memory of the system's cache takes longer to be found than the disk does. Of eight writes
+/// From so many bytes on they go there, as memory of the system's cache takes longer to be found than the disk does. With eight writes
 /// and more, little is that the disk waits for the first and that nothing is made while it does the last.
 const PAST_CACHE_BYTES_MIN: usize = if cfg!(any(test, fuzzing)) {
     12 << 10
@@ -104,7 +104,7 @@ impl<'f> BlockWriter<'f> {
         writer
     }
 
-    /// Says how many bytes are about to be written. What waits is written before.
+    /// Says how many bytes are about to be written. Pending bytes are written before.
     pub(super) fn expect(&mut self, bytes: usize) -> Result<()> {
         self.write_out()?;
         self.past_cache = bytes >= PAST_CACHE_BYTES_MIN;

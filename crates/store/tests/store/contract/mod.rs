@@ -73,7 +73,7 @@ enum Op {
     Own(Own),
 }
 
-/// What one layout has and another has not.
+/// The features of a layout.
 #[derive(Debug, Clone)]
 enum Own {
     Mark,
@@ -378,9 +378,9 @@ fn row_of(row: &bedload::Row) -> TestRow {
     }
 }
 
-/// What a layout answers in its own way.
+/// The answers in which layouts differ.
 impl Subject {
-    /// What tells rows of one time apart.
+    /// The column that tells rows of one time apart.
     fn order(&self, sequence: u64) -> u64 {
         match self.setting {
             Setting::Indexed => sequence,

@@ -1,4 +1,4 @@
-//! What one operation costs, however large the table is.
+//! Counts the cost of one operation, however large the table is.
 
 use std::sync::Arc;
 
@@ -249,7 +249,7 @@ fn blocks_left_empty_give_their_space_back() {
             .disk_bytes
     };
     let full = bytes(&store);
-    // What is deleted is still there for whoever looks at it from before.
+    // Deleted rows are still there for older snapshots.
     let snapshot = store.snapshot();
     table.delete_range(0..400_000).expect("deletes");
     let before = store.metrics();

@@ -192,7 +192,7 @@ fn a_very_long_batch_is_read_back_beside_a_short_one() {
     assert_eq!(store.verify().expect("reads").problems, []);
 }
 
-/// What is done to a table of nullable columns.
+/// An operation on a table of nullable columns.
 #[derive(Debug, Clone)]
 enum Change {
     /// Rows of some times from one on, each so many apart; every column is null in some.

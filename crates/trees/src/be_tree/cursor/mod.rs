@@ -33,7 +33,7 @@ pub struct Cursor<'t, O, L, S> {
     hash: Option<u64>,
     /// Those of the present interval, the newest first; none before the first interval, and behind the last.
     sources: Vec<Source<'t, O, L, S>>,
-    /// Of each source the entry that comes next, or, until the run has been read, its first entry, before which there is
+    /// For each source the entry that comes next, or, until the run has been read, its first entry, before which there is
     /// none. Apart, as each entry of the range is a look at them all.
     heads: Vec<RunEdge>,
     /// How many sources were not read yet.
