@@ -7,7 +7,6 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -393,7 +392,9 @@ impl DiskFile for OsFile {
         self.file.read_exact_at(buffer, offset)
     }
 
+    #[cfg(target_os = "linux")]
     fn read_ahead(&self, offset: u64, len: u64) {
+        use std::num::NonZeroU64;
         let advice = rustix::fs::Advice::WillNeed;
         if let Err(error) = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), advice) {
             tracing::debug!(%error, "the system does not read ahead");
@@ -447,6 +448,12 @@ impl DiskFile for OsFile {
         }
     }
 
+    #[cfg(not(target_os = "linux"))]
+    fn punch(&self, _offset: u64, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    #[cfg(target_os = "linux")]
     fn punch(&self, offset: u64, len: u64) -> io::Result<bool> {
         use rustix::fs::FallocateFlags;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
