@@ -1,4 +1,4 @@
-# Everyday targets. Nothing but git, rustup and a C compiler is needed.
+# Everyday targets. They need git, make, a C compiler and rustup.
 
 CARGO ?= cargo
 

@@ -303,6 +303,7 @@ pub(crate) enum LineFormat {
     /// Comma-separated values with a header
     Csv,
     /// One JSON object a line
+    #[value(alias = "ndjson", alias = "jsonl")]
     Json,
 }
 

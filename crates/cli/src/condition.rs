@@ -127,7 +127,10 @@ fn literals(kind: &DataType, values: &[&str]) -> Result<ArrayRef, String> {
                 ..CastOptions::default()
             };
             cast_with_options(&texts(), kind, &strict)
-                .map_err(|_| format!("{} is no value of type {kind}", values.join(", ")))
+                .map_err(|_| {
+                    let wanted = crate::schema::type_name(kind);
+                    format!("`{}` is not of type {wanted}", values.join(", "))
+                })
         }
     }
 }

@@ -14,7 +14,7 @@ use plotters::element::Rectangle;
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, WHITE, register_font};
 
 use crate::exit::{Failure, Result};
-use crate::figures::grouped;
+use crate::figures::{grouped, rows_text};
 use crate::output::Destination;
 
 const WIDTH: u32 = 1200;
@@ -91,8 +91,8 @@ impl Picture {
             cells[cell(across, COLUMNS) * ROWS + cell(up, ROWS)] += 1;
         }
         let subtitle = format!(
-            "{} rows, K = {} ({:.1} %), L = {} ({:.2} %)",
-            grouped(measured.rows),
+            "{}, K = {} ({:.1} %), L = {} ({:.2} %)",
+            rows_text(measured.rows),
             grouped(measured.k),
             100.0 * measured.k_share(),
             grouped(measured.l),

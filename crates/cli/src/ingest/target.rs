@@ -244,7 +244,7 @@ impl Target {
             Before::Keyed(mark) if mark == table.mark() => Ok(()),
             Before::Keyed(_) => {
                 return failure.with_note(
-                    "rows of earlier batches of this run stay, because others gave way to them; a run that \
+                    "rows of earlier batches of this run stay, because they replaced others; a run that \
                      succeeds replaces them",
                 );
             }

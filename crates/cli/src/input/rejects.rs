@@ -67,7 +67,7 @@ pub(crate) enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoTime => f.write_str("no time"),
+            Self::NoTime => f.write_str("missing time"),
             Self::UnreadableTime => f.write_str("unreadable time"),
             Self::UnreadableValue { column } => write!(f, "unreadable value in {column}"),
             Self::FieldCount => f.write_str("wrong number of fields"),

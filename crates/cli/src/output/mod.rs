@@ -37,6 +37,7 @@ pub(crate) enum Format {
     /// Comma-separated values with a header
     Csv,
     /// One JSON object a line
+    #[value(alias = "ndjson", alias = "jsonl")]
     Json,
     /// Parquet
     #[cfg(feature = "formats")]

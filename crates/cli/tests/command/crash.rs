@@ -82,7 +82,7 @@ fn killed_at_any_point_no_acknowledged_row_is_lost() {
             // Killed before there was a store: then there is nothing that could have been lost.
             continue;
         }
-        assert!(opened.succeeds().starts_with("whole"), "round {round}");
+        assert!(opened.succeeds().starts_with("OK: "), "round {round}");
         let tables = place.json("info s --json")["tables"].as_array().unwrap().len();
         if acknowledged == 0 && tables == 0 {
             continue;

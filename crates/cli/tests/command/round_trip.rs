@@ -298,5 +298,5 @@ fn rows_of_a_parquet_file_without_a_time() {
         (&report["rows"], &report["skipped"]["rows"]),
         (&4.into(), &1.into())
     );
-    assert_eq!(report["skipped"]["by_reason"]["no time"], 1);
+    assert_eq!(report["skipped"]["by_reason"]["missing time"], 1);
 }

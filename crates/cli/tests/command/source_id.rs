@@ -41,7 +41,7 @@ fn a_second_run_takes_only_new_rows() {
 
     place.write("rows.csv", csv(1500));
     let grown = place.output(&format!("{INGEST} --batch-rows 400"));
-    assert!(grown.contains("1,000 rows were there already"), "{grown}");
+    assert!(grown.contains("1,000 rows already there"), "{grown}");
     assert_eq!(numbers(&place), (0..1500).collect::<Vec<_>>());
 
     // Another id, and another table, begin at the first row.
@@ -179,5 +179,5 @@ fn killed_at_any_point_every_row_is_there_once() {
     }
     assert!(kills > 0);
     assert_eq!(numbers(&place), (0..ROWS).collect::<Vec<_>>());
-    assert!(place.output("verify s").starts_with("whole"));
+    assert!(place.output("verify s").starts_with("OK: "));
 }

@@ -36,6 +36,7 @@ impl Engine {
         let has_data = |entries: &[PathBuf]| entries.contains(&dir.join(DATA_FILE));
         match &found {
             Some(entries) if has_data(entries) => {}
+            None if !options.create => return Err(missing("it does not exist")),
             _ if !options.create => return Err(missing("there is no data file in it")),
             // A creation that was cut short leaves a lock and an empty log behind, and is begun again.
             Some(entries) if entries.iter().any(|entry| !is_remnant(entry)) => {

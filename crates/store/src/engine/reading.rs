@@ -83,10 +83,14 @@ impl Engine {
         let path = dir.join(DATA_FILE);
         let readers = Readers::new(disk.clone(), dir.join(READERS_DIR));
         let disk: Arc<dyn Disk> = Arc::new(ReadingDisk::new(disk));
-        if !entries(&*disk, dir)?.is_some_and(|entries| entries.contains(&path)) {
+        let missing = match entries(&*disk, dir)? {
+            None => Some("it does not exist"),
+            Some(entries) => (!entries.contains(&path)).then_some("there is no data file in it"),
+        };
+        if let Some(reason) = missing {
             return Err(Error::NotAStore {
                 path: dir.into(),
-                reason: "there is no data file in it".into(),
+                reason: reason.into(),
             });
         }
         check_dirs(&*disk, dir)?;
