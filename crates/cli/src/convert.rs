@@ -12,8 +12,8 @@ use crate::layout;
 use crate::output::stdout::Stdout;
 use crate::store;
 
-/// The name of the new table until it is whole. One process has a store open, so one convert at a time uses it; what one
-/// that was killed has left is dropped by the next.
+/// The name of the new table until it is whole. One process has a store open, so one convert at a
+/// time uses it; what one that was killed has left is dropped by the next.
 const UNFINISHED: &str = "(unfinished convert)";
 
 /// Batches appended before the store is asked to put them into their places.

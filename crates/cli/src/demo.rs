@@ -1,5 +1,5 @@
-//! `bedload demo`: a year of real departures, stored in the order in which they were scheduled and read by the time
-//! at which they left.
+//! `bedload demo`: a year of real departures, stored in the order in which they were scheduled and
+//! read by the time at which they left.
 
 use std::fmt::Display;
 use std::fs;
@@ -47,7 +47,8 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Removes the store of an earlier demo; anything else in its place is left for the ingest to complain about.
+    /// Removes the store of an earlier demo; anything else in its place is left for the ingest to
+    /// complain about.
     fn remove_last_run(&self) -> Result<()> {
         match store::open(&self.store) {
             Ok(last_run) => drop(last_run),

@@ -39,7 +39,8 @@ pub(crate) fn rate_line(rows: u64, rows_per_second: u64) -> Option<String> {
     (rows >= ROWS_MIN).then(|| format!("{:>11} rows a second", grouped(rounded)))
 }
 
-/// How many of the rows something is true of, or how many rows it spans, and the share of all that this is.
+/// How many of the rows something is true of, or how many rows it spans, and the share of all that
+/// this is.
 struct Measure {
     /// Its name for machines.
     field: &'static str,

@@ -1,6 +1,7 @@
 //! A picture of disorder: each row's distance from its sorted position, over its place of arrival.
 //!
-//! Rows are too many to be points. The plane is cut into cells, and the shade of a cell says how many rows it holds.
+//! Rows are too many to be points. The plane is cut into cells, and the shade of a cell says how
+//! many rows it holds.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -232,7 +233,8 @@ fn cell(share: f64, cells: usize) -> usize {
     cell.min(cells - 1)
 }
 
-/// The shade of a cell, by the logarithm of its rows: the trickle that is far from home shows beside the stream.
+/// The shade of a cell, by the logarithm of its rows: the trickle that is far from home shows
+/// beside the stream.
 fn shade(rows: u64, most: u64) -> Option<RGBColor> {
     if rows == 0 {
         return None;

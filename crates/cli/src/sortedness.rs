@@ -35,10 +35,7 @@ pub(crate) fn run(args: &SortednessArgs) -> Result<()> {
     } else {
         out.line(&sortedness_text(&measured))?;
         if column.without_value > 0 {
-            out.line(&format!(
-                "{} skipped: no value",
-                rows_line(column.without_value)
-            ))?;
+            out.line(&format!("{} skipped: no value", rows_line(column.without_value)))?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! Measures a Bε-tree: to sort a batch, to write it, to push it down; what is written, and what a lookup and a short range
-//! read; for 8-byte keys, each with a row address, on pages of 8 KiB in memory.
+//! Measures a Bε-tree: to sort a batch, to write it, to push it down; what is written, and what a
+//! lookup and a short range read; for 8-byte keys, each with a row address, on pages of 8 KiB in
+//! memory.
 //!
 //! ```sh
 //! cargo run --release -p bedload-trees --example be_tree_costs -- [ENTRIES] [ENTRIES_PER_BATCH]

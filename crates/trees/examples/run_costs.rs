@@ -1,5 +1,5 @@
-//! Measures runs: to sort a batch, to write it as a run, to merge runs, to look up, to have a filter; for 8-byte random
-//! keys, each with a row address, on pages of 8 KiB in memory.
+//! Measures runs: to sort a batch, to write it as a run, to merge runs, to look up, to have a
+//! filter; for 8-byte random keys, each with a row address, on pages of 8 KiB in memory.
 //!
 //! ```sh
 //! cargo run --release -p bedload-trees --example run_costs -- [ENTRIES]

@@ -103,7 +103,10 @@ impl Report {
             .on_grid
             .filter(|on_grid| on_grid.moved + on_grid.collided > 0)
         {
-            out.line(&format!("{} moved to a time of the grid", rows_line(on_grid.moved)))?;
+            out.line(&format!(
+                "{} moved to a time of the grid",
+                rows_line(on_grid.moved)
+            ))?;
             out.line(&format!(
                 "{} replaced by a later one of their batch",
                 rows_line(on_grid.collided)

@@ -1,4 +1,5 @@
-//! Rows that cannot be taken: the first ends the run, or all are left out, counted, and the first few listed.
+//! Rows that cannot be taken: the first ends the run, or all are left out, counted, and the first
+//! few listed.
 
 use std::collections::BTreeMap;
 use std::fmt;

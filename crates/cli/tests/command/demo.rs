@@ -2,7 +2,8 @@
 
 use crate::harness::{Place, flight_lines, flights};
 
-/// When a flight left, as the file writes it: in UTC, so that times compare as texts. Empty if it did not leave.
+/// When a flight left, as the file writes it: in UTC, so that times compare as texts. Empty if it
+/// did not leave.
 fn departure(line: &str) -> &str {
     line.split(',').nth(1).unwrap()
 }

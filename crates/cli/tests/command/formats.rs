@@ -131,7 +131,11 @@ fn a_bad_line_of_json_is_named_with_line_and_column() {
         assert!(message.starts_with(expected), "{line}: {message}");
         assert!(!place.path("s").exists());
         let outcome = place.run(&format!("{ingest} --on-error skip"));
-        assert!(outcome.stderr.starts_with("1 row skipped: "), "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.starts_with("1 row skipped: "),
+            "{}",
+            outcome.stderr
+        );
         outcome.succeeds();
         assert_eq!(place.output("query s t --format csv --columns n"), "n\n1\n1\n");
         std::fs::remove_dir_all(place.path("s")).unwrap();

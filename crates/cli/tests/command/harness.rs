@@ -98,7 +98,8 @@ impl Place {
         serde_json::from_str(&self.output(arguments)).unwrap()
     }
 
-    /// All that can be read from a store: its description, and the rows of its tables. `None` if there is nothing.
+    /// All that can be read from a store: its description, and the rows of its tables. `None` if
+    /// there is nothing.
     pub(crate) fn contents(&self, store: &str) -> Option<String> {
         if !self.path(store).exists() {
             return None;

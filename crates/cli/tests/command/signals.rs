@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP end every command as an error does: what was begun is undone, and the exit code is 128 and the
-//! number of the signal.
+//! SIGINT, SIGTERM and SIGHUP end every command as an error does: what was begun is undone, and the
+//! exit code is 128 and the number of the signal.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -23,7 +23,8 @@ fn send(child: &Child, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 
-/// Begins a command with the signals as a terminal leaves them: the tests may run where they are ignored.
+/// Begins a command with the signals as a terminal leaves them: the tests may run where they are
+/// ignored.
 fn begin(command: Command) -> Child {
     let mut wrapped = Command::new("env");
     wrapped
@@ -211,7 +212,8 @@ fn a_signal_that_is_ignored_stays_so() {
     assert_eq!(place.json("info s --json")["tables"][0]["rows"], 3);
 }
 
-/// Runs a command again and again and ends it at random moments; `check` is told whether it was ended.
+/// Runs a command again and again and ends it at random moments; `check` is told whether it was
+/// ended.
 fn end_at_random(
     place: &Place,
     arguments: &str,

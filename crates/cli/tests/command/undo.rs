@@ -31,8 +31,8 @@ fn bad_files(place: &Place) -> Vec<&'static str> {
 #[test]
 fn a_sparse_table_keeps_its_rows_and_no_more() {
     let place = Place::new();
-    // Rows of the run stand where there were some, beside them, and far off; so that they are written over by batches that
-    // fill blocks as well as one by one.
+    // Rows of the run stand where there were some, beside them, and far off; so that they are
+    // written over by batches that fill blocks as well as one by one.
     let sparse = |files: &str| ingest("t", files).replace(" --ack", "");
     let csv = |times: &[std::ops::Range<i64>], step: usize, value: i64| {
         let rows = times.iter().cloned().flatten().step_by(step);

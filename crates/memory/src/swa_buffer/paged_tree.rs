@@ -12,8 +12,9 @@ use bedload_trees::{Entry, EntrySource, FixedRow, Position, Row, U64Order};
 /// A [B+-tree of pages](BPlusTree) from `u64` to `u64` that a SWARE buffer can be put in front of: with an
 /// [`SaTree`](super::sa_tree::SaTree) it is the SA B+-tree on whatever its page store keeps pages on.
 ///
-/// The interface that it shares with the trees in memory has no errors. So the first error of the store is
-/// [kept](Self::failure); what could not be read seems to be absent, and nothing is changed any more.
+/// The interface that it shares with the trees in memory has no errors. So the first error of the
+/// store is [kept](Self::failure); what could not be read seems to be absent, and nothing is
+/// changed any more.
 ///
 /// ```
 /// use bedload_pages::HeapPages;
@@ -75,7 +76,8 @@ impl<S: PageStore> PagedTree<S> {
         })
     }
 
-    /// Appends the first, or the last, entries between the bounds that share a leaf; returns the last, or first, key of them.
+    /// Appends the first, or the last, entries between the bounds that share a leaf; returns the
+    /// last, or first, key of them.
     fn read_leaf(
         &self,
         (lower, upper): (u64, u64),

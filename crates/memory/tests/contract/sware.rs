@@ -203,7 +203,8 @@ fn every_combination_of_settings() {
     }
 }
 
-/// Scans a part of the keys before every read, under the lock that the read has upgraded: what is read was merged in part.
+/// Scans a part of the keys before every read, under the lock that the read has upgraded: what is
+/// read was merged in part.
 struct Scanned(NearSortedTree, u64);
 
 impl ExclusiveMap for Scanned {
@@ -248,7 +249,8 @@ impl ExclusiveMap for Scanned {
     }
 }
 
-/// Answers at every stage, counted, with each key put twice or thrice, and the last value the one that counts.
+/// Answers at every stage, counted, with each key put twice or thrice, and the last value the one
+/// that counts.
 fn verify<M: ExclusiveMap>(mut map: M, ranks: &[u64], keys_each: u64) {
     let mut oracle = BTreeMap::new();
     let mut rng = Rng::new(5);

@@ -22,7 +22,8 @@ pub(crate) fn owner_of(id: PageId, page: &[u8]) -> Option<u32> {
 }
 
 impl TableRemains {
-    /// Nothing was found yet. `is_current` tells whether the catalogue is that of the last checkpoint.
+    /// Nothing was found yet. `is_current` tells whether the catalogue is that of the last
+    /// checkpoint.
     pub(crate) fn new(table: &StoredTable, is_current: bool) -> Self {
         match &table.body {
             Body::Indexed { order } => {

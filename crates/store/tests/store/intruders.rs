@@ -1,4 +1,5 @@
-//! Files put where those of a store are expected, and other processes where one is expected to be alone.
+//! Files put where those of a store are expected, and other processes where one is expected to be
+//! alone.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,5 @@
-//! Every operation of the B+-tree against a `BTreeMap`, with rows of every shape and keys that share ties.
+//! Every operation of the B+-tree against a `BTreeMap`, with rows of every shape and keys that
+//! share ties.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

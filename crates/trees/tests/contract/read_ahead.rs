@@ -62,8 +62,9 @@ type Bounds<'k> = (Bound<Position<'k>>, Bound<Position<'k>>);
 
 const EVERYTHING: Bounds<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Lets `scan` go up and down and looks at what it asks for: long ranges name each leaf once before they read it, and not
-/// much earlier; short ones name none, and bounded ones none beyond their bounds. `leaves` are all leaves, ascending.
+/// Lets `scan` go up and down and looks at what it asks for: long ranges name each leaf once before
+/// they read it, and not much earlier; short ones name none, and bounded ones none beyond their
+/// bounds. `leaves` are all leaves, ascending.
 fn check(leaves: &[PageId], asked: &RefCell<Vec<Asked>>, scan: impl Fn(Bounds<'_>, bool) -> u64) {
     assert!(leaves.len() > 60, "{} leaves", leaves.len());
     asked.take();

@@ -37,8 +37,8 @@ pub(super) fn config() -> BeTreeOptions {
         .filter_bits(12)
 }
 
-/// Drives trees on fresh stores, each through `steps_per_tree` steps, until the plan's operations are used up. Prints
-/// nothing; returns what happened.
+/// Drives trees on fresh stores, each through `steps_per_tree` steps, until the plan's operations
+/// are used up. Prints nothing; returns what happened.
 ///
 /// # Panics
 ///
